@@ -74,31 +74,33 @@ def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[Added
 def rows_of_main_files(
     spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
 ) -> DataFrame:
-    """The rows of ``files`` of a published table, from any of its versions, in the shape of ``schema``."""
+    """The rows of ``files`` of a published table, from any of its versions, in the shape of ``schema``.
+
+    A day that grew by the second has many files, so they are read in one scan. Foreign files may lie anywhere: then
+    their day is that of their add action, and no part of the path.
+    """
     ordered = sorted(files, key=lambda file: file.path)
+    own = [file for file in ordered if _lies_in_its_day(file)]
     parts = [
-        part
-        for start in range(0, len(ordered), _MOST_FOLDERS)
-        for part in _rows_of_a_few(spark, storage, table, ordered[start : start + _MOST_FOLDERS], schema)
+        _named_rows(spark, storage, table, own[start : start + _MOST_FILES], schema)
+        for start in range(0, len(own), _MOST_FILES)
     ]
+    parts += [_foreign_rows(spark, storage, table, file, schema) for file in ordered if not _lies_in_its_day(file)]
     return _all_of(parts) if parts else spark.createDataFrame([], schema)
 
 
-def _rows_of_a_few(
-    spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
-) -> list[DataFrame]:
-    """Foreign files may lie anywhere: then their day is that of their add action, and no part of the path."""
-    rows = _file_rows(spark, storage, table, files, schema)
-    if rows is not None:
-        return [rows]
+def _foreign_rows(spark: SparkSession, storage: Storage, table: str, file: AddedFile, schema: StructType) -> DataFrame:
     own = StructType([field for field in schema.fields if field.name != PARTITION_COLUMN])
-    return [
+    return (
         spark.read.schema(own)
         .parquet(literal_path(storage.spark_uri(f"{table}/{file.path}")))
         .withColumn(PARTITION_COLUMN, F.lit(file.day).cast("date"))
         .select(*schema.names)
-        for file in files
-    ]
+    )
+
+
+def _lies_in_its_day(file: AddedFile) -> bool:
+    return file.path.rpartition("/")[0].rpartition("/")[2] == f"{PARTITION_COLUMN}={file.day}"
 
 
 FILE = "file of the row"
@@ -112,7 +114,7 @@ def rows_and_files(
     One scan, however many folders the files lie in: a day that grew by the second has many. None where a path does
     not say its day.
     """
-    if not all(f"/{PARTITION_COLUMN}={file.day}/" in f"/{file.path}" for file in files):
+    if not all(map(_lies_in_its_day, files)):
         return None
     shape = [F.col(name) for name in schema.names]
     if not files:
@@ -149,9 +151,17 @@ def stage(
     is not in ``staged``, unless ``other_days`` are wanted: the transform made up days it was not asked for. Raises
     :class:`LakehouseUnusable` when the files hold other rows than Spark counted while it wrote them.
     """
-    files = _write(rows, timeline, key, PARTITION_COLUMN)
-    _take_in(files, rows.schema, timeline, staged, other_days=other_days)
+    files = write(rows, timeline, key)
+    take_in(files, rows.schema, timeline, staged, other_days=other_days)
     return files
+
+
+def write(rows: DataFrame, timeline: Timeline, key: Sequence[str] = ()) -> list[AddedFile]:
+    """The first half of :func:`stage`: write ``rows`` into files of ``timeline`` that no log names yet.
+
+    Several writes may run side by side; :func:`take_in` then records the files of each.
+    """
+    return _write(rows, timeline, key, PARTITION_COLUMN)
 
 
 def stage_accepted(
@@ -166,7 +176,7 @@ def stage_accepted(
     aside = [file for file in files if f"/{PART}={SET_ASIDE_PART}/" in file.path]
     others = (PART, SET_ASIDE)
     schema = StructType([field for field in rows.schema.fields if field.name not in others])
-    _take_in([file for file in files if file not in aside], schema, timeline, staged)
+    take_in([file for file in files if file not in aside], schema, timeline, staged)
     return aside
 
 
@@ -193,7 +203,7 @@ def _write(rows: DataFrame, timeline: Timeline, key: Sequence[str], *partitions:
     return files
 
 
-def _take_in(
+def take_in(
     files: Sequence[AddedFile],
     schema: StructType,
     timeline: Timeline,
@@ -201,6 +211,7 @@ def _take_in(
     *,
     other_days: bool = False,
 ) -> None:
+    """The second half of :func:`stage`: record written ``files`` and the days ``staged``. Raises as that does."""
     stray = {file.day for file in files} - {str(day) for day in staged}
     if stray and not other_days:
         raise PublicationRefused(
@@ -264,15 +275,19 @@ def _file_rows(
 
     None where only Delta can: a path does not say its day, or there are more files than are worth naming.
     """
+    if len(files) > _MOST_FILES or not all(map(_lies_in_its_day, files)):
+        return None
+    return _named_rows(spark, storage, table, files, schema)
+
+
+def _named_rows(
+    spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
+) -> DataFrame:
+    """The rows of ``files``, which lie in the folders of their days."""
     folders: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for file in files:
-        folder, _, day = file.path.rpartition("/")[0].rpartition("/")
-        if day != f"{PARTITION_COLUMN}={file.day}":
-            return None
-        folder, names = _write_of(folder)
+        folder, names = _write_of(file.path.rpartition("/")[0].rpartition("/")[0])
         folders.setdefault((folder, names), []).append(literal_path(storage.spark_uri(f"{table}/{file.path}")))
-    if len(files) > _MOST_FILES:
-        return None
     if len(folders) > _MOST_FOLDERS:
         return _rows_of_many_folders(spark, [path for paths in folders.values() for path in paths], schema)
     # With a declared type Spark takes the name of a folder as it is. Otherwise it tries numbers first, also where its

@@ -10,7 +10,17 @@ from typing import Literal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.model.declaration import OWN, Aggregates, DayFacts, DayRule, GateFinding, Severity, Source
+from backfill_assets.model.declaration import (
+    DUPLICATES,
+    IDENTICAL,
+    OWN,
+    Aggregates,
+    DayFacts,
+    DayRule,
+    GateFinding,
+    Severity,
+    Source,
+)
 from backfill_assets.model.deletion import DELETED, DELETED_HASHES
 from backfill_assets.model.measure import (
     ContentHash,
@@ -29,10 +39,6 @@ from backfill_assets.model.measure import (
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 from backfill_assets.text import format_count
 
-DUPLICATES = "duplicates"
-"""The metric of the rows that gave way to an equal version, measured on days where it matters."""
-IDENTICAL = "duplicates_identical"
-"""Those of them that gave way to a line of equal content."""
 _CARRIED = ValueOf("content_hash")
 _IS_RECEIVED = HasValue("arrival_day")
 """Markers and deletions in raw are the only rows without an arrival day."""

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import parsed
-from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Table
+from backfill_assets.model.declaration import DUPLICATES, EXAMPLE, IDENTICAL, DayFacts, Metrics, Source, Table
 from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.model.refinement import with_occurrence
-from backfill_assets.model.rules import DUPLICATES, IDENTICAL, FewDuplicates
+from backfill_assets.model.rules import FewDuplicates
 from backfill_assets.quality.measures import collect_metrics
 
 _PLACE = ("source_file", "source_line")

@@ -29,6 +29,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.published.history import history
+from backfill_assets.published.stream_positions import topic_positions
 from backfill_assets.sample.landing_writer import landing
 from backfill_assets.sample.rates import LEAD_DAYS, rate_lines
 from backfill_assets.settings import Settings
@@ -62,6 +63,8 @@ _END_SECONDS = 600.0
 _LOOK_SECONDS = 0.25
 _WARM_UP_SECONDS = 600.0
 _FEWEST_BACKFILLS = 2
+_COLD_SECONDS = 60.0
+"""After so long Java has compiled what a batch needs most."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,9 @@ class Tally:
         self.campaigns = Campaigns(self.commands("campaign", self.spec.kills), str(self.spec.all_days))
         self.daemon = self.killed_daemon()
         arguments = self.stream_arguments()
-        self.stream = KilledStream(self.processes, self.folder, self.random, arguments, CHILDREN_OF_TESTS)
+        # Java's settings for children that are killed would make the stream slower than a user's.
+        variables = {} if self.spec.alone else CHILDREN_OF_TESTS
+        self.stream = KilledStream(self.processes, self.folder, self.random, arguments, variables)
         self.stopping = threading.Event()
 
     @property
@@ -219,6 +224,8 @@ class Tally:
             producer = self.play_events()
             lines = producer.stop().lines
             self.say(f"{lines:,} events are sent; the stream reads to the end")
+            if self.spec.alone:
+                self.wait_for_raw()
             self.stream.stop(_END_SECONDS)
             self.require(self.last_look().run(*self.stream_arguments("--available-now")))
             wrong = [*self.stream.unexpected, *self.failures, *self.check(producer)]
@@ -270,6 +277,14 @@ class Tally:
         while len(contents(self.storage, [REVENUE], self.spec.all_days)) < self.spec.days:
             assert time.monotonic() < latest, f"no facts within {_WARM_UP_SECONDS:.0f} s: {self.stream.problems}"
             self.look(producer)
+
+    def wait_for_raw(self) -> None:
+        """What the stream has not read when it is stopped waits for the start of another process."""
+        latest = time.monotonic() + _END_SECONDS
+        while topic_positions(self.storage, "sales", self.topic).next_offsets != self.broker.end_offsets(self.topic):
+            assert time.monotonic() < latest, f"not read within {_END_SECONDS:.0f} s: {self.stream.problems}"
+            self.stream.watch()
+            time.sleep(_LOOK_SECONDS)
 
     def play_parts(self, producer: LiveProducer) -> None:
         parts = [
@@ -378,6 +393,7 @@ class Tally:
             ],
             delays=list(delayed(steps, self.sent, events_a_row)),
             phases=self.campaigns.phases,
+            warm=self.sent.moments[0] + _COLD_SECONDS,
             wrong=wrong,
         )
 
@@ -397,6 +413,8 @@ class TallyReport:
     refused: list[str]
     delays: list[DelayedEvents]
     phases: list[Phase]
+    warm: float
+    """From this moment on (seconds since 1970), events are sent to a stream that has run for a while."""
     wrong: list[str]
 
     @property
@@ -405,12 +423,13 @@ class TallyReport:
         return self.events / self.sent_seconds
 
     def delays_by_phase(self) -> dict[str, dict[str, float | None]]:
-        """In seconds, from sending to the facts: before the first cut-over, during, between, and after the last."""
+        """In seconds, from sending to the facts: of all events, of parts of the time, and around the cut-overs."""
         cuts = [phase for phase in self.phases if phase.name == "approve"]
         undone = [phase for phase in self.phases if phase.name == "rollback"]
         first, last = (min(p.began for p in self.phases), max(p.ended for p in self.phases)) if self.phases else (0, 0)
         chosen = {
             "all": self.delays,
+            "after the first minute": [each for each in self.delays if each.at - each.delay >= self.warm],
             "before the cut-over": [each for each in self.delays if each.at < first or not self.phases],
             "during a cut-over": [each for each in self.delays if any(p.holds(each.at) for p in cuts)],
             "during an undo": [each for each in self.delays if any(p.holds(each.at) for p in undone)],

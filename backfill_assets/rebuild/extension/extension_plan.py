@@ -10,7 +10,7 @@ from typing import TypeVar
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import TOTAL, DayContent, DayState
-from backfill_assets.model.declaration import DayRule, Metric, Metrics, Version
+from backfill_assets.model.declaration import DUPLICATES, DayRule, Metric, Metrics, Version
 from backfill_assets.quality.gates import ContractHolds, KeyIsUnique
 
 EXTENSIONS = "extensions"
@@ -167,6 +167,11 @@ def difference(published: DayContent, rebuilt: DayContent) -> str:
         *((name, before.get(name), after.get(name)) for name in names),
     ]
     return "; ".join(f"{name} {was} -> {now}" for name, was, now in compared if was != now)
+
+
+def had_no_duplicates(content: DayContent) -> bool:
+    """Whether no row of a published day gave way to one of equal key and version, as far as that was counted."""
+    return content.metrics.get(DUPLICATES, content.metrics.get("deduplicated")) == 0
 
 
 def shows_wrong_rows(metrics: Metrics, names: MetricNames, suffix: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import partial
 
@@ -17,10 +18,12 @@ from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.timelines import StagedAs
 from backfill_assets.landing.deletions import days_with_deletions
 from backfill_assets.model.contract_columns import struct_type
-from backfill_assets.model.declaration import Step, Table
+from backfill_assets.model.declaration import DUPLICATES, Step, Table
 from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.model.refinement import Refinement, accepted, rejected
+from backfill_assets.model.rules import FewDuplicates
 from backfill_assets.publication.publisher import Pin
+from backfill_assets.quality.duplicates import with_duplicates
 from backfill_assets.rebuild.decide import wanted
 from backfill_assets.rebuild.extension import extension_plan as plan
 from backfill_assets.rebuild.extension.earlier_states import find_earlier_states
@@ -36,9 +39,11 @@ from backfill_assets.rebuild.extension.extension_rows import (
 from backfill_assets.rebuild.extension.table_growth import (
     Extended,
     Files,
+    GrownTable,
     Growth,
     RefinedKeys,
     Wanted,
+    facts_of,
     gain,
     grow,
     judge,
@@ -133,12 +138,42 @@ def _extend_refined(
         gain, growth, quarantine, rejected(new_rows, refinement), timelines[quarantine.name], staged_as
     )
     grown = side_by_side(growth.reader.spark, {bronze.name: grow_bronze, quarantine.name: grow_quarantine})
+    grown[bronze.name] |= _without_duplicates(growth, build, refinement, grown, judged, pin)
     if bronze.name in growth.keys:  # those of the days of another version
         for day in days:
             del growth.new_files[TableDay(bronze.name, day)]
     else:
         growth.keys[bronze.name] = keys
     judge(growth, build, grown, timelines, days, pin, now, time.monotonic() - started, done)
+
+
+def _without_duplicates(
+    growth: Growth,
+    build: ReplaceBuild,
+    refinement: Refinement,
+    grown: Mapping[str, Mapping[date, GrownTable]],
+    judged: DataFrame,
+    pin: Pin,
+) -> dict[date, GrownTable]:
+    """Days with many deduplicated rows whose ``judged`` ones, all of the changed keys, are of different versions.
+
+    No other row of such a day can be a duplicate if there was none before. The days that have one, or had, are left
+    out: they are built whole.
+    """
+    bronze = build.step.tables[0]
+    facts = {day: facts_of(build, bronze, grown, day, pin) for day in grown[bronze.name]}
+    known = {day: own for day, own in facts.items() if plan.had_no_duplicates(growth.content(bronze.name, day))}
+
+    def rows(rule: FewDuplicates, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
+        of_days = judged.where(F.col("day").isin(days))
+        return of_days, rejected(of_days, refinement)
+
+    looked_at = with_duplicates(bronze, known, rows)
+    return {
+        day: replace(grown[bronze.name][day], metrics=found.own)
+        for day, found in looked_at.items()
+        if found.own.get(DUPLICATES) == 0
+    }
 
 
 def _find_keys(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cached_property
+from functools import cached_property, partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,10 +14,10 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent
-from backfill_assets.lakehouse.rows import stage
+from backfill_assets.lakehouse.rows import stage, take_in, write
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.contract_columns import struct_type
-from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, RuleOutcome, Step, Table
+from backfill_assets.model.declaration import DUPLICATES, EXAMPLE, DayFacts, Metrics, RuleOutcome, Step, Table
 from backfill_assets.model.rules import FewDuplicates
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.quality import gates, measures
@@ -38,6 +38,7 @@ from backfill_assets.rebuild.stage import (
     as_facts,
     content_of,
     measured_files,
+    side_by_side,
     with_verdict,
 )
 
@@ -157,12 +158,15 @@ def grow(
     """
     days, names = sorted(staged_as), struct_type(table.contract).names
     choices = {day: plan.choose_files(growth.files[table.name][day], keys.counts[table.name]) for day in days}
-    came = stage(rows.select(*names), timeline, staged_as)
     went = [file for choice in choices.values() for file in choice.rewritten]
-    stayed = list[AddedFile]()
+    parts = {"came": rows.select(*names)}
     if went:
         staying = of_keys(growth.reader.of(table, went), _columns(keys), keys.changed, others=True)
-        stayed = stage(staying.select(*names).repartition("day"), timeline, staged_as)
+        parts["stayed"] = staying.select(*names).repartition("day")
+    files = side_by_side(growth.reader.spark, {part: partial(write, rows, timeline) for part, rows in parts.items()})
+    for part, own in files.items():
+        take_in(own, parts[part].schema, timeline, staged_as)
+    came, stayed = files["came"], files.get("stayed", [])
     measured = _Measured(
         came=measured_files(growth.reader.spark, table, timeline, came),
         stayed=measured_files(growth.reader.spark, table, timeline, stayed),
@@ -258,10 +262,12 @@ def judge(
     for day in days:
         staged, reason = [], ""
         for table in build.step.tables:
-            facts = _facts(build, table, grown, day, pin)
-            reason = reason or _why_whole(table, facts)
+            facts = facts_of(build, table, grown, day, pin)
+            if reason := _why_whole(table, facts):
+                break
             rules = gates.judge(table, facts)
-            reason = reason or _broken_truth(table, rules)
+            if reason := _broken_truth(table, rules):
+                break
             old = growth.content(table.name, day)
             metrics = {**grown[table.name][day].metrics, EXTENSIONS: plan.extensions_of(old) + 1}
             content = content_of(metrics, build.version.name, now[day].inputs, build.upstream(pin, day))
@@ -286,9 +292,10 @@ def judge(
         )
 
 
-def _facts(
+def facts_of(
     build: ReplaceBuild, table: Table, grown: Mapping[str, Mapping[date, GrownTable]], day: date, pin: Pin
 ) -> DayFacts:
+    """What the rules of ``table`` look at on a day that has grown."""
     return DayFacts(
         own=grown[table.name][day].metrics,
         upstream={name: as_facts(content) for name, content in build.upstream(pin, day).items()},
@@ -301,7 +308,8 @@ def _why_whole(table: Table, facts: DayFacts) -> str:
     if plan.shows_wrong_rows(facts.own, metric_names(table), EXAMPLE):
         return "people are shown an example of what is wrong in its rows"
     closer = any(isinstance(rule, FewDuplicates) and rule.looks_closer(facts) for rule in table.rules)
-    return "it has so many deduplicated rows that they are looked at closely" if closer else ""
+    counted = facts.own.get(DUPLICATES) is not None
+    return "" if counted or not closer else "it has so many deduplicated rows that they are looked at closely"
 
 
 def _broken_truth(table: Table, rules: Sequence[RuleOutcome]) -> str:

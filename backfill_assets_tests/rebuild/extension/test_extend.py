@@ -315,3 +315,55 @@ def test_a_day_that_its_gates_hold_back_does_not_stop_the_others(
     assert {day.day for day in result.days} == {TWO}
     assert sales.workshop.states("bronze_sales")[ONE] == before
     assert "few_rejected" in result.held_back[0].why
+
+
+MANY = 25
+"""More deduplicated rows than sales let pass without a closer look."""
+
+
+def bronze_of(sales: StreamedSales, lines: list[Line]) -> tuple[str, str]:
+    """What becomes of the first day of bronze once ``lines`` have arrived, and why."""
+    sales.arrive(lines)
+    result = sales.extend()
+    assert not result.held_back and not result.left
+    [bronze] = [day for day in result.days if (day.table, day.day) == ("bronze_sales", ONE)]
+    return bronze.how, bronze.reason
+
+
+def test_a_day_of_many_newer_versions_is_extended(with_rates: Path, tmp_path: Path, spark: SparkSession) -> None:
+    """As of orders that are paid and sent: no row gives way to one of its own version."""
+    sales = streamed(with_rates, tmp_path / "home", spark)
+    sales.arrive([line(n) for n in range(MANY)])
+    sales.extend()
+    for version in (1, 2):
+        rejected = line(version, version=version, quantity="many")
+        newer = [line(n, version=version) for n in range(MANY)]
+        assert bronze_of(sales, [*newer, rejected]) == ("extended", "")
+    assert sales.contents()["bronze_sales"][ONE][1]["duplicates"] == 0
+    assert_equal_to_a_rebuild(sales)
+
+
+def test_a_day_of_many_deduplicated_rows_is_built_whole_where_some_may_be_duplicates(
+    with_rates: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    sales = streamed(with_rates, tmp_path / "home", spark)
+    sales.arrive([*(line(n) for n in range(MANY)), line(0)])
+    sales.extend()
+    looked_at = ("built", "it has so many deduplicated rows that they are looked at closely")
+    # One row had given way by then, and nothing had counted whether it was a duplicate.
+    assert bronze_of(sales, [line(n, version=1) for n in range(MANY)]) == looked_at
+    assert sales.contents()["bronze_sales"][ONE][1]["duplicates"] == 1
+    assert bronze_of(sales, [line(n, version=1) for n in range(3)]) == looked_at
+    assert sales.contents()["bronze_sales"][ONE][1]["duplicates"] == 4
+    assert_equal_to_a_rebuild(sales)
+
+
+def test_duplicates_among_many_newer_versions_are_for_a_whole_build(
+    with_rates: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    sales = streamed(with_rates, tmp_path / "home", spark)
+    sales.arrive([line(n) for n in range(MANY)])
+    sales.extend()
+    assert bronze_of(sales, [*(line(n, version=1) for n in range(MANY)), line(0, version=1)])[0] == "built"
+    assert sales.contents()["bronze_sales"][ONE][1]["duplicates"] == 1
+    assert_equal_to_a_rebuild(sales)

@@ -121,6 +121,17 @@ def test_wrong_rows_and_broken_truths_are_for_a_whole_build_and_thresholds_are_n
     assert plan.is_truth(ContractHolds()) and not plan.is_truth(VolumeWithin(at_most=1))
 
 
+def test_a_day_had_no_duplicates_if_they_were_counted_or_no_row_gave_way() -> None:
+    def content(**metrics: int) -> DayContent:
+        return replace(CONTENT, metrics=metrics)
+
+    assert plan.had_no_duplicates(content(deduplicated=0))
+    assert plan.had_no_duplicates(content(deduplicated=30, duplicates=0))
+    assert not plan.had_no_duplicates(content(deduplicated=30))
+    assert not plan.had_no_duplicates(content(deduplicated=30, duplicates=1))
+    assert not plan.had_no_duplicates(content())
+
+
 def test_an_extended_day_is_compared_with_its_rebuild_and_the_difference_named() -> None:
     extended = replace(CONTENT, metrics={**CONTENT.metrics, plan.EXTENSIONS: 2}, staged_ms=7)
     assert plan.same_origin(extended, CONTENT) and plan.difference(extended, CONTENT) == ""
