@@ -144,7 +144,7 @@ $(JARS): spark_conf/jars.lock $(PACKAGES)
 	@touch $@
 
 $(ARCHIVE): $(JARS)
-	@echo "Archiving Spark's classes, so that it starts sooner (a minute) ..."
+	@echo "Archiving Spark's classes, so that it starts sooner (a minute; up to five on a busy machine) ..."
 	@$(BIN)/python -m backfill_assets.cli.archive_classes
 	@touch $@
 
