@@ -350,10 +350,10 @@ def test_a_day_of_many_deduplicated_rows_is_built_whole_where_some_may_be_duplic
     sales.arrive([*(line(n) for n in range(MANY)), line(0)])
     sales.extend()
     looked_at = ("built", "it has so many deduplicated rows that they are looked at closely")
-    # One row had given way by then, and nothing had counted whether it was a duplicate.
-    assert bronze_of(sales, [line(n, version=1) for n in range(MANY)]) == looked_at
+    # One row of another basket had given way by then, and nothing had counted whether it was a duplicate.
+    assert bronze_of(sales, [line(n, version=1) for n in range(1, MANY)]) == looked_at
     assert sales.contents()["bronze_sales"][ONE][1]["duplicates"] == 1
-    assert bronze_of(sales, [line(n, version=1) for n in range(3)]) == looked_at
+    assert bronze_of(sales, [line(n, version=1) for n in range(1, 4)]) == looked_at
     assert sales.contents()["bronze_sales"][ONE][1]["duplicates"] == 4
     assert_equal_to_a_rebuild(sales)
 
