@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -84,6 +84,17 @@ def test_files_that_main_had_are_read_at_any_versions(
     listed = [*files[FIRST], replace(odd, path="by hand.parquet")]
     assert ids(rows_of_main_files(spark, lake.storage, "fact", listed, SCHEMA)) == {FIRST: [1, 2], SECOND: [3]}
     assert ids(rows_of_main_files(spark, lake.storage, "fact", [], SCHEMA)) == {}
+
+
+def test_the_files_of_many_publications_are_read_in_one_scan(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a day that grew batch by batch: a scan for each few files would be another plan for each batch."""
+    lake = SmallLakehouse(tmp_path)
+    for number in range(2 * rows_module._MOST_FOLDERS):
+        lake.publish(f"batch-{number}", {"fact": {FIRST + timedelta(days=number): [number]}})
+    files = read_log(lake.storage, "fact", lake.newest("fact").version()).active.values()
+    rows = rows_of_main_files(spark, lake.storage, "fact", list(files), SCHEMA)
+    assert scans(rows).count("FileScan") == 1
+    assert ids(rows) == {FIRST + timedelta(days=number): [number] for number in range(2 * rows_module._MOST_FOLDERS)}
 
 
 def test_a_column_that_the_files_lack_is_null(spark: SparkSession, lake: SmallLakehouse) -> None:
