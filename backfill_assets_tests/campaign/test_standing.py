@@ -45,7 +45,7 @@ def until(last: CampaignStep) -> list[JournalEntry]:
     found = [entry("started")]
     for step in STEPS[: STEPS.index(last) + 1]:
         found += [entry("approved")] if step is CampaignStep.CUT_OVER else []
-        found.append(entry("step", step, **({"publication": "cut"} if step is CampaignStep.CUT_OVER else {})))
+        found.append(entry("step", step, publication="cut" if step is CampaignStep.CUT_OVER else None))
     return found
 
 
@@ -57,7 +57,7 @@ def facts(*entries: JournalEntry, daemon: bool = False, **more: object) -> PlanF
 
 VALIDATED, TOLD = until(CampaignStep.VALIDATE), until(CampaignStep.NOTIFY)
 BACK, RESTORED = entry("rolled back", reason="by back"), entry("restored", reason="by forth")
-GIVEN_UP = entry("stopped", reason="ana abandoned it", **{ABANDONED: True})
+GIVEN_UP = entry("stopped", reason="ana abandoned it").model_copy(update={"report": {ABANDONED: True}})
 LEFT = "step 7 of 9: downstream rebuilt"
 SEEN: Mapping[PlanStanding, PlanFacts] = {
     PlanStanding.NOT_STARTED: facts(),

@@ -313,8 +313,8 @@ def _say_what_is_published(at: CampaignRun, back: RolledBack, quiet: bool) -> No
     say(f"{publishes}, all at once, for {_short_plan(at.plan.id)}:")
     if found:
         say(campaign_table(found))
-    for by, tables in back.items():
-        which = "; ".join(f"{table} {', '.join(days)}" for table, days in tables.items())
+    for by, by_table in back.items():
+        which = "; ".join(f"{table} {', '.join(put_back)}" for table, put_back in by_table.items())
         say(Text(f"Rolled back since, by {_short_publication(by)}, and published by a yes: {which}.", "yellow"))
     say("It is one publication: one `backfill rollback` puts all of it back.", "The notice that is sent then:")
     say(*(f"  {line}" for line in notice_lines(staged_notice(at))))
