@@ -203,7 +203,7 @@ class CampaignRun:
         if first is not None:
             require_beginning(found, first)
         if first is None or not is_published(found):
-            self.require(PlanWord.RUN)
+            require_allowed(PlanWord.RUN, self.facts)
         kind: journal.Kind = "resumed" if found.started else "started"
         self.write(JournalEntry(kind=kind, step=first.value if first else "", report=report, at=now()))
         # A rollback and giving it up have closed its plan, which is opened where a campaign is announced.

@@ -86,9 +86,9 @@ def _publication(publisher: Publisher, what: str) -> str:
 
     if not anything_published(publisher.storage):
         return what
-    publisher.recover()
     campaign = campaign_of(what) if is_plan_id(what) else what
     if not campaign.startswith(CAMPAIGN):
+        publisher.recover()
         return what
     facts = _facts(publisher, campaign)
     require_allowed(PlanWord.ROLLBACK, facts)
