@@ -227,6 +227,22 @@ def test_an_approval_names_days_that_a_person_rolled_back_since_they_were_staged
     assert f"Rolled back since, by by-hand, and published by a yes: {TABLE} {NEXT}." in " ".join(said.split())
 
 
+def test_a_program_that_approves_gets_these_days_too(played: PlayedCampaign, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that the plan would not have changed, which is staged for the first time when it is approved."""
+    played.lakehouse.publish("nightly", {TABLE: {DAY: [3], NEXT: [3]}})
+    played.stage(replaces="nightly", days={DAY: [5]})
+    by_hand = played.undo_of("nightly")
+
+    def publish(at: CampaignRun, **_: object) -> Move:
+        played.publish()
+        played.enter("step", CampaignStep.CUT_OVER, publication="cut", days={})
+        return at.next()
+
+    monkeypatch.setattr(commands, "_carry_on", publish)
+    values = played.backfill.json("approve", PLAN.id, "--yes")
+    assert values["rolled_back"] == {by_hand: {TABLE: [f"{DAY}..{NEXT}"]}}
+
+
 def _no_notice(_: object) -> Any:
     from backfill_assets.lakehouse.records import Notice
 
