@@ -319,7 +319,7 @@ def _recomputed(deed: int, line: Line, base: Tables, raw: RawOf, version: str) -
 
 
 def run_fact_on(deed: int, name: str, days: Iterable[date], version: str) -> Deed:
-    """Days of the fact are built on a timeline, from raw as of its base."""
+    """Days of the fact are built on a timeline, from raw as of its base: all of them, or none if a day has no raw."""
     asked = tuple(days)
 
     def ran(model: Model, _: RawOf, __: Model) -> Result:
@@ -327,6 +327,8 @@ def run_fact_on(deed: int, name: str, days: Iterable[date], version: str) -> Dee
             return model, REFUSED
         shown = model.lines[name].tables
         raw = {day: value.rows for day, value in shown["raw"].items()}
+        if not raw.keys() >= set(asked):
+            return model, REFUSED
         return _build_on(model, name, {"fact": _facts(deed, asked, version, raw)}, {"fact": version}), DONE
 
     return ran

@@ -17,7 +17,7 @@ import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets_tests.timeline import sequential_model as model
-from backfill_assets_tests.timeline.arrow_engine import FACT, REPORT, staged_by_arrow
+from backfill_assets_tests.timeline.arrow_engine import FACT, REPORT, report_names, staged_by_arrow
 from backfill_assets_tests.timeline.played_lakehouse import DAYS, WEEKS, Deed, PlayedLakehouse
 
 pytestmark = pytest.mark.protocol
@@ -373,4 +373,27 @@ def test_without_arrivals_the_other_days_of_a_week_are_of_the_moment_too(begun: 
             lambda deed, name=name, arrivals=arrivals: model.forward(deed, name, "v2", None, arrivals=arrivals),
         )
         assert line.stale == {} and line.tables["fact"][other].version == ("v1" if arrivals else "v2")
+    played.remove()
+
+
+def test_publishing_computes_the_week_that_was_stale(begun: PlayedLakehouse) -> None:
+    """It goes by what is published together, and not by the record that the timeline keeps of the week."""
+    played, which = begun.copy(), len(begun.publications()) - 3
+    back, other, week = DAYS[2], DAYS[3], WEEKS[1]
+    before = played.main()["report"][week]
+    for work, modelled in (
+        (
+            played.rewind("one", "fact", which, before=False, days=DayRange(back, back)),
+            model.rewind("one", "fact", which, before=False, days=(back,)),
+        ),
+        (played.run_on("one", FACT, (other,), "v2"), None),
+        (played.publish("one", "campaign-1"), model.publish(0, "one")),
+    ):
+        assert (
+            played.do(work, lambda deed, made=modelled: made or model.run_fact_on(deed, "one", (other,), "v2"))
+            == model.DONE
+        )
+        assert all(each.model.lines["one"].stale == {"report": {week}} for each in played.candidates)
+    main = played.main()
+    assert before != main["report"][week] == ("v1", report_names(main["fact"][back][1] + main["fact"][other][1]))
     played.remove()

@@ -186,9 +186,7 @@ def _moment_values(each: MomentWorthGoingTo) -> dict[str, object]:
 @click.option(
     "--field", "fields", multiple=True, metavar="FIELD", help="Fill this column, and change nothing else; repeatable."
 )
-@click.option(
-    "--without-arrivals", is_flag=True, help="Read raw and all else as of the timeline's moment."
-)
+@click.option("--without-arrivals", is_flag=True, help="Read raw and all else as of the timeline's moment.")
 @click.option("--as", "other", metavar="OTHER", help="Go forward on a new timeline; NAME stays as it is.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def forward(
