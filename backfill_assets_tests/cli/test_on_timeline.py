@@ -75,7 +75,7 @@ def test_a_run_names_the_days_that_were_computed_from_others_than_the_timeline_s
     """It builds the second day alone: the first one is bronze of then, beside raw of now."""
     step = registry.step(BRONZE)
     inputs = {SECOND: decide.wanted(step, step.version(), [SECOND], {RAW: {SECOND: "1:2"}})[SECOND].inputs}
-    rows = {BRONZE: {SECOND: [2]}, "quarantine_sales": {SECOND: []}}
+    rows: dict[str, dict[date, list[int]]] = {BRONZE: {SECOND: [2]}, "quarantine_sales": {SECOND: []}}
     placed.lakehouse.publish("second", rows, code=step.current, inputs=inputs)
     placed("rewind", BRONZE, "--to", "bronze", "--days", FIRST, "--on", "back")
     typed = ("run", BRONZE, "--days", SECOND, "--on", "back")
