@@ -222,6 +222,7 @@ def say_difference(found: Difference, sample: int = 0, by_day: bool = False) -> 
     for table in found.tables:
         _say_rows(text.SAMPLE_COLUMNS, text.sample_rows(table, sample), (), table.table, ("day", "key"))
     say(*(f"{table.table}: {note}" for table in found.tables for note in text.notes(table)))
+    say(*(Text(line, "yellow") for line in found.stale))
     for expected, outcome, where in text.verdict_rows(found):
         say(Text.assemble((outcome, _COLOURS[outcome]), f"  {expected}", f": {where}" if where else ""))
     say(f"As of entry {found.log_entry} of the publication log, at {moment(found.made_at)}.")
