@@ -347,7 +347,7 @@ class PlayedLakehouse:
 
     def roll_back(self, which: int) -> Work:
         publication = self.publications()[which]
-        return lambda lake: roll_back(lake.publisher, publication, id=lake.new_id("rollback"))
+        return lambda lake: roll_back(lake.publisher, publication, id=lake.new_id("rollback"), steps=STEPS)
 
     def reclaim(self) -> Work:
         return lambda lake: [reclaim(lake.publisher, table) for table in ("raw", "fact", "report")]

@@ -208,11 +208,34 @@ def roll_back(deed: int, which: int) -> Deed:
         target = model.published[which]
         now = {(table, day): model.main[table].get(day) for table, days in target.after.items() for day in days}
         is_ours = all(_token(now[table, day]) == _token(target.after[table][day]) for table, day in now)
-        if not is_ours or model.epoch > target.epoch:
+        if not is_ours or model.epoch > target.epoch or _is_torn(model, target.before):
             return model, REFUSED
         return model.publish(deed, target.before), DONE
 
     return undone
+
+
+def _is_torn(model: Model, back: Images) -> bool:
+    """Would a day come back that was made of something else than main has then? Raw may have gained rows since."""
+    after = {table: _laid_over(days, back.get(table, {})) for table, days in model.main.items()}
+    return any(
+        value is not None and _is_made_of_other(model, back, after, table, day, value)
+        for table, days in back.items()
+        for day, value in days.items()
+    )
+
+
+def _is_made_of_other(model: Model, back: Images, after: Tables, table: str, day: date, value: Value) -> bool:
+    reads = {"fact": "raw", "report": "fact"}[table]
+    shown = model.main[table].get(day)
+    brings_inputs = any(input_day in back.get(reads, {}) for input_day, _ in value.made[1])
+    if shown is not None and (shown.rows, shown.made) == (value.rows, value.made) and not brings_inputs:
+        return False
+    now = {input_day: after[reads].get(input_day) for input_day, _ in value.made[1]}
+    rows = {input_day: found.rows if found else None for input_day, found in now.items()}
+    if table == "fact":
+        return any(not set(made or ()) <= set(rows[input_day] or ()) for input_day, made in value.made[1])
+    return any(made != rows[input_day] for input_day, made in value.made[1])
 
 
 def _token(value: Value | None) -> int | None:
