@@ -11,7 +11,7 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 
-class FromBothEnds(LoadFileScheduling):
+class FromBothEnds(LoadFileScheduling):  # type: ignore[misc]  # xdist is published without types
     """The last process takes the last file that is left; each other takes the first one."""
 
     def _assign_work_unit(self, node: WorkerController) -> None:
