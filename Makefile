@@ -16,7 +16,10 @@ JARS := .cache/jars/.complete
 ARCHIVE := .cache/class-archive/.made
 BROKER := .cache/broker/.complete
 PEERS := .cache/bench/venv/.synced
-IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
+DEALT := --dist loadfile --no-loadscope-reorder
+IN_TWO := -n 2 $(DEALT)
+# Tests wait for Spark and for processes that they start: on two cores, a third process of tests has work meanwhile.
+IN_THREE := -n $(or $(PROCESSES),3) $(DEALT)
 STORIES := test_story_fx test_docs_commands test_campaign test_polling_reader test_tally
 
 find_python = for python in python3 python3.12 python3.11; do \
@@ -45,8 +48,8 @@ connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
 lab: setup ## play the four hazards of a backfill, and write docs/lab again
 	@$(BIN)/backfill lab all --pages docs/lab
 
-test: setup setup-broker ## every promise at a small size, in two processes
-	@$(BIN)/pytest $(IN_TWO) -m "not long"
+test: setup setup-broker ## every promise at a small size, in three processes (PROCESSES=2: in two, with less memory)
+	@$(BIN)/pytest $(IN_THREE) -m "not long"
 
 test-long: setup setup-broker ## what `make test` leaves out: stories in full size, kills, clusters
 	@$(BIN)/pytest $(IN_TWO) -m long

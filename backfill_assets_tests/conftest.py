@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import hypothesis
 import pytest
@@ -21,6 +21,7 @@ from backfill_assets_tests.strategies.how_many import TIMES, drawn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.scheduler import LoadFileScheduling
 
     from backfill_assets_tests.protocol.lake import Lake
     from backfill_assets_tests.stream.broker import Broker
@@ -84,12 +85,27 @@ def tier_of_module(path: Path) -> str:
     return declared[1] if declared else "data" if _HEAVY_IMPORT.search(source) else ""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Files are dealt out from both ends; any other way to deal tests out stays what it is."""
+    from backfill_assets_tests.from_both_ends import FromBothEnds
+
+    return FromBothEnds(config, log) if config.option.dist == "loadfile" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test with its one tier, and give it that tier's timeout unless it has its own.
 
-    Stories first, the longest before all: of several processes, none is left with a long one when the others are done.
+    The files are put into the order in which processes are to take them, the longest before all.
     """
-    items.sort(key=lambda item: (item.path.name != _LONGEST, "stories" not in _folders(item)))
+    of_file: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        of_file.setdefault(item.path, []).append(item)
+    places = {
+        path: place_of_file({tier_of(item) for item in tests}, on_spark=any(map(_uses_spark, tests)))
+        for path, tests in of_file.items()
+    }
+    items.sort(key=lambda item: (item.path.name != _LONGEST, places[item.path]))
     for item in items:
         tier = tier_of(item)
         if item.get_closest_marker(tier) is None:
@@ -100,11 +116,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(seconds * TIMES), append=False)
 
 
+def place_of_file(tiers: Set[str], *, on_spark: bool) -> int:
+    """Stories on Spark at the front, those that wait for other processes at the end, and small tests in between.
+
+    What is on Spark and no story comes after the small ones, for the process that began at the end. Pure.
+    """
+    if on_spark:
+        return 0 if "story" in tiers else 2
+    return 4 if "story" in tiers else 3 if "protocol" in tiers else 1
+
+
 def tier_of(item: pytest.Item) -> str:
     """Spark by the fixtures it uses (a story stays one); else by its own marker, or its folder, or fast."""
     by_folder = next((tier for folder, tier in _TIER_OF_FOLDER.items() if folder in _folders(item)), "")
     by_folder = by_folder or tier_of_module(item.path) or "fast"
-    if by_folder != "story" and (_EMBEDDED_FIXTURES | _CONNECT_FIXTURES | _BROKER_FIXTURES) & set(_fixtures_of(item)):
+    if by_folder != "story" and _uses_spark(item):
         return "spark"
     if by_folder == "fast" and _LAKEHOUSE_FIXTURES & set(_fixtures_of(item)):
         return "protocol"
@@ -127,6 +153,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _fixtures_of(item: pytest.Item) -> list[str]:
     return cast("list[str]", getattr(item, "fixturenames", []))
+
+
+def _uses_spark(item: pytest.Item) -> bool:
+    """One of the sessions or servers that a process of the tests starts once."""
+    return bool((_EMBEDDED_FIXTURES | _CONNECT_FIXTURES | _BROKER_FIXTURES) & set(_fixtures_of(item)))
 
 
 def _uses_connect(item: pytest.Item) -> bool:

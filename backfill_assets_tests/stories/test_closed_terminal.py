@@ -31,7 +31,7 @@ time.sleep(600)
 """Like a part of Dagster that hangs: it does not end before it has to."""
 _DEV = """
 import os, signal, sys
-from backfill_assets.cli.demo import dev_parts
+from backfill_assets.cli.demo import dev_parts, sessions
 from backfill_assets.cli.demo.dev import DagsterCommands, main
 from backfill_assets.cli.demo.sessions import stop_sessions
 
@@ -40,10 +40,14 @@ def stop_after_another_signal(leaders):
     stop_sessions(leaders, 0.5)
 
 dev_parts.stop_sessions = stop_after_another_signal
+sessions._END_GROUPS = sessions._END_GROUPS.replace("sleep 1", "sleep 0.05")
 part = (sys.executable, "-S", "-E", "-c", {part!r})
 sys.exit(main(["--port", "3459"], DagsterCommands(part, part, part)))
 """
-"""The second signal comes after the first one is dealt with; in a real terminal, at any moment within a millisecond."""
+"""The second signal comes after the first one is dealt with; in a real terminal, at any moment within a millisecond.
+
+A part that hangs gets half a second between the first signal and the last, in place of ten.
+"""
 _SHELL = """
 import os, signal
 os.close(os.open(os.ttyname(0), os.O_RDWR))

@@ -23,7 +23,7 @@ def address(tmp_path: Path) -> Iterator[tuple[str, int]]:
     keep_page(storage, PLAN, "<h1>Nothing changes ✓</h1>")
     keep_difference(storage, PLAN, "{}")
     with letter_server(storage) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield "127.0.0.1", server.server_address[1]
         server.shutdown()
