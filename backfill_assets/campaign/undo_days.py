@@ -135,6 +135,8 @@ def _way(made: list[TableDayState], old: DayContent | None, remaking: Remaking) 
         return UndoAction.REFUSED, f"{other} has published it since, undo that one first"
     if old is None:
         return _way_without_content(made, moved)
+    if not old.inputs and moved is None:
+        return UndoAction.PUT_BACK, ""  # rows that were taken in: they are made of nothing that is published
     if not (remaking.again and remaking.possible) and remaking.wanted:
         shown = all(each.is_now(remaking.wanted) for each in made)
         if all(_before_is(each, remaking.wanted) for each in made) and not (shown and all(map(_holds_before, made))):
@@ -151,10 +153,10 @@ def _way_again(old: DayContent, moved: TableDayState | None, remaking: Remaking)
     if remaking.possible:
         reads = f"reads {remaking.again}" if remaking.again else remaking.changes
         return UndoAction.STAGE_AGAIN, since or reads or "what it is computed from has changed since it was built"
+    first = f"{moved.table} was {since}" if moved else "what it was computed from has changed since"
     if not remaking.version:
-        gone = f"the version {old.code_version} that it had before is not there any more"
-        return UndoAction.REFUSED, f"{since or 'what it was computed from has changed since'}, and {gone}"
-    return UndoAction.REFUSED, f"{remaking.missing}, which it was computed from, is not published"
+        return UndoAction.REFUSED, f"{first}, and the version {old.code_version} that it had is not there any more"
+    return UndoAction.REFUSED, f"{first}, and {remaking.missing}, which it was computed from, is not published"
 
 
 def _way_without_content(made: list[TableDayState], moved: TableDayState | None) -> tuple[UndoAction, str]:

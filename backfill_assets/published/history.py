@@ -57,6 +57,8 @@ class InputSummary:
     """What computed its days; empty if nothing was computed, or if that was not recorded."""
     approved_by: str = ""
     """Of the publication of a campaign: who approved it, and how that is known."""
+    leaves_stale: Mapping[str, list[date]] = field(default_factory=dict)
+    """The published days that read what it brought and did not come with it, by table."""
 
 
 @dataclass
@@ -188,6 +190,10 @@ def _inputs(
         staged={table: sorted(days) for table, days in sorted(staged.items())},
         environments=tuple(environments),
         approved_by=_approved_by(publication),
+        leaves_stale={
+            table: [date.fromisoformat(day) for day in days]
+            for table, days in publication.get("leaves_stale", {}).items()
+        },
     )
 
 

@@ -50,9 +50,10 @@ AS_LEFT = TableDayState("t", BEFORE, frozenset({"new"}), NEW, now(NEW, "new", pu
 COMPACTED = replace(AS_LEFT, now=now(NEW, "one"), now_files=frozenset({"one"}))
 MOVED = replace(AS_LEFT, now=now(LATER, "more"), now_files=frozenset({"more"}))
 FORCED = replace(AS_LEFT, content=replace(OLD, checksum="6"), now=now(replace(OLD, checksum="6"), "new"))
-BACK = replace(MOVED, now=now(replace(OLD, inputs="j"), "more"))
+BACK = replace(MOVED, now=now(replace(OLD, inputs="j", checksum="7"), "more"))
 OVERWRITTEN = replace(MOVED, now_files=frozenset({"more", "foreign"}))
 OTHERS = replace(MOVED, other_campaign="campaign-x")
+NO_INPUTS = replace(AS_LEFT, before=BEFORE.model_copy(update={"content": replace(OLD, inputs="")}))
 FIRST = replace(AS_LEFT, before=Before())
 FIRST_MOVED = replace(MOVED, before=Before())
 TAKEN_AWAY = replace(FIRST, now=now(None), now_files=frozenset())
@@ -74,9 +75,12 @@ CASES = [
     ("it is what the old logic gives now", [BACK], CHANGED, UndoAction.STANDS, "the logic from before gives just"),
     ("it is back, and an input is staged again", [BACK], replace(CHANGED, again="fact 1"), "stage again", ""),
     ("another campaign came since", [OTHERS], CHANGED, UndoAction.REFUSED, "campaign-x has published it since"),
-    ("its inputs changed, its version is gone", [AS_LEFT], UNDECLARED, "refused", "v1 that it had before is not there"),
+    ("its inputs changed, its version is gone", [AS_LEFT], UNDECLARED, "refused", "v1 that it had is not there"),
     ("it moved, and its version is gone", [MOVED], UNDECLARED, "refused", "since by later, and the version v1"),
     ("what it was made of is not published", [AS_LEFT], GONE, "refused", "raw 2017-03-01, which it was computed from"),
+    ("it moved, and what it was made of is gone", [MOVED], GONE, "refused", "since by later, and raw 2017-03-01"),
+    ("it was made of nothing", [NO_INPUTS], GONE, UndoAction.PUT_BACK, ""),
+    ("it was made of nothing, and moved", [replace(MOVED, before=NO_INPUTS.before)], GONE, "refused", "later"),
     # a day that was not published before it
     ("as it left it", [FIRST], Remaking(), UndoAction.WITHDRAW, "published first by what is undone"),
     ("a row was taken in since", [FIRST_MOVED], Remaking(), "withdraw", "what arrived stays in its inputs"),

@@ -125,13 +125,16 @@ def _from(made: InputSummary) -> list[str]:
 
 
 def _by(record: PublicationRecord, made: InputSummary) -> str:
+    stale = "; ".join(f"{table} {ranges(days)}" for table, days in made.leaves_stale.items())
     facts = (
         record.launched_by,
         record.run and f"run {record.run[:8]}",
         record.git_commit and f"git {short_commit(record.git_commit)}",
         made.approved_by and f"approved by {made.approved_by}",
     )
-    return ", ".join(fact for fact in (*facts, record.campaign, record.reason) if fact)
+    return ", ".join(
+        fact for fact in (*facts, record.campaign, record.reason, stale and f"leaves stale: {stale}") if fact
+    )
 
 
 def _as_json(record: PublicationRecord, made: InputSummary) -> dict[str, Any]:
@@ -148,6 +151,7 @@ def _as_json(record: PublicationRecord, made: InputSummary) -> dict[str, Any]:
             ),
         ],
         "approved_by": made.approved_by,
+        "leaves_stale": dict(made.leaves_stale),
         "landed": list(made.landed),
         "partitions": [_partition_json(each) for each in made.partitions],
         "boundaries": [boundary_values(each) for each in made.boundaries],

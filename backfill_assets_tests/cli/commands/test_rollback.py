@@ -14,6 +14,7 @@ from backfill_assets.cli.commands.rollback import new_rollback_id
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.rebuild.person import os_person
+from backfill_assets_tests import two_versions
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.protocol.foreign import demand_feature
 
@@ -221,3 +222,33 @@ def test_the_dry_run_of_a_plain_publication_does_nothing(two: Backfill) -> None:
     assert "Nothing was done" in two("rollback", "second", "--dry-run").output
     assert ids(two, "bronze_sales") == [2, 3, 4]
     assert "has published nothing" in two("rollback", PLAN, exit_code=1).stderr
+
+
+def test_the_days_that_read_what_is_put_back_are_named(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it asks, afterwards, to programs, and in the log: revenue was built from the facts that go."""
+    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
+    days = two_versions.DAYS
+    two_versions.publish_inputs(backfill.lakehouse, "in", days)
+    two_versions.publish_facts(backfill.lakehouse, "one", days, "v1", 100)
+    two_versions.publish_facts(backfill.lakehouse, "two", days, "v2", 200)
+    fact = f"two-{two_versions.FACT.replace('_', '-')}"
+    stale = {two_versions.REVENUE: [str(day) for day in days]}
+    words = f"stale then, made of something else than there is: {two_versions.REVENUE} {days[0]}..{days[-1]}"
+    assert backfill.json("rollback", fact, "--dry-run")["leaves_stale"] == stale
+    assert words in backfill("rollback", fact, "--dry-run").output
+    assert words in backfill("rollback", fact, "--yes").output
+    assert backfill.json("history", "--limit", 1)[0]["leaves_stale"] == stale
+    assert backfill.json("status")["tables"][two_versions.REVENUE]["counts"] == {"stale: input changed": len(days)}
+
+
+def test_a_rollback_to_something_older_than_its_inputs_is_refused_before_it_asks(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Revenue of facts that are not there any more: the run to roll back first is named."""
+    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
+    two_versions.publish_inputs(backfill.lakehouse, "in", two_versions.DAYS)
+    for id, version, number in (("one", "v1", 100), ("two", "v2", 200)):
+        two_versions.publish_facts(backfill.lakehouse, id, two_versions.DAYS, version, number)
+    refused = backfill("rollback", f"two-{two_versions.REVENUE.replace('_', '-')}", "--dry-run", exit_code=1)
+    assert "would be older than what it is made of" in refused.stderr
+    assert f"Roll back two-{two_versions.FACT.replace('_', '-')} first" in refused.stderr
