@@ -1,0 +1,245 @@
+"""Whatever is built, brought by campaigns, undone and brought back: no publication contradicts what main shows with it.
+
+Two to five operations after a first build, some of them killed and typed again. ``HISTORIES`` and ``HISTORIES_SEED``
+ask for more histories, or others, than the default; ``HISTORIES_SHRINK=1`` looks for the shortest history that fails.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Literal, get_args
+
+import pytest
+
+from backfill_assets.days import DayRange
+from backfill_assets_tests.campaign.undo_lakehouse import (
+    DAYS,
+    EQUAL_DAYS,
+    FRIDAY,
+    LAST,
+    MONDAY,
+    SATURDAY,
+    STEPS,
+    THURSDAY,
+    Arrival,
+    FACT,
+    Reach,
+    UndoLakehouse,
+    Work,
+)
+from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
+
+pytestmark = pytest.mark.protocol
+
+SEED = int(os.environ.get("HISTORIES_SEED", "20170401"))
+HISTORIES = int(os.environ.get("HISTORIES", "500"))
+FEW = 40
+"""Enough to notice a mutant."""
+ENDED: Counter[str] = Counter()
+"""How operations have ended, by their kind."""
+_WEIGHTS = {
+    "late row, equal day": 3,
+    "late row": 2,
+    "correction": 1,
+    "deletion": 1,
+    "rate": 3,
+    "run": 1,
+    "run bronze": 1,
+    "run fact": 2,
+    "campaign": 6,
+    "campaign of equal days": 3,
+    "roll back": 6,
+    "undo the undo": 3,
+    "rewind": 1,
+    "forward": 1,
+    "publish": 2,
+}
+_REACHES: Sequence[Reach] = ("raw", "bronze", "bronze", "bronze", "reports")
+_BETWEEN = ("", "", "between stagings", "before the cut-over")
+_NEWEST = 4
+_MOST_POINTS = 40
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An operation of a history, and the choices that it may need."""
+
+    kind: str
+    number: int = 0
+    """Which publication or row, of those that there are."""
+    days: tuple[date, ...] = DAYS
+    version: str = "v2"
+    arrival: Arrival = "late row"
+    on: date = SATURDAY
+    """The day of what arrives."""
+    reach: Reach = "bronze"
+    between: str = ""
+    """When something arrives during a campaign; empty if nothing does."""
+    flag: bool = False
+    dies_after: int | None = None
+
+
+def operations_of(seed: int) -> list[Chosen]:
+    """The operations of one history."""
+    draw = random.Random(seed)
+
+    def days() -> tuple[date, ...]:
+        first = draw.randrange(len(DAYS))
+        return DAYS if draw.random() < 0.4 else DAYS[first : first + draw.choice([1, 2, 3])]
+
+    return [
+        Chosen(
+            kind=draw.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0],
+            number=draw.randrange(60),
+            days=days(),
+            version=draw.choice(["v1", "v2", "v2"]),
+            arrival=draw.choice(get_args(Arrival)),
+            on=draw.choice([*DAYS, FRIDAY, *EQUAL_DAYS]),
+            reach=draw.choice(_REACHES),
+            between=draw.choice(_BETWEEN),
+            flag=draw.random() < 0.5,
+            dies_after=draw.randrange(_MOST_POINTS) if draw.random() < 0.25 else None,
+        )
+        for _ in range(draw.randrange(2, 6))
+    ]
+
+
+class History:
+    """One lakehouse, and the operations on it."""
+
+    def __init__(self, played: UndoLakehouse) -> None:
+        self.played = played
+
+    def play(self, chosen: Chosen) -> None:
+        """What needs a publication or a timeline makes one if there is none."""
+        possible = chosen
+        if chosen.kind in ("roll back", "undo the undo", "rewind") and not self.played.undoable():
+            possible = replace(chosen, kind="campaign")
+        elif chosen.kind == "undo the undo" and not self.played.undos():
+            possible = replace(chosen, kind="roll back")
+        elif chosen.kind == "forward" and not self.played.timelines():
+            possible = replace(chosen, kind="rewind" if self.played.undoable() else "campaign")
+        how = self.played.do(*self._works(possible), dies_after=chosen.dies_after)
+        ENDED[f"{possible.kind}: {how}"] += 1
+
+    def _works(self, chosen: Chosen) -> list[Work]:
+        played = self.played
+        works: dict[str, Callable[[], list[Work]]] = {
+            "late row, equal day": lambda: played.arrive("late row", EQUAL_DAYS[chosen.flag], chosen.reach),
+            "late row": lambda: self._arrives("late row", chosen),
+            "correction": lambda: self._arrives("correction", chosen),
+            "deletion": lambda: self._arrives("deletion", chosen),
+            "rate": lambda: self._arrives("rate", chosen),
+            "run": played.build_all,
+            "run bronze": lambda: played.build_all()[:2],
+            "run fact": lambda: [played.build(FACT, chosen.days, chosen.version)],
+            "campaign": lambda: self._campaign(chosen, chosen.days),
+            "campaign of equal days": lambda: self._campaign(chosen, EQUAL_DAYS),
+            "roll back": lambda: [played.roll_back(self._newest(played.undoable(), chosen))],
+            "undo the undo": lambda: [played.roll_back(played.undos()[-1])],
+            "rewind": lambda: [self._rewind(chosen)],
+            "forward": lambda: [played.forward(played.timelines()[-1], chosen.version)],
+            "publish": lambda: self._publish(chosen),
+        }
+        return works[chosen.kind]()
+
+    def _newest(self, publications: Sequence[str], chosen: Chosen) -> str:
+        return publications[-1 - chosen.number % min(_NEWEST, len(publications))]
+
+    def _arrives(self, what: Arrival, chosen: Chosen) -> list[Work]:
+        return self.played.arrive(what, chosen.on, chosen.reach, chosen.number)
+
+    def _campaign(self, chosen: Chosen, days: Sequence[date]) -> list[Work]:
+        between = self._arrives(chosen.arrival, chosen) if chosen.between else []
+        again = chosen.between == "between stagings"
+        return self.played.campaign(chosen.version, days, whole=chosen.flag, between=between, again=again)
+
+    def _rewind(self, chosen: Chosen) -> Work:
+        days = None if chosen.flag else DayRange(chosen.days[0], chosen.days[-1])
+        table = "fact" if chosen.number % 4 else "bronze"
+        name = f"line-{len(self.played.timelines())}"
+        return self.played.rewind(name, table, self._newest(self.played.undoable(), chosen), days)
+
+    def _publish(self, chosen: Chosen) -> list[Work]:
+        """The newest timeline, which goes forward first; without one, all of this for one that is made."""
+        if names := self.played.timelines():
+            forward = [] if chosen.flag else [self.played.forward(names[-1], chosen.version)]
+            return [*forward, self.played.publish(names[-1])]
+        if not self.played.undoable():
+            return self._campaign(chosen, chosen.days)
+        works = [self._rewind(chosen), self.played.forward("line-0", chosen.version), self.played.publish("line-0")]
+        return works
+
+
+def play(begun: UndoLakehouse, operations: Sequence[Chosen]) -> None:
+    history = History(begun.copy())
+    try:
+        for chosen in operations:
+            history.play(chosen)
+        history.played.end()
+    finally:
+        history.played.remove()
+
+
+def failure(begun: UndoLakehouse, operations: Sequence[Chosen]) -> Exception | None:
+    try:
+        play(begun, operations)
+    except Exception as error:
+        return error
+    return None
+
+
+def shortest(begun: UndoLakehouse, operations: Sequence[Chosen]) -> Sequence[Chosen]:
+    """Without the operations, deaths and arrivals that the failure does not need."""
+    fewer = [[each for n, each in enumerate(operations) if n != place] for place in range(len(operations))]
+    simpler = [
+        [replace(each, **plain) if n == place else each for n, each in enumerate(operations)]
+        for place in range(len(operations))
+        for plain in ({"dies_after": None}, {"between": ""}, {"days": DAYS})
+        if replace(operations[place], **plain) != operations[place]
+    ]
+    found = next((each for each in (*fewer, *simpler) if failure(begun, each) is not None), None)
+    return shortest(begun, found) if found else operations
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
+    """What every history begins with."""
+    ENDED.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        staged_by_arrow(patch, STEPS)
+        found = UndoLakehouse(tmp_path_factory.mktemp("begun"))
+        found.begin()
+        yield found
+
+
+@pytest.mark.timeout(max(600, 10 * HISTORIES))
+@pytest.mark.parametrize(
+    "histories",
+    [pytest.param(min(FEW, HISTORIES), id="few"), pytest.param(HISTORIES, id="many", marks=pytest.mark.long)],
+)
+def test_no_publication_contradicts_what_main_shows_with_it(begun: UndoLakehouse, histories: int) -> None:
+    """Each is judged by plain Python right after it; in the end, everything is what raw alone makes of it."""
+    failed: dict[int, Exception] = {}
+    for seed in range(SEED, SEED + histories):
+        if (error := failure(begun, operations_of(seed))) is not None:
+            failed[seed] = error
+            print(f"HISTORIES_SEED={seed} HISTORIES=1: {type(error).__name__}: {error}")
+            if "HISTORIES_SHRINK" in os.environ:
+                print("", *shortest(begun, operations_of(seed)), sep="\n  ")
+    assert not failed, f"{len(failed)} of {histories} histories, of which the first: {next(iter(failed.values()))}"
+
+
+@pytest.mark.long
+def test_histories_had_all_that_they_are_about(begun: UndoLakehouse) -> None:
+    """Each kind of operation came about, and each of them died; an oracle that is never asked proves nothing."""
+    print(f"{HISTORIES} histories\n" + "\n".join(f"{n:6} {how}" for how, n in sorted(ENDED.items())))
+    ends = [f"{kind}: {how}" for kind in _WEIGHTS for how in ("done", "died")]
+    if ENDED.total() < 2 * HISTORIES:
+        pytest.skip("only some of the histories were played")
+    assert not [each for each in ends if not ENDED[each]], "what no history has done"
