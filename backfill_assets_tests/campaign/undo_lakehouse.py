@@ -1,6 +1,6 @@
 """A lakehouse that is played with by runs, campaigns and undos, while rows arrive and processes die.
 
-Seven days over a weekend, the end of a month and of a week. Facts take the rate of the day before (``v1``) or of the
+Seven days over a weekend, of two weeks. Facts take the rate of the day before (``v1``) or of the
 day (``v2``); there are no rates at weekends, so that both agree there. The last day is left to be built.
 """
 
@@ -26,6 +26,7 @@ from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import PlanRequest, Scope
 from backfill_assets.publication.publisher import Published, Publisher
 from backfill_assets.publication.rollback import require_in_force, roll_back, undoable
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.published.moments import moment_before
 from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.decide import AS_PUBLISHED
@@ -68,9 +69,7 @@ def _raw(name: str) -> Step:
     return Step((named_table(name, "raw"),), source=Source(name, "day", ("name",), "name", ("name", "day")))
 
 
-def _step(
-    name: str, layer: Layer, versions: Mapping[str, Sequence[Reads]], cadence: Cadence = Cadence.DAILY
-) -> Step:
+def _step(name: str, layer: Layer, versions: Mapping[str, Sequence[Reads]], cadence: Cadence = Cadence.DAILY) -> Step:
     made = tuple(_version(name, cadence, version, *reads) for version, reads in versions.items())
     return Step((named_table(name, layer),), made, current=made[-1].name, cadence=cadence)
 
@@ -87,9 +86,8 @@ FACT = _step(
     },
 )
 DAILY = _step("daily", "report", {"v1": [Reads("fact")]})
-WEEKLY = _step("weekly", "report", {"v1": [Reads("fact", partial=True)]}, Cadence.WEEKLY)
-MONTHLY = _step("monthly", "report", {"v1": [Reads("daily", partial=True)]}, Cadence.MONTHLY)
-STEPS = (RAW, RAW_RATES, BRONZE, RATES, FACT, DAILY, WEEKLY, MONTHLY)
+WEEKLY = _step("weekly", "report", {"v1": [Reads("fact", partial=True), Reads("daily", partial=True)]}, Cadence.WEEKLY)
+STEPS = (RAW, RAW_RATES, BRONZE, RATES, FACT, DAILY, WEEKLY)
 RATE_DAYS = tuple(DayRange(DAYS[0] - timedelta(days=LOOK_BACK), DAYS[-1]))
 
 
@@ -108,10 +106,14 @@ class Life:
     def __init__(self, points: int | None = None) -> None:
         self.left = points
 
+    @property
+    def has_ended(self) -> bool:
+        return self.left is not None and self.left < 0
+
     def __call__(self, *_: object) -> None:
         if self.left is not None:
             self.left -= 1
-            if self.left < 0:
+            if self.has_ended:
                 raise Died
 
 
@@ -120,7 +122,9 @@ class UndoLakehouse:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.storage = Storage(str(root))
         self.clock = datetime.now(UTC)
+        self.log = PublicationLog(self.storage, lambda: self.clock)
         self.judge = Judge(STEPS)
         self.landed: dict[str, dict[date, list[str]]] = {"raw": {}, "raw_rates": {}}
         self.begun_with = 0
@@ -145,7 +149,7 @@ class UndoLakehouse:
         rates = {day: [f"rate.1={7 + number}"] if day.weekday() < 5 else [] for number, day in enumerate(RATE_DAYS)}
         works = [self._land("raw", {day: [self._row(), self._row()] for day in DAYS}), self._land("raw_rates", rates)]
         works += [self.build(step, days_of(step), "v1") for step in (BRONZE, RATES)]
-        works += [self.build(step, days_of(step, DAYS[:-1]), "v1") for step in (FACT, DAILY, WEEKLY, MONTHLY)]
+        works += [self.build(step, days_of(step, DAYS[:-1]), "v1") for step in (FACT, DAILY, WEEKLY)]
         assert self.do(*works) == DONE
         self.begun_with = len(self.judge.seen)
 
@@ -157,33 +161,29 @@ class UndoLakehouse:
         A process that dies is followed by a new one, which finishes what it finds and types the same again.
         """
         life = Life(dies_after)
+        lake = self.lake(life)
         for work in works:
-            outcome = self._type(work, life)
-            self.judge.judge(self.judge.look(self.publisher()), self.landed)
+            try:
+                outcome = self._type(work, lake)
+            except Died:
+                lake = self.lake(Life())
+                lake.publisher.recover()
+                outcome = self._type(work, lake)
             if outcome == REFUSED:
                 return REFUSED
-        return "died" if life.left is not None and life.left < 0 else DONE
+        return "died" if life.has_ended else DONE
 
-    def _type(self, work: Work, life: Life) -> str:
+    def _type(self, work: Work, lake: Lake) -> str:
+        """Do it, and judge all that was published since the last time: by it, or by the recovery before it."""
+        found, outcome = self.judge.look(self.log), DONE
         try:
-            return self._carry_out(work, life)
-        except Died:
-            self.publisher().recover()
-            self._carry_out(work, Life())
-            return DONE
-
-    def _carry_out(self, work: Work, life: Life) -> str:
-        known = self.judge.publications(self.publisher())
-        try:
-            work(self.lake(life))
+            work(lake)
         except BackfillError as error:
-            if more := self.judge.publications(self.publisher())[len(known) :]:
-                raise Torn(f"{more} was published by what was refused: {error}") from error
-            return REFUSED
-        return DONE
-
-    def publisher(self) -> Publisher:
-        return Publisher(Storage(str(self.root)), now=lambda: self.clock)
+            if more := self.judge.look(self.log):
+                raise Torn(f"{more[0]} was published by what was refused: {error}") from error
+            outcome = REFUSED
+        self.judge.judge([*found, *self.judge.look(self.log)], self.landed)
+        return outcome
 
     def lake(self, life: Life) -> Lake:
         storage = WatchedStorage(str(self.root), reached=life)
@@ -232,7 +232,7 @@ class UndoLakehouse:
             own = self.landed[table]
             for day, names in rows.items():
                 own[day] = [*own.get(day, ()), *(name for name in names if name not in own.get(day, ()))]
-            timeline = stage(Storage(str(self.root)), table, lake.new_id("raw"), rows)
+            timeline = stage(self.storage, table, lake.new_id("raw"), rows)
             made = measured_change(change(timeline, rows, mode="append", positions=(position,)), rows)
             outcome = lake.publisher.publish(Publication(id=lake.new_id("raw"), kind="append", tables=(made,)))
             assert isinstance(outcome, Published) or outcome.passed == (position.id,)
@@ -250,7 +250,13 @@ class UndoLakehouse:
         return [self.build(step) for step in STEPS if step.source is None]
 
     def campaign(
-        self, version: str, days: Sequence[date], *, whole: bool = False, between: Sequence[Work] = (), again: bool = False
+        self,
+        version: str,
+        days: Sequence[date],
+        *,
+        whole: bool = False,
+        between: Sequence[Work] = (),
+        again: bool = False,
     ) -> list[Work]:
         """Staged and cut over, with what happens ``between``; staged ``again`` after that as well."""
         self._campaigns += 1
@@ -280,9 +286,10 @@ class UndoLakehouse:
 
         return work
 
-    def undoable(self) -> list[str]:
-        """Publications that a person may roll back, in their order: those of the first build are left alone."""
-        return [each.made.id for each in self.judge.seen[self.begun_with :] if each.made.kind != "append"]
+    def undoable(self, *, whole: bool = False) -> list[str]:
+        """Publications that a person may roll back, in their order: none of the first build; campaigns' if ``whole``."""
+        since = [each for each in self.judge.seen[self.begun_with :] if each.made.kind != "append"]
+        return [each.made.id for each in since if each.is_whole or not whole]
 
     def undos(self) -> list[str]:
         return [each.made.id for each in self.judge.seen if each.made.provenance.undoes]
@@ -290,7 +297,7 @@ class UndoLakehouse:
     # ---------------------------------------------------------------- timelines
 
     def timelines(self) -> list[str]:
-        return [each.name for each in kept_timelines(Storage(str(self.root)), self.clock)]
+        return [each.name for each in kept_timelines(self.storage, self.clock)]
 
     def rewind(self, name: str, table: str, publication: str, days: DayRange | None) -> Work:
         """``table`` and what is computed from it, as they were before ``publication``."""
@@ -325,10 +332,9 @@ class UndoLakehouse:
     # ---------------------------------------------------------------- the end
 
     def end(self) -> None:
-        """Everything run once more is what raw alone makes of it; run again, nothing is published."""
-        assert self.do(*self.build_all()) == DONE
+        """What is not made of what main shows is run once more: then everything is what raw alone makes of it."""
+        for step in (step for step in STEPS if step.source is None):
+            if not self.judge.is_fresh(step, days_of(step)):
+                assert self.do(self.build(step)) == DONE
+                assert self.judge.is_fresh(step, days_of(step))
         self.judge.all_from_raw(self.landed)
-        known = len(self.judge.seen)
-        assert self.do(*self.build_all()) == DONE
-        if len(self.judge.seen) > known:
-            raise Torn(f"run again, {self.judge.seen[-1]} is published")

@@ -6,8 +6,9 @@ judge asks one thing only: which inputs were read.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -19,8 +20,7 @@ from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.records import DayContent, Prepared, Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Reads, Step
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.positions import snapshot_of
+from backfill_assets.publication_log.log import PublicationLog
 
 Names = tuple[str, ...]
 Rows = Mapping[str, Mapping[date, Names]]
@@ -34,7 +34,7 @@ Landed = Mapping[str, Mapping[date, Sequence[str]]]
 
 
 def _newest_rows(inputs: Mapping[str, Days]) -> Names:
-    """Of raw rows ``<key>.<version>=<amount>`` the newest version of each key, without the keys that ``-<key>`` took."""
+    """Of raw rows ``<key>.<version>=<amount>`` the newest version of each key, but for keys that ``-<key>`` took."""
     ((names),) = [[name for found in days.values() for name in found] for days in inputs.values()]
     gone = {name[1:] for name in names if name.startswith("-")}
     newest: dict[str, tuple[int, str]] = {}
@@ -78,7 +78,6 @@ _MADE: Mapping[str, Callable[[Mapping[str, Days]], Names]] = {
     "fact": _converted,
     "daily": _summed,
     "weekly": _summed,
-    "monthly": _summed,
 }
 
 
@@ -123,6 +122,25 @@ def _names_in(storage: Storage, table: str, path: str) -> Names:
     return _READ[path]
 
 
+def _after(storage: Storage, prepared: Prepared, before: Shown, versions: Mapping[str, int]) -> Shown:
+    """What main shows once it is published, with its tables at ``versions``."""
+    contents, names, files = dict(before.contents), dict(before.names), dict(before.files)
+    for change in prepared.publication.tables:
+        for day in change.days:
+            content = prepared.result(change.table, day.day)
+            contents.pop(TableDay(change.table, day.day), None)
+            if content is not None:
+                contents[TableDay(change.table, day.day)] = content
+        by_day = read_log(storage, change.table, versions[change.table]).by_day()
+        names[change.table] = {
+            day: tuple(sorted(name for path in paths for name in _names_in(storage, change.table, path)))
+            for day, paths in by_day.items()
+        }
+        files = {key: held for key, held in files.items() if key.table != change.table}
+        files |= {TableDay(change.table, day): paths for day, paths in by_day.items()}
+    return Shown(names, files, contents)
+
+
 class Torn(AssertionError):
     """A publication left main as no order of computing could have made it."""
 
@@ -163,48 +181,33 @@ class Judge:
 
     steps: Sequence[Step]
     seen: list[Seen] = field(default_factory=list)
+    prepared: dict[str, Prepared] = field(default_factory=dict)
+    sequence: int = -1
+    """The last entry of the log that was read."""
 
     def copy(self) -> Judge:
-        return Judge(self.steps, list(self.seen))
+        return replace(self, seen=list(self.seen), prepared=dict(self.prepared))
 
     @property
     def shown(self) -> Shown:
         return self.seen[-1].after if self.seen else Shown()
 
-    def publications(self, publisher: Publisher) -> list[str]:
-        """Those that are done, in the order in which they were closed."""
-        rows = publisher.log.rows("closed", columns=["publication", "outcome", "event"])
-        return [row["publication"] for row in rows if row["outcome"] == "done"]
-
-    def look(self, publisher: Publisher) -> list[Seen]:
-        """Read the publications that came since, which is all that is done for the first of a history."""
-        known, found = len(self.seen), []
-        for publication in self.publications(publisher)[known:]:
-            entry = publisher.log.find_prepared(publication)
-            assert entry is not None
-            before = self.shown
-            self.seen.append(Seen(entry[0], before, self._after(publisher.storage, entry[0], before)))
-            found.append(self.seen[-1])
+    def look(self, log: PublicationLog) -> list[Seen]:
+        """Read the publications that were closed since the last look."""
+        found: list[Seen] = []
+        if log.head().version == self.sequence:
+            return found
+        files = log.files().between("sequence", low=self.sequence + 1)
+        rows = files.read(["event", "publication", "outcome", "detail"]).to_pylist()
+        for row in (row for row in rows if row["sequence"] > self.sequence):
+            if row["event"] == "prepared" and row["detail"]:
+                self.prepared[row["publication"]] = Prepared.model_validate_json(row["detail"])
+            elif row["event"] == "closed" and row["outcome"] == "done":
+                prepared, versions = self.prepared[row["publication"]], json.loads(row["detail"])
+                found.append(Seen(prepared, self.shown, _after(log.storage, prepared, self.shown, versions)))
+                self.seen.append(found[-1])
+        self.sequence = max([self.sequence, *(row["sequence"] for row in rows)])
         return found
-
-    def _after(self, storage: Storage, prepared: Prepared, before: Shown) -> Shown:
-        contents = dict(before.contents)
-        names, files = dict(before.names), dict(before.files)
-        versions = snapshot_of(storage, prepared.publication.id).versions
-        for change in prepared.publication.tables:
-            for day in change.days:
-                content = prepared.result(change.table, day.day)
-                contents.pop(TableDay(change.table, day.day), None)
-                if content is not None:
-                    contents[TableDay(change.table, day.day)] = content
-            by_day = read_log(storage, change.table, versions[change.table]).by_day()
-            names[change.table] = {
-                day: tuple(sorted(name for path in paths for name in _names_in(storage, change.table, path)))
-                for day, paths in by_day.items()
-            }
-            files = {key: held for key, held in files.items() if key.table != change.table}
-            files |= {TableDay(change.table, day): paths for day, paths in by_day.items()}
-        return Shown(names, files, contents)
 
     # -------------------------------------------------------------- the properties
 
@@ -260,7 +263,7 @@ class Judge:
     def puts_files_back(self, seen: Seen) -> None:
         """With nothing in between, and nothing stale before: the files of before, by name."""
         undone = self.seen[self.seen.index(seen) - 1]
-        if undone.made.id != seen.made.provenance.undoes or not self.is_fresh(undone.before):
+        if undone.made.id != seen.made.provenance.undoes or not self.was_fresh(undone.before):
             return
         for key in undone.days:
             if seen.after.files.get(key) != undone.before.files.get(key):
@@ -299,9 +302,14 @@ class Judge:
         """The rows that the version of a published day makes of what is shown."""
         return names_of(key.table, self.reads(shown, key), self.step_of(key.table).cadence.period(key.day), shown.names)
 
-    def is_fresh(self, shown: Shown) -> bool:
+    def was_fresh(self, shown: Shown) -> bool:
         """Is each published day made of just what is shown?"""
         return all(self.is_made_of_what_is_shown(shown, key) for key in shown.contents if self.is_computed(shown, key))
+
+    def is_fresh(self, step: Step, days: Iterable[date]) -> bool:
+        """Is each of ``days`` published, and made of just what main shows now?"""
+        keys = [TableDay(step.name, day) for day in days]
+        return all(key in self.shown.contents and self.is_made_of_what_is_shown(self.shown, key) for key in keys)
 
     def is_made_of_what_is_shown(self, shown: Shown, key: TableDay) -> bool:
         logicals: dict[str, dict[date, str]] = {}

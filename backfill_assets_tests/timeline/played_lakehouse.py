@@ -316,7 +316,9 @@ class PlayedLakehouse:
             first = int(names[0].rpartition("/")[2])
             position = Position(id=f"landed {first}", before=None, after=1)
             made = change(timeline, {day: names}, mode="append", positions=(position,))
-            publication = Publication(id=lake.new_id("raw"), kind="append", tables=(measured_change(made, {day: names}),))
+            publication = Publication(
+                id=lake.new_id("raw"), kind="append", tables=(measured_change(made, {day: names}),)
+            )
             assert isinstance(lake.publisher.publish(publication), Published)
             return None
 
