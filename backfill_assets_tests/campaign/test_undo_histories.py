@@ -19,9 +19,12 @@ import pytest
 from backfill_assets.days import DayRange
 from backfill_assets_tests.campaign.undo_lakehouse import (
     DAYS,
+    DIED,
+    DONE,
     EQUAL_DAYS,
     FACT,
     FRIDAY,
+    MONDAY,
     SATURDAY,
     STEPS,
     Arrival,
@@ -215,6 +218,83 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
         yield found
 
 
+@pytest.fixture
+def played(begun: UndoLakehouse) -> Iterator[UndoLakehouse]:
+    """A lakehouse of a test's own; each of its publications is judged."""
+    found = begun.copy()
+    yield found
+    found.end()
+    found.remove()
+
+
+def undo(played: UndoLakehouse, dies_after: int | None = None) -> str:
+    """Roll back the newest publication of a campaign, which may be an undo."""
+    return played.do(played.roll_back(played.undoable(whole=True)[-1]), dies_after=dies_after)
+
+
+@pytest.mark.parametrize("on", [SATURDAY, MONDAY], ids=["an equal day", "another day"])
+def test_a_row_that_the_campaign_took_in_stays_in_the_reports_when_it_is_undone(
+    played: UndoLakehouse, on: date
+) -> None:
+    assert played.do(*played.arrive("late row", on), *played.campaign("v2", DAYS)) == DONE
+    assert undo(played) == DONE
+    assert [len(played.names("bronze", on)), len(played.names("fact", on))] == [3, 3]
+    assert played.names("daily", on)[0].startswith("3=")
+
+
+def test_a_rate_of_friday_that_was_corrected_before_the_campaign_stays_when_it_is_undone(
+    played: UndoLakehouse,
+) -> None:
+    assert played.do(*played.arrive("rate", FRIDAY), *played.campaign("v2", DAYS)) == DONE
+    assert undo(played) == DONE
+
+
+@pytest.mark.parametrize("what", ["late row", "rate"])
+def test_what_arrived_between_staging_and_cutting_over_stays_when_the_campaign_is_undone(
+    played: UndoLakehouse, what: Arrival
+) -> None:
+    assert played.do(*played.campaign("v2", DAYS, between=played.arrive(what, SATURDAY))) == DONE
+    assert undo(played) == DONE
+
+
+def test_a_deletion_that_the_campaign_took_from_raw_stays_when_it_is_undone(played: UndoLakehouse) -> None:
+    assert played.do(*played.arrive("deletion", SATURDAY, "raw"), *played.campaign("v2", DAYS, whole=True)) == DONE
+    assert undo(played) == DONE
+    assert [len(played.names("bronze", SATURDAY)), len(played.names("fact", SATURDAY))] == [1, 1]
+
+
+@pytest.mark.parametrize("days", [DAYS, EQUAL_DAYS], ids=["of all days", "of equal days"])
+@pytest.mark.parametrize("what", ["late row", "rate"])
+def test_what_came_after_the_campaign_reaches_the_reports_of_equal_days_when_it_is_undone(
+    played: UndoLakehouse, what: Arrival, days: Sequence[date]
+) -> None:
+    """They are not in its publication: both versions make the same rows there."""
+    assert played.do(*played.campaign("v2", days), *played.arrive(what, SATURDAY)) == DONE
+    assert undo(played) == DONE
+    assert undo(played) == DONE, "the undo of the undo"
+
+
+def test_undone_with_nothing_in_between_and_brought_back_it_has_the_files_of_before(played: UndoLakehouse) -> None:
+    assert played.do(*played.campaign("v2", DAYS)) == DONE
+    brought = played.judge.shown.files
+    assert [undo(played), undo(played)] == [DONE, DONE]
+    assert played.judge.shown.files == brought
+    assert [undo(played), len(played.undos())] == [DONE, 3]
+
+
+@pytest.mark.parametrize("points", [2, 6, 10])
+def test_an_undo_that_dies_and_is_typed_again_is_done_once(played: UndoLakehouse, points: int) -> None:
+    assert played.do(*played.campaign("v2", DAYS)) == DONE
+    assert undo(played, dies_after=points) == DIED
+    assert len(played.undos()) == 1
+
+
+def test_run_again_nothing_is_published(played: UndoLakehouse) -> None:
+    assert played.do(*played.arrive("rate", FRIDAY, "reports")) == DONE
+    known = len(played.judge.seen)
+    assert [played.do(*played.build_all()), len(played.judge.seen)] == [DONE, known]
+
+
 @pytest.mark.timeout(max(600, 10 * HISTORIES))
 @pytest.mark.parametrize(
     "histories",
@@ -236,7 +316,7 @@ def test_no_publication_contradicts_what_main_shows_with_it(begun: UndoLakehouse
 def test_histories_had_all_that_they_are_about(begun: UndoLakehouse) -> None:
     """Each kind of operation came about, and each of them died; an oracle that is never asked proves nothing."""
     print(f"{HISTORIES} histories\n" + "\n".join(f"{n:6} {how}" for how, n in sorted(ENDED.items())))
-    ends = [f"{kind}: {how}" for kind in _WEIGHTS for how in ("done", "died")]
+    ends = [f"{kind}: {how}" for kind in _WEIGHTS for how in (DONE, DIED)]
     if ENDED.total() < 2 * HISTORIES:
         pytest.skip("only some of the histories were played")
     assert not [each for each in ends if not ENDED[each]], "what no history has done"

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.undo import undo
-from backfill_assets.days import Cadence, DayRange
+from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.named_timelines import create_timeline, find_timeline, kept_timelines
 from backfill_assets.lakehouse.records import Position, Publication
@@ -36,7 +36,7 @@ from backfill_assets.rebuild.shadow import ShadowStep, shadow
 from backfill_assets.timeline.attempts import attempt_forward
 from backfill_assets.timeline.forward import forward
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
-from backfill_assets_tests.campaign.undo_oracle import Judge, Torn, names_of
+from backfill_assets_tests.campaign.undo_oracle import Judge, Names, Torn, names_of
 from backfill_assets_tests.protocol.staging import change, stage
 from backfill_assets_tests.timeline.arrow_engine import ArrowEngine, ArrowRows, named_table
 from backfill_assets_tests.timeline.played_lakehouse import WatchedStorage, measured_change
@@ -47,7 +47,7 @@ THURSDAY, FRIDAY, SATURDAY, SUNDAY, MONDAY, TUESDAY, LAST = DAYS
 EQUAL_DAYS = (SATURDAY, SUNDAY)
 LOOK_BACK = 3
 RUN = RunInfo("a-run", launched_by="ana")
-DONE, REFUSED = "done", "refused"
+DONE, REFUSED, DIED = "done", "refused", "died"
 Work = Callable[[Lake], object]
 Arrival = Literal["late row", "correction", "deletion", "rate"]
 Reach = Literal["raw", "bronze", "reports"]
@@ -170,8 +170,8 @@ class UndoLakehouse:
                 lake.publisher.recover()
                 outcome = self._type(work, lake)
             if outcome == REFUSED:
-                return REFUSED
-        return "died" if life.has_ended else DONE
+                return DIED if life.has_ended else REFUSED
+        return DIED if life.has_ended else DONE
 
     def _type(self, work: Work, lake: Lake) -> str:
         """Do it, and judge all that was published since the last time: by it, or by the recovery before it."""
@@ -287,12 +287,16 @@ class UndoLakehouse:
         return work
 
     def undoable(self, *, whole: bool = False) -> list[str]:
-        """Publications that a person may roll back, in their order: none of the first build; campaigns' if ``whole``."""
+        """Publications that may be rolled back, in their order: none of the first build; campaigns' if ``whole``."""
         since = [each for each in self.judge.seen[self.begun_with :] if each.made.kind != "append"]
         return [each.made.id for each in since if each.is_whole or not whole]
 
     def undos(self) -> list[str]:
         return [each.made.id for each in self.judge.seen if each.made.provenance.undoes]
+
+    def names(self, table: str, day: date) -> Names:
+        """The rows that main shows."""
+        return self.judge.shown.of(TableDay(table, day))
 
     # ---------------------------------------------------------------- timelines
 

@@ -91,7 +91,7 @@ def names_of(table: str, reads: Iterable[Reads], period: DayRange, rows: Rows) -
 # ------------------------------------------------------------------ what main shows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Shown:
     """What main shows right after a publication."""
 
@@ -145,7 +145,7 @@ class Torn(AssertionError):
     """A publication left main as no order of computing could have made it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Seen:
     """A publication, and what main showed before it and after it."""
 
