@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
 
-from backfill_assets.days import TableDay
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import (
     DayChange,
     DayContent,
+    InputRead,
     Mode,
     Provenance,
     Publication,
@@ -22,6 +24,8 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
 from backfill_assets.lakehouse.written_files import write_folder, written_files
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import made_of, step_by_table
 from backfill_assets.publication.publisher import Conflict, CrashPoint, Pin, Published, Publisher
 
 Rows = Mapping[str, Mapping[date, Sequence[int]]]
@@ -36,8 +40,9 @@ class Crashed(Exception):
 class SmallLakehouse:
     """Publishes ids; the checksum of a day is their sum. ``minutes`` is the clock of the log."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, steps: Sequence[Step] | None = None) -> None:
         self.storage = Storage(str(root))
+        self.steps = registry.steps() if steps is None else steps
         self.minutes: float = 0
         self.publisher = Publisher(self.storage, now=self.now, reached=self._reached)
         self.crash_at: CrashPoint | None = None
@@ -54,7 +59,7 @@ class SmallLakehouse:
         inputs: Mapping[date, str] | None = None,
         mode: Mode = "replace",
     ) -> Published | Conflict:
-        """``inputs`` has the inputs' fingerprint by day."""
+        """``inputs`` has the inputs' fingerprint by day; it has to be that of what is published now."""
         return self.publisher.publish(self.request(id, rows, code=code, inputs=inputs, mode=mode))
 
     def request(
@@ -70,7 +75,22 @@ class SmallLakehouse:
         self.minutes += 1
         pin = self.publisher.pin({table: list(days) for table, days in rows.items()}, {})
         changes = tuple(self._change(id, table, days, pin, mode, code, inputs or {}) for table, days in rows.items())
-        return Publication(id=id, kind=mode, tables=changes, provenance=PROVENANCE)
+        return Publication(id=id, kind=mode, tables=changes, inputs=self._reads(changes), provenance=PROVENANCE)
+
+    def _reads(self, changes: Iterable[TableChange]) -> tuple[InputRead, ...]:
+        """What main has of the days that days were made of."""
+        reads: dict[str, set[date]] = {}
+        for made in (day.made_of for change in changes for day in change.days if day.made_of):
+            for table, days in made.items():
+                reads.setdefault(table, set()).update(days)
+        return tuple(self.publisher.pin({}, reads).inputs.values()) if reads else ()
+
+    def _made_of(self, table: str, day: date, code: str) -> Mapping[str, DayRange] | None:
+        """By the current version, if there is none that is called ``code``."""
+        step = step_by_table(self.steps).get(table)
+        if step is None or not step.versions:
+            return None
+        return made_of(step, next((each for each in step.versions if each.name == code), step.version()), day)
 
     def crash(self, id: str, rows: Rows, at: CrashPoint) -> None:
         """Publish, and die at the first ``at``."""
@@ -111,6 +131,7 @@ class SmallLakehouse:
                     metrics={"rows": len(ids)},
                 ),
                 expected=pin.expected[TableDay(table, day)],
+                made_of=self._made_of(table, day, code) if inputs.get(day) else None,
             )
             for day, ids in days.items()
         )

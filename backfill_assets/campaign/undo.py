@@ -1,20 +1,22 @@
 """Undoes a campaign: all of its tables go back together, in one publication, and no row that arrived since is lost.
 
-Days that are as the campaign left them get their files back: about a second, for days of any size. Days that moved
-since are staged again by the version of the logic that they had before, on a timeline of the undo.
+Days whose files from before were made of just what there is now get these back: about a second, for days of any size.
+Others are staged again by the version of the logic that they had before, on a timeline of the undo, and so is every
+published day that reads one that changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 
 from backfill_assets.campaign.undo_attempt import UndoAttempt
 from backfill_assets.campaign.undo_days import UndoAction, UndoneDay, seconds_of
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.publication.holds import holding
 from backfill_assets.publication.publisher import Published
-from backfill_assets.publication.rollback import restores, undoable
+from backfill_assets.publication.rollback import restores, undoable, undone_text
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 
@@ -47,6 +49,10 @@ class Undone:
 
     published: Published
     plan: UndoPlan
+    tables: Mapping[str, str]
+    """What was done with the days of each table, in words."""
+    leaves_stale: Mapping[str, tuple[date, ...]]
+    """The days that read what was undone and could not be staged again, by table."""
 
 
 def plan_undo(lake: Lake, publication: str) -> UndoPlan:
@@ -84,8 +90,9 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
             outcome = lake.publisher.publish(request)
             if isinstance(outcome, Published):
                 attempt.close()
-                back = restores(lake.publisher, prepared)
-                return Undone(outcome, UndoPlan(publication, campaign, tuple(attempt.days), back))
+                plan = UndoPlan(publication, campaign, tuple(attempt.days), restores(lake.publisher, prepared))
+                tables = {change.table: undone_text(prepared, change) for change in request.tables}
+                return Undone(outcome, plan, tables, request.leaves_stale)
             progress(f"{campaign}: main moved while it was undone ({'; '.join(outcome.reasons[:2])}), looking again")
     raise PublicationRefused(
         f"{campaign}: main moved {_MOST_ATTEMPTS} times while it was undone.",

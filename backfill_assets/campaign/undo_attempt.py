@@ -8,36 +8,49 @@ from datetime import date
 from functools import cache, cached_property
 
 from backfill_assets.campaign.undo_days import (
+    Remaking,
     TableDayState,
     UndoAction,
     UndoneDay,
     decide_day,
-    first_read_again,
+    first_of,
     require_undoable,
 )
 from backfill_assets.datasets import registry
-from backfill_assets.days import TableDay
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayChange, InputRead, Prepared, Provenance, Publication, TableChange
+from backfill_assets.lakehouse.records import (
+    DayChange,
+    DayContent,
+    InputRead,
+    Prepared,
+    Provenance,
+    Publication,
+    TableChange,
+)
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.graph import missing_inputs
+from backfill_assets.model.graph import made_of, missing_inputs
 from backfill_assets.publication.publisher import Pin
-from backfill_assets.publication.rollback import FindPrepared, main_schema, undoing
+from backfill_assets.publication.rollback import FindPrepared, main_schema, recorded_reads, undoing
+from backfill_assets.published.observed import LogView, observe
+from backfill_assets.published.readers import declared_version, reading_as_published
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
 from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.shadow import staged_days
-from backfill_assets.text import format_are
+from backfill_assets.rebuild.stage import recorded_upstream
+from backfill_assets.text import format_are, format_count
+
+_WITHDRAWN = DayBefore(None)
 
 
 @dataclass(frozen=True)
 class VersionDays:
-    """Days of a step that had the same version of its logic before."""
+    """Days of a step that have to be of one version of its logic: they had it before, or have it now."""
 
     step: Step
     tables: tuple[str, ...]
@@ -53,10 +66,17 @@ class UndoAttempt:
     lake: Lake
     prepared: Prepared
     overlay: Overlay = NOTHING_STAGED
-    """The days that are put back or staged again: what comes after reads these, and not main's."""
+    """The days that are put back, withdrawn or staged again: what comes after reads these, and not main's."""
     days: list[UndoneDay] = field(default_factory=list)
     changes: dict[str, list[DayChange]] = field(default_factory=dict)
+    read: list[InputRead] = field(default_factory=list)
+    """What the days that are put back were made of, of main."""
     builds: list[ReplaceBuild] = field(default_factory=list)
+    changed: dict[str, set[date]] = field(default_factory=dict)
+    """The days that will hold something else than main holds now, by table."""
+    again: dict[str, frozenset[date]] = field(default_factory=dict)
+    """Only of a look: the days that are staged again, of which it is not known what they will hold."""
+    withdrawn: dict[str, frozenset[date]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -68,17 +88,23 @@ class UndoAttempt:
         """Reads a publication from the log, each one once."""
         return cache(self.lake.publisher.log.find_prepared)
 
+    @cached_property
+    def view(self) -> LogView:
+        """What is published when the attempt begins: which days there are that may read one that changes."""
+        return observe(self.lake.storage, [name for step in registry.steps() for name in step.table_names])
+
     def look(self) -> tuple[UndoneDay, ...]:
         """What would become of each day. Days that read what is staged again count as staged again."""
-        again: dict[str, frozenset[date]] = {}
-        for part, found in self.put_back_parts(again):
+        for part, found in self.parts():
             days = frozenset(each.day for each in found if each.way is UndoAction.STAGE_AGAIN)
-            again |= {table: again.get(table, frozenset()) | days for table in part.tables}
+            for table in part.tables:
+                self.again[table] = self.again.get(table, frozenset()) | days
+                self.changed.setdefault(table, set()).update(days)
         return tuple(self.days)
 
     def stage(self, run: RunInfo, progress: Progress) -> None:
-        """Put back what can be put back, and stage the rest; raises for days of which neither can be done."""
-        for part, found in self.put_back_parts({}):
+        """Put back what can be put back, and stage the rest; raises if a day can be neither."""
+        for part, found in self.parts():
             require_undoable(found)
             again = [each.day for each in found if each.way is UndoAction.STAGE_AGAIN]
             if again and part.version is not None:
@@ -86,64 +112,111 @@ class UndoAttempt:
                 self.stage_again(part, part.version, again, run, progress)
         self.refuse_lost_files()
 
-    def put_back_parts(self, again: Mapping[str, frozenset[date]]) -> Iterator[tuple[VersionDays, list[UndoneDay]]]:
-        """Decide about each part, and put back what can be. ``again`` are days staged again, which callers add to."""
-        for part in self.parts():
-            pin = self.pin(part)
-            found = self.decide(part, pin, again)
-            self.days += found
-            self.put_back(part, pin, found)
-            yield part, found
+    def parts(self) -> Iterator[tuple[VersionDays, list[UndoneDay]]]:
+        """Decide about each part, in build order, and put back what can be; the caller stages the rest meanwhile."""
+        for step in registry.steps():
+            for part in self.parts_of(step):
+                pin = self.pin(part)
+                found = [each for each in self.decide(part, pin) if self.is_told(each)]
+                self.days += found
+                self.put_back(part, pin, found)
+                yield part, found
+
+    def is_told(self, day: UndoneDay) -> bool:
+        """A reader that stays as it is was only looked at."""
+        return day.way is not UndoAction.STANDS or day.day in self.own_days(registry.step(day.step))
 
     # ------------------------------------------------------------------ decide
 
-    def parts(self) -> list[VersionDays]:
-        """In build order."""
-        writes = self.prepared.publication.writes
-        known = {registry.step(table).name for table in sorted(writes)}
-        return [part for step in registry.steps() if step.name in known for part in self.parts_of(step, writes)]
+    def own_days(self, step: Step) -> frozenset[date]:
+        """The days of ``step`` that the publication had brought."""
+        table = next((name for name in step.table_names if name in self.prepared.before), None)
+        return frozenset(self.prepared.before[table]) if table else frozenset()
 
-    def parts_of(self, step: Step, writes: Iterable[str]) -> list[VersionDays]:
-        tables = tuple(table.name for table in step.tables if table.name in writes)
+    def parts_of(self, step: Step) -> list[VersionDays]:
+        """The days that the publication had brought, by the version they had before; and readers, by the one of now."""
+        own = self.own_days(step)
+        tables = tuple(name for name in step.table_names if name in self.prepared.before) or step.table_names
         by_version: dict[str, list[date]] = {}
-        for change in self.prepared.change(tables[0]).days:
-            content = self.prepared.before[tables[0]][change.day].content
-            by_version.setdefault(content.code_version if content else "", []).append(change.day)
+        for day in sorted(own):
+            content = self.prepared.before[tables[0]][day].content
+            by_version.setdefault(_version_name(step, content), []).append(day)
+        for day in sorted(self.readers(step) - own):
+            by_version.setdefault(_version_name(step, self.view.contents(tables[0]).get(day)), []).append(day)
         versions = {version.name: version for version in step.versions}
         return [VersionDays(step, tables, versions.get(name), tuple(sorted(days))) for name, days in by_version.items()]
 
+    def readers(self, step: Step) -> set[date]:
+        """The published days of ``step`` that read one that changes. One with a foreign write is left to people."""
+        if not any(self.changed.values()) or not step.versions:
+            return set()
+        readers = reading_as_published(step, self.changed, self.view.states)
+        contents = self.view.contents(step.table_names[0])
+        return {day for day in readers if contents.get(day) is not None}
+
     def pin(self, part: VersionDays) -> Pin:
         written = list(part.days)
-        reads = decide.read_days(part.step, part.version, part.days) if part.version else {}
+        reads: dict[str, set[date]] = {}
+        for day in part.days:
+            for table, days in self.made_of(part, day).items():
+                reads.setdefault(table, set()).update(days)
         return self.overlay.over(self.lake.publisher.pin(dict.fromkeys(part.tables, written), reads))
 
-    def decide(self, part: VersionDays, pin: Pin, again: Mapping[str, frozenset[date]]) -> list[UndoneDay]:
-        wanted = _wanted_inputs(part, pin)
-        reads = part.version.reads if part.version else ()
-        reads_raw = any(registry.step(read.table).source for read in reads)
+    def made_of(self, part: VersionDays, day: date) -> Mapping[str, DayRange]:
+        """What the day is made of by the version of its part; as it was recorded if that is not declared any more."""
+        if part.version is not None:
+            return made_of(part.step, part.version, day)
+        before = self.prepared.before.get(part.tables[0], {}).get(day)
+        key = TableDay(part.tables[0], day)
+        return recorded_reads(self.lake.publisher.log, key, before.publication) or {} if before else {}
+
+    def decide(self, part: VersionDays, pin: Pin) -> list[UndoneDay]:
+        missing: Mapping[date, list[str]] = {}
+        if part.version is not None:
+            missing = missing_inputs(part.step, part.version, part.days, decide.published_days(pin.states))
+        own = self.own_days(part.step)
         return [
             decide_day(
                 part.step.name,
                 day,
-                [self.state_of(table, day, pin) for table in part.tables],
-                wanted.get(day),
-                first_read_again(decide.read_days(part.step, part.version, [day]), again) if part.version else "",
-                version_known=part.version is not None,
-                reads_raw=reads_raw,
+                [self.state_of(table, day, pin, own=day in own) for table in part.tables],
+                self.remaking(part, day, pin, missing.get(day, ())),
             )
             for day in part.days
         ]
 
-    def state_of(self, table: str, day: date, pin: Pin) -> TableDayState:
+    def remaking(self, part: VersionDays, day: date, pin: Pin, missing: Sequence[str]) -> Remaking:
+        reads = self.made_of(part, day)
+        before = self.prepared.before.get(part.tables[0], {}).get(day)
+        content = before.content if before else self.view.contents(part.tables[0]).get(day)
+        wanted = ""
+        if reads and content is not None:
+            inputs = fingerprints.inputs(
+                {table: {each: pin.inputs[table].days[each] for each in days} for table, days in reads.items()}
+            )
+            wanted = fingerprints.input_fingerprint(content.code_version, content.parameters, inputs)
+        return Remaking(
+            wanted=wanted,
+            version=part.version.name if part.version else "",
+            missing=missing[0] if missing else "",
+            withdrawn=first_of(reads, self.withdrawn),
+            again=first_of(reads, self.again),
+            changes=_changes(content, pin, reads),
+        )
+
+    def state_of(self, table: str, day: date, pin: Pin, *, own: bool) -> TableDayState:
+        now = self.view.states.get(TableDay(table, day)) if not own else pin.states.get(TableDay(table, day))
+        now_files = frozenset(pin.expected[TableDay(table, day)].files)
+        if not own:
+            return TableDayState(table, None, frozenset(), None, now, now_files)
         change = next(each for each in self.prepared.change(table).days if each.day == day)
-        now = pin.states.get(TableDay(table, day))
         return TableDayState(
             table=table,
             before=self.prepared.before[table][day],
             files=frozenset(self.prepared.target_of(table, change)),
             content=self.prepared.result(table, day),
             now=now,
-            now_files=frozenset(pin.expected[TableDay(table, day)].files),
+            now_files=now_files,
             other_campaign=self.other_campaign(table, day, now.publication) if now else "",
         )
 
@@ -161,25 +234,43 @@ class UndoAttempt:
                 found, _ = self.find(made.provenance.undoes) or held
             elif made.provenance.campaign not in ("", undone.provenance.campaign):
                 return made.provenance.campaign
-            publication = found.before[table][day].publication
+            publication = found.before[table][day].publication if day in found.before.get(table, {}) else ""
         return ""
 
     # ------------------------------------------------------------------ put back, or stage again
 
     def put_back(self, part: VersionDays, pin: Pin, found: Sequence[UndoneDay]) -> None:
-        days = [each.day for each in found if each.way is UndoAction.PUT_BACK]
+        """Put back, or withdraw, what of ``found`` needs no computing."""
+        back = [each.day for each in found if each.way is UndoAction.PUT_BACK]
+        gone = [each.day for each in found if each.way is UndoAction.WITHDRAW]
         for table in part.tables:
-            before = self.prepared.before[table]
+            held = {day: self.as_before(table, day) for day in back} | dict.fromkeys(gone, _WITHDRAWN)
             self.changes.setdefault(table, []).extend(
                 DayChange(
                     day=day,
-                    adds=before[day].files,
-                    content=before[day].content,
+                    adds=each.files,
+                    content=each.content,
                     expected=pin.expected[TableDay(table, day)],
+                    made_of=self.made_of(part, day) if each.content is not None else None,
                 )
-                for day in days
+                for day, each in held.items()
             )
-            self.overlay = self.overlay.putting_back(table, [(day, self.as_before(table, day)) for day in days])
+            self.overlay = self.overlay.putting_back(table, held.items())
+            self.note_changed(table, {day: each.logical for day, each in held.items()})
+            self.withdrawn[table] = self.withdrawn.get(table, frozenset()) | frozenset(gone)
+        self.read += (read for day in back for read in self.inputs_read(part, day, pin))
+
+    def inputs_read(self, part: VersionDays, day: date, pin: Pin) -> Iterable[InputRead]:
+        for table, days in self.made_of(part, day).items():
+            read = pin.inputs[table]
+            yield self.overlay.from_main(read.model_copy(update={"days": {each: read.days[each] for each in days}}))
+
+    def note_changed(self, table: str, logicals: Mapping[date, str]) -> None:
+        now = self.view.contents(table)
+        for day, logical in logicals.items():
+            content = now.get(day)
+            if content is None or content.logical != logical:
+                self.changed.setdefault(table, set()).add(day)
 
     def as_before(self, table: str, day: date) -> DayBefore:
         before = self.prepared.before[table][day]
@@ -199,7 +290,9 @@ class UndoAttempt:
         build.refuse_failed()
         self.builds.append(build)
         for table in build.tables:
-            self.overlay = self.overlay.with_days(table, staged_days(build, table))
+            staged = staged_days(build, table)
+            self.overlay = self.overlay.with_days(table, staged)
+            self.note_changed(table, {day: each.content.logical for day, each in staged})
 
     def refuse_lost_files(self) -> None:
         """Refuse the undo if a file that it puts back is gone."""
@@ -227,20 +320,43 @@ class UndoAttempt:
             )
             for table, found in days.items()
         )
-        inputs: tuple[InputRead, ...] = tuple(read for each in staged for read in each.inputs if read.days)
-        request = Publication(id=id, kind="rollback", tables=tables, inputs=inputs, provenance=made)
+        read = [*self.read, *(each for request in staged for each in request.inputs)]
+        request = Publication(
+            id=id,
+            kind="rollback",
+            tables=tables,
+            inputs=tuple(each for each in read if each.days),
+            provenance=made,
+            leaves_stale=self.left_stale(),
+        )
         return undoing(self.prepared, request)
+
+    def left_stale(self) -> dict[str, tuple[date, ...]]:
+        found: dict[str, list[date]] = {}
+        for each in self.days:
+            if each.way is UndoAction.LEFT_STALE:
+                for name in registry.step(each.step).table_names:
+                    found.setdefault(name, []).append(each.day)
+        return {table: tuple(days) for table, days in found.items()}
 
     def close(self) -> None:
         for build in self.builds:
             build.close_timelines()
 
 
-def _wanted_inputs(part: VersionDays, pin: Pin) -> dict[date, InputFingerprint]:
-    """What the logic from before would be given now, of the days whose inputs are all published."""
-    if part.version is None:
-        return {}
-    without = missing_inputs(part.step, part.version, part.days, decide.published_days(pin.states))
-    logicals = {name: read.days for name, read in pin.inputs.items()}
-    wanted = decide.wanted(part.step, part.version, part.days, logicals)
-    return {day: found for day, found in wanted.items() if day not in without}
+def _version_name(step: Step, content: DayContent | None) -> str:
+    """Empty if the version is not declared any more; then such days are looked at by what was recorded of them."""
+    version = declared_version(step, content) if content is not None else None
+    return version.name if version else ""
+
+
+def _changes(content: DayContent | None, pin: Pin, reads: Mapping[str, DayRange]) -> str:
+    """How many rows its inputs have more, or fewer, than ``content`` was built from, as far as it was recorded."""
+    for table, days in reads.items():
+        then = recorded_upstream(content, table) if content is not None else None
+        states = [pin.states.get(TableDay(table, day)) for day in days]
+        rows = sum(state.content.rows for state in states if state is not None and state.content is not None)
+        if then is not None and rows != then.rows:
+            more = "more" if rows > then.rows else "fewer"
+            return f"{table} has {format_count(abs(rows - then.rows), 'row')} {more} than it was built from"
+    return ""

@@ -1,8 +1,13 @@
-"""Pure decisions of an undo: which days get their files back, and which have to be staged again first."""
+"""Pure decisions of an undo: which days get their files back, which are staged again, and which are taken away.
+
+One rule for all: a day gets the files that it had only if what these were made of is what is there once the undo is
+published. What reads a day that changes follows, whether the campaign had brought it or not.
+"""
 
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -10,18 +15,21 @@ from datetime import date
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import Before, DayContent, DayState
-from backfill_assets.rebuild.decide import InputFingerprint
 
 
 class UndoAction(enum.StrEnum):
-    """How a day gets back to the logic that it had before."""
+    """What an undo does with a day."""
 
     PUT_BACK = "put back"
     """Give the day the files that it had; no byte is copied."""
     STAGE_AGAIN = "stage again"
-    """Stage the day by the version of the logic that it had, so that rows that arrived since are kept."""
+    """Stage the day by the version of the logic that it had, from what there is now: rows that arrived are kept."""
+    WITHDRAW = "withdraw"
+    """Take the day away: it was not published before, or nothing is left that it can be made of."""
     STANDS = "stands"
-    """The day is as it was before the campaign already."""
+    """The day is as it has to be already."""
+    LEFT_STALE = "left stale"
+    """The day reads one that changes, and cannot be staged again: it stays, and is named as stale."""
     REFUSED = "refused"
 
 
@@ -30,7 +38,8 @@ class TableDayState:
     """One table's day: before the publication that is undone, as it left it, and as main has it now."""
 
     table: str
-    before: Before
+    before: Before | None
+    """None if the publication did not bring the day: it reads one that changes."""
     files: frozenset[str]
     content: DayContent | None
     now: DayState | None
@@ -41,7 +50,7 @@ class TableDayState:
     @property
     def moved(self) -> bool:
         """Has the content of the day changed since? A compaction or an identical rebuild does not change it."""
-        if self.now_files == self.files:
+        if self.before is None or self.now_files == self.files:
             return False
         now = self.content_now
         return now is None or self.content is None or now.logical != self.content.logical
@@ -49,13 +58,47 @@ class TableDayState:
     @property
     def content_now(self) -> DayContent | None:
         """None if a writer that bypassed the log changed the day."""
-        known = self.now is not None and self.now.physical == fingerprints.physical(self.now_files)
-        return self.now.content if self.now is not None and known else None
+        return self.now.content if self.now is not None and self.is_known_now else None
 
-    def is_now(self, wanted: InputFingerprint) -> bool:
-        """Does main have exactly what ``wanted`` would give?"""
+    @property
+    def is_known_now(self) -> bool:
+        return self.now is not None and self.now.physical == fingerprints.physical(self.now_files)
+
+    @property
+    def is_back(self) -> bool:
+        """Of a day that was not published by this code before: is it just so again?"""
+        return (
+            self.before is not None
+            and self.content_now is None
+            and self.now_files == {file.path for file in self.before.files}
+        )
+
+    def is_now(self, wanted: str) -> bool:
+        """Does main have exactly what the input fingerprint ``wanted`` would give?"""
         now = self.content_now
-        return now is not None and now.input_fingerprint == wanted.input_fingerprint
+        return now is not None and now.input_fingerprint == wanted
+
+
+@dataclass(frozen=True)
+class Remaking:
+    """What the version of the logic that a day had would make of it, after what is undone before it."""
+
+    wanted: str = ""
+    """The input fingerprint that the day would have; empty if it is not known what it was made of."""
+    version: str = ""
+    """The version that can stage the day; empty if it is not declared any more."""
+    missing: str = ""
+    """An input day that is not published, so that the day cannot be staged."""
+    withdrawn: str = ""
+    """An input day that is taken away."""
+    again: str = ""
+    """An input day that is staged again: what it will hold is not known yet."""
+    changes: str = ""
+    """Which of its inputs has other rows than it was built from, in words; empty if that is not known."""
+
+    @property
+    def possible(self) -> bool:
+        return bool(self.version) and not self.missing
 
 
 @dataclass(frozen=True)
@@ -67,89 +110,95 @@ class UndoneDay:
     way: UndoAction
     reason: str = ""
     version: str = ""
-    """The version of the logic that the day had before; empty if it is not known."""
+    """The version of the logic that the day has then; empty if it is not known."""
     seconds: float | None = None
 
 
-def decide_day(
-    step: str,
-    day: date,
-    tables: Iterable[TableDayState],
-    wanted: InputFingerprint | None,
-    reads_again: str = "",
-    *,
-    version_known: bool,
-    reads_raw: bool = False,
-) -> UndoneDay:
-    """``wanted`` is what the logic from before would be given now, None if it cannot be computed.
-
-    ``reads_again`` names an input day that is staged again itself: what it will hold is not known yet. A day that
-    ``reads_raw`` keeps the rows that the campaign took in: raw is appended to, and is not undone.
-    """
+def decide_day(step: str, day: date, tables: Iterable[TableDayState], remaking: Remaking) -> UndoneDay:
+    """``tables`` are all of the step, which are put back, or staged again, together."""
     made = list(tables)
-    old = made[0].before.content
-    moved = next((each for each in made if each.moved and each.other_campaign), None)
-    moved = moved or next((each for each in made if each.moved), None)
-    way, reason = _way(made, moved, old, wanted if version_known else None, reads_again, reads_raw=reads_raw)
-    if moved is not None and way is UndoAction.REFUSED:
-        reason = _refusal(moved, old, version_known=version_known)
+    if any(each.before is None for each in made):
+        way, reason = _way_of_reader(made, remaking)
+        shown = made[0].content_now
+        return UndoneDay(step, day, way, reason, shown.code_version if shown else "", _seconds(shown))
+    before = made[0].before
+    old = before.content if before else None
+    way, reason = _way(made, old, remaking)
     return UndoneDay(step, day, way, reason, old.code_version if old else "", _seconds(old, made[0].content))
 
 
-def _way(
-    made: list[TableDayState],
-    moved: TableDayState | None,
-    old: DayContent | None,
-    wanted: InputFingerprint | None,
-    reads_again: str,
-    *,
-    reads_raw: bool,
-) -> tuple[UndoAction, str]:
-    if old is None or wanted is None:
-        return (UndoAction.PUT_BACK, "") if moved is None else (UndoAction.REFUSED, "")
-    if moved is not None:
-        return _way_of_moved(made, moved, wanted, reads_again)
-    if reads_again:
-        return UndoAction.STAGE_AGAIN, f"reads {reads_again}"
-    if wanted.input_fingerprint != old.input_fingerprint and (reads_raw or not _is_what_was_built(made, wanted)):
-        return UndoAction.STAGE_AGAIN, "what it is computed from has changed since it was built"
-    return UndoAction.PUT_BACK, ""
-
-
-def _way_of_moved(
-    made: Iterable[TableDayState], moved: TableDayState, wanted: InputFingerprint, reads_again: str
-) -> tuple[UndoAction, str]:
-    if moved.other_campaign:
-        return UndoAction.REFUSED, ""
-    if not reads_again and all(each.is_now(wanted) for each in made):
-        return UndoAction.STANDS, "it has been brought back already"
-    return UndoAction.STAGE_AGAIN, f"published again since by {_by(moved)}"
-
-
-def _is_what_was_built(made: Iterable[TableDayState], wanted: InputFingerprint) -> bool:
-    """The campaign built just this: its inputs had changed before it, and have not changed since."""
-    return all(each.content and each.content.input_fingerprint == wanted.input_fingerprint for each in made)
-
-
-def _refusal(moved: TableDayState, old: DayContent | None, *, version_known: bool) -> str:
-    """Why a day that moved cannot be staged again."""
-    if moved.other_campaign:
-        return f"{moved.other_campaign} has published it since, undo that one first"
-    since = f"{moved.table} was published again since by {_by(moved)}"
+def _way(made: list[TableDayState], old: DayContent | None, remaking: Remaking) -> tuple[UndoAction, str]:
+    moved = next((each for each in made if each.moved), None)
+    if other := next((each.other_campaign for each in made if each.moved and each.other_campaign), ""):
+        return UndoAction.REFUSED, f"{other} has published it since, undo that one first"
     if old is None:
-        return f"{since}, and before it was not built by this code"
-    if not version_known:
-        return f"{since}, and the version {old.code_version} that it had before is not there any more"
-    return f"{since}, and what it was computed from before is not published"
+        return _way_without_content(made, moved)
+    if not (remaking.again and remaking.possible) and remaking.wanted:
+        shown = all(each.is_now(remaking.wanted) for each in made)
+        if all(_before_is(each, remaking.wanted) for each in made) and not (shown and all(map(_holds_before, made))):
+            return UndoAction.PUT_BACK, ""
+        if shown:
+            return UndoAction.STANDS, "it is as it was before already"
+    return _way_again(old, moved, remaking)
+
+
+def _way_again(old: DayContent, moved: TableDayState | None, remaking: Remaking) -> tuple[UndoAction, str]:
+    """Of a day that was made of something else than there is now."""
+    since = f"published again since by {_by(moved)}" if moved else ""
+    if remaking.possible:
+        reads = f"reads {remaking.again}" if remaking.again else remaking.changes
+        return UndoAction.STAGE_AGAIN, since or reads or "what it is computed from has changed since it was built"
+    if not remaking.version:
+        gone = f"the version {old.code_version} that it had before is not there any more"
+        return UndoAction.REFUSED, f"{since or 'what it was computed from has changed since'}, and {gone}"
+    return UndoAction.REFUSED, f"{remaking.missing}, which it was computed from, is not published"
+
+
+def _way_without_content(made: list[TableDayState], moved: TableDayState | None) -> tuple[UndoAction, str]:
+    """Of a day that was not published before, or had a foreign write."""
+    if all(each.is_back for each in made):
+        return UndoAction.STANDS, "it is as it was before already"
+    if any(each.before and each.before.files for each in made):
+        if moved is None:
+            return UndoAction.PUT_BACK, ""
+        return UndoAction.REFUSED, (
+            f"{moved.table} was published again since by {_by(moved)}, and before it was not built by this code"
+        )
+    if foreign := next((each for each in made if not each.is_known_now), None):
+        return UndoAction.REFUSED, f"{foreign.table} was not published before, and has rows of {_by(foreign)}"
+    since = f", and again since by {_by(moved)}: what arrived stays in its inputs" if moved else ""
+    return UndoAction.WITHDRAW, f"it was published first by what is undone{since}"
+
+
+def _way_of_reader(made: list[TableDayState], remaking: Remaking) -> tuple[UndoAction, str]:
+    """Of a day that was not in the publication, and reads one that changes."""
+    if remaking.wanted and not remaking.again and all(each.is_now(remaking.wanted) for each in made):
+        return UndoAction.STANDS, "what it reads comes out the same"
+    if remaking.withdrawn and remaking.missing:
+        return UndoAction.WITHDRAW, f"reads {remaking.withdrawn}, which is withdrawn"
+    if not remaking.possible:
+        why = f"{remaking.missing} is not published" if remaking.version else "its version is not declared any more"
+        return UndoAction.LEFT_STALE, f"cannot be staged again: {why}"
+    return UndoAction.STAGE_AGAIN, f"reads {remaking.again}" if remaking.again else "reads what is undone"
+
+
+def _before_is(each: TableDayState, wanted: str) -> bool:
+    content = each.before.content if each.before else None
+    return content is not None and content.input_fingerprint == wanted
+
+
+def _holds_before(each: TableDayState) -> bool:
+    """A rebuild that was forced may have given other rows of the same inputs by the same version."""
+    before, now = each.before.content if each.before else None, each.content_now
+    return before is not None and now is not None and before.logical == now.logical
 
 
 def _by(moved: TableDayState) -> str:
-    known = moved.now is not None and moved.now.physical == fingerprints.physical(moved.now_files)
-    return moved.now.publication if moved.now and known else "a writer that bypassed the log"
+    return moved.now.publication if moved.now and moved.is_known_now else "a writer that bypassed the log"
 
 
-def _seconds(old: DayContent | None, new: DayContent | None) -> float | None:
-    measured = [each.staged_ms for each in (old, new) if each is not None and each.staged_ms is not None]
+def _seconds(*contents: DayContent | None) -> float | None:
+    measured = [each.staged_ms for each in contents if each is not None and each.staged_ms is not None]
     return measured[0] / 1000 if measured else None
 
 
@@ -168,6 +217,11 @@ def seconds_of(days: Iterable[UndoneDay]) -> float | None:
     return None if None in again else sum(each for each in again if each is not None)
 
 
-def first_read_again(reads: Mapping[str, Iterable[date]], again: Mapping[str, frozenset[date]]) -> str:
-    """The first of the input days ``reads`` that is staged again itself; empty if none is."""
-    return next((f"{table} {day}" for table, days in reads.items() for day in days if day in again.get(table, ())), "")
+def counts_of(days: Iterable[UndoneDay]) -> Counter[UndoAction]:
+    """How many days of steps are dealt with in each way."""
+    return Counter(each.way for each in days)
+
+
+def first_of(reads: Mapping[str, Iterable[date]], days: Mapping[str, frozenset[date]]) -> str:
+    """The first of the input days ``reads`` that is among ``days``, by table; empty if none is."""
+    return next((f"{table} {day}" for table, read in reads.items() for day in read if day in days.get(table, ())), "")

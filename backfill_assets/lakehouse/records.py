@@ -29,6 +29,7 @@ DIRTY = "+dirty"
 """Ends the commit of code that the commit does not contain."""
 TOTAL = "total_"
 """Begins the metrics that are the sum of a column, which may have digits after the point: then they are text."""
+_ONLY_IF_ANY = ("transaction", "switches", "leaves_stale")
 _DIGITS = 100
 _OF_STREAM = re.compile(r"\d{8}t\d{6}-stream-")
 
@@ -81,6 +82,15 @@ class DayLineage(AuditRecord):
 
     reads: tuple[DayRead, ...] = ()
     environment: Environment | None = None
+
+    @property
+    def days_read(self) -> dict[str, DayRange]:
+        """By table, from the first day that was read to the last."""
+        found: dict[str, DayRange] = {}
+        for read in self.reads:
+            known = found.get(read.table, read.days)
+            found[read.table] = DayRange(min(known.first, read.first), max(known.last, read.last))
+        return found
 
 
 class Provenance(Record):
@@ -192,6 +202,9 @@ class DayChange(Record):
     lineage: DayLineage | None = ModelField(default=None, exclude=True)
     """Kept in the log in a row of its own, for audits: processes that do not know it read the rest, and FINISH does
     not need it. None for a day that was not computed, and for one that was read from the log."""
+    made_of: Mapping[str, DayRange] | None = ModelField(default=None, exclude=True)
+    """The days of each table that ``content`` was made of, also if an earlier publication made it: what is published
+    has to agree with them (:mod:`backfill_assets.publication.torn_days`). None for raw rows, and if it is not known."""
 
 
 class Position(Record):
@@ -257,12 +270,14 @@ class Publication(Record):
     not gather one for each batch. Any name but those of publications and source positions."""
     switches: Mapping[str, Switch] = ModelField(default_factory=dict)
     """The versions that become current once this is done, by step."""
+    leaves_stale: Mapping[str, tuple[date, ...]] = ModelField(default_factory=dict)
+    """By table, the published days that read what this brings and are not brought with it: they are stale at once."""
 
     @model_serializer(mode="wrap")
     def _as_before(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without ``transaction`` and ``switches`` if it has none: older processes read such entries as before."""
+        """Without those of the last three that it has none of: older processes read such entries as before."""
         fields: dict[str, Any] = serialize(self)
-        return {name: value for name, value in fields.items() if value or name not in ("transaction", "switches")}
+        return {name: value for name, value in fields.items() if value or name not in _ONLY_IF_ANY}
 
     @property
     def writes(self) -> frozenset[str]:

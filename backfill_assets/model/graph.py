@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
 
-from backfill_assets.days import Cadence
+from backfill_assets.days import Cadence, DayRange
 from backfill_assets.model.declaration import Reads, Step, Version
 
 Days = Mapping[str, Collection[date]]
@@ -95,6 +95,12 @@ def _days(step: Step, read: Reads, days: Collection[date]) -> Iterable[date]:
     else:
         ends = [(day.toordinal(), step.cadence.period(day).last.toordinal()) for day in days]
     return map(date.fromordinal, {n for first, last in ends for n in range(first + read.first, last + read.last + 1)})
+
+
+def made_of(step: Step, version: Version, day: date) -> dict[str, DayRange]:
+    """The days of each table that ``version`` makes ``day`` of."""
+    period = step.cadence.period(day)
+    return {read.table: read.days(period) for read in version.reads}
 
 
 def missing_inputs(step: Step, version: Version, days: Collection[date], published: Days) -> dict[date, list[str]]:

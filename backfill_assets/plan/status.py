@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 from backfill_assets.model.declaration import Reads, Source, Step, Version
 from backfill_assets.model.graph import Days
 from backfill_assets.published.observed import LogView
-from backfill_assets.rebuild.decide import reading_as_published
+from backfill_assets.published.readers import reading_as_published
 
 NO_PARAMETERS = ""
 

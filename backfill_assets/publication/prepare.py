@@ -30,6 +30,7 @@ from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import CrashPoint, Reached
 from backfill_assets.publication.pin import States, files_at, logicals
+from backfill_assets.publication.torn_days import require_whole
 from backfill_assets.publication_log.log import Head, HeadState, OpenEntry, PublicationLog
 from backfill_assets.publication_log.pinned import pinned_files
 from backfill_assets.publication_log.rows import closed_rows, prepared_rows
@@ -102,7 +103,11 @@ class Preparation:
         head = self.log.head()
         mains = {change.table: self._open(change, self.retention_days) for change in publication.tables}
         states = self.log.day_states(head, publication.writes | publication.reads)
-        return self._conflict_of(publication, head, states, mains, {name: main.state() for name, main in mains.items()})
+        active = {name: main.state() for name, main in mains.items()}
+        moved = self._conflict_of(publication, head, states, mains, active)
+        if moved is None:
+            require_whole(publication, states)
+        return moved
 
     def _check(self, publication: Publication, head: Head) -> Prepared | Conflict | None:
         """Look at log and tables; None when an earlier attempt committed already, and the log knows its outcome."""
@@ -116,6 +121,7 @@ class Preparation:
         moved = self._conflict_of(publication, head, states, mains, active)
         if moved is not None:
             return moved
+        require_whole(publication, states)
         prepared = Prepared(
             publication=publication,
             before=_before_images(publication, states, active),

@@ -13,7 +13,8 @@ from backfill_assets.model.current_versions import Switches, gone_version, requi
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.placement import INGEST
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.rebuild.decide import AS_PUBLISHED, published_version
+from backfill_assets.published.readers import published_version
+from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo

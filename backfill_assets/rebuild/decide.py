@@ -11,7 +11,8 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayState, Expected
 from backfill_assets.model.declaration import RuleOutcome, Step, Version
-from backfill_assets.model.graph import Days, read_by, reading
+from backfill_assets.model.graph import read_by, reading
+from backfill_assets.published.readers import published_version
 from backfill_assets.published.rolled_back import Rollbacks
 from backfill_assets.text import format_count, format_first, format_ranges
 
@@ -131,17 +132,6 @@ def inputs_published(missing: Sequence[str]) -> RuleOutcome:
     )
 
 
-def published_version(step: Step, day: date, states: Mapping[TableDay, DayState]) -> str | None:
-    """The version that ``day`` of ``step`` was published with; None for a day that is not published."""
-    for table in step.tables:
-        state = states.get(TableDay(table.name, day))
-        if state is not None and state.content is not None:
-            content = state.content
-            # With parameters it is other code than the declared version of that name.
-            return f"{content.code_version} {content.parameters}" if content.parameters else content.code_version
-    return None
-
-
 def published_days(states: Mapping[TableDay, DayState]) -> dict[str, set[date]]:
     """The days that are published, by table."""
     found: dict[str, set[date]] = {}
@@ -149,17 +139,6 @@ def published_days(states: Mapping[TableDay, DayState]) -> dict[str, set[date]]:
         if state.content is not None:
             found.setdefault(table, set()).add(day)
     return found
-
-
-def reading_as_published(step: Step, changed: Days, states: Mapping[TableDay, DayState]) -> set[date]:
-    """The periods of ``step`` whose own version reads one of the changed days; the current one, of those without."""
-    found = {version.name: reading(step, changed, version) for version in step.versions}
-    return {
-        day
-        for name, days in found.items()
-        for day in days
-        if (published_version(step, day, states) or step.current) == name
-    }
 
 
 def versions_as_published(step: Step, days: Sequence[date], states: Mapping[TableDay, DayState]) -> dict[date, str]:

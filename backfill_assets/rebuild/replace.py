@@ -30,7 +30,7 @@ from backfill_assets.lakehouse.timelines import (
     timelines_of,
 )
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.graph import missing_inputs
+from backfill_assets.model.graph import made_of, missing_inputs
 from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
@@ -256,6 +256,7 @@ class ReplaceBuild:
                 content=day.content,
                 expected=day.pin.expected[TableDay(table, day.day)],
                 lineage=self.lineage(day),
+                made_of=made_of(self.step, self.version, day.day),
             )
             for day in sorted(days, key=lambda day: day.day)
         )

@@ -15,6 +15,7 @@ from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.publication.holds import HOLD_SECONDS, holding
 from backfill_assets.publication.publisher import Conflict, Published
+from backfill_assets.published.readers import published_version
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.extension import extension_plan
 from backfill_assets.rebuild.lake import Lake, Progress
@@ -149,7 +150,7 @@ class StepBuild:
         """Was ``day`` published by another version between the choice of ``build`` and its pin?"""
         if day not in self.as_published:
             return False
-        found = decide.published_version(self.step, day, build.pin_of(day).states)
+        found = published_version(self.step, day, build.pin_of(day).states)
         return found not in (None, build.version.name)
 
     def build_by(self, version: str, *, forced: bool) -> ReplaceBuild:

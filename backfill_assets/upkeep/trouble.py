@@ -17,6 +17,7 @@ from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import missing_inputs, step_by_table
 from backfill_assets.plan.status import DayStatus, Statuses
 from backfill_assets.published.observed import LogView
+from backfill_assets.published.readers import published_version
 from backfill_assets.published.rolled_back import Rollbacks
 from backfill_assets.rebuild import decide
 
@@ -127,7 +128,7 @@ class RepairContext:
     def version_name(self, table: str, day: date) -> str:
         """The version that the day was published with; the current one of a day that is not published."""
         step = self.step_of[table]
-        return decide.published_version(step, day, self.observed.states) or step.current
+        return published_version(step, day, self.observed.states) or step.current
 
     def version(self, table: str, day: date) -> Version | None:
         """The version that a repair builds the day with; None for raw, and for one that is not declared any more."""

@@ -48,11 +48,10 @@ class Undoable:
         self.small.publish("raw", {"raw_sales": {DAY: [1], NEXT: [2]}})
         self.bronze("old", {DAY: [1], NEXT: [2]})
 
-    def bronze(
-        self, id: str, rows: Ids, campaign: str = "", code: str = "v1", raw: Mapping[date, int] | None = None
-    ) -> None:
-        """``raw`` has the sum of the raw ids that a day was built from, where it is not that of the first ones."""
-        inputs = {day: _from_raw(day, (raw or {}).get(day, {DAY: 1, NEXT: 2}[day])) for day in rows}
+    def bronze(self, id: str, rows: Ids, campaign: str = "", code: str = "v1") -> None:
+        """Built from raw as it is now."""
+        raw = self.small.publisher.pin({}, {"raw_sales": rows}).inputs["raw_sales"].days
+        inputs = {day: fingerprints.inputs({"raw_sales": {day: raw[day]}}) for day in rows}
         tables = {"bronze_sales": rows, "quarantine_sales": {day: [] for day in rows}}
         request = self.small.request(id, tables, code=code, inputs=inputs)
         made = Provenance(campaign=campaign, launched_by="ana")
@@ -75,10 +74,6 @@ class Undoable:
 
 def _no_spark() -> SparkSession:
     raise AssertionError("Nothing has to be computed.")
-
-
-def _from_raw(day: date, total: int) -> str:
-    return fingerprints.inputs({"raw_sales": {day: fingerprints.logical(1, total)}})
 
 
 @pytest.fixture
@@ -107,8 +102,14 @@ def test_it_is_put_back_reported_and_can_be_brought_back(campaign: Undoable) -> 
 
 def test_a_compaction_does_not_keep_it_from_being_put_back(campaign: Undoable) -> None:
     """Other files, the same content: nothing is staged again."""
-    inputs = {DAY: _from_raw(DAY, 1)}
-    request = campaign.small.request("c1", {"bronze_sales": {DAY: [10]}}, inputs=inputs)
+    request = campaign.small.request("c1", {"bronze_sales": {DAY: [10]}})
+    (change,) = request.tables
+    (day,) = change.days
+    held = campaign.small.publisher.log.find_prepared("cut")
+    assert held is not None and day.content is not None
+    same = replace(day.content, inputs=held[0].change("bronze_sales").days[0].content.inputs)  # type: ignore[union-attr]
+    compacted = change.model_copy(update={"days": (day.model_copy(update={"content": same}),)})
+    request = request.model_copy(update={"tables": (compacted,)})
     campaign.small.publisher.publish(request.model_copy(update={"kind": "compact"}))
     assert campaign.ways() == {DAY: UndoAction.PUT_BACK, NEXT: UndoAction.PUT_BACK}
     campaign.undo()
@@ -146,7 +147,7 @@ def test_days_that_others_rebuilt_since_are_staged_again_by_the_logic_they_had(c
     """Late rows came to raw, and a nightly run built them by the new logic; other days are put back."""
     campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
     assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}
-    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2", raw={DAY: 8})
+    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2")
     assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}
 
 
@@ -156,7 +157,7 @@ def test_days_that_another_campaign_published_since_are_for_a_person(campaign: U
     campaign.bronze("other", {DAY: [100]}, other, code="v2")
     assert campaign.ways() == {DAY: UndoAction.REFUSED, NEXT: UndoAction.PUT_BACK}
     campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
-    campaign.bronze("nightly", {DAY: [100, 700]}, code="v2", raw={DAY: 8})
+    campaign.bronze("nightly", {DAY: [100, 700]}, code="v2")
     with pytest.raises(PublicationRefused, match=f"{DAY} cannot be put back: {other} has published it since"):
         campaign.undo()
     assert campaign.ids() == [20, 100, 700]
@@ -166,7 +167,8 @@ def test_another_campaign_that_is_undone_itself_is_no_reason(campaign: Undoable)
     """The later one first, then this one: what the refusal asks for."""
     campaign.bronze("other", {DAY: [100]}, "campaign-fedcba9876543210", code="v2")
     roll_back(campaign.small.publisher, "other", id="undo-other")
-    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2", raw={DAY: 8})
+    campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
+    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2")
     assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}
 
 
@@ -178,30 +180,45 @@ def test_a_dirty_tree_may_put_back_and_not_stage_again(campaign: Undoable, monke
     assert campaign.ids() == [1, 2]
     undo(campaign.lake, undone.published.publication, RUN, print)
     campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
-    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2", raw={DAY: 8})
+    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2")
     with pytest.raises(PublicationRefused, match="BACKFILL_DIRTY_TREE"):
         undo(campaign.lake, newest_of(campaign.small.publisher, CAMPAIGN), RUN, print)
     assert campaign.ids() == [10, 20, 70]
 
 
-def test_what_cannot_be_put_back_refuses_all_of_it(tmp_path: Path) -> None:
-    """The campaign brought a first day; it was rebuilt since, so what it was before is unknown."""
+FIRST = date(2017, 3, 3)
+
+
+@pytest.fixture
+def of_a_new_day(tmp_path: Path) -> Undoable:
+    """The campaign brought a first day; a row was taken in there since."""
     found = Undoable(tmp_path)
-    first = date(2017, 3, 3)
-    found.small.publish("raw-3", {"raw_sales": {first: [3]}})
-    found.small.publish("x", {"bronze_sales": {DAY: [1]}, "quarantine_sales": {DAY: []}})
-    request = found.small.request(
-        "cut", {"bronze_sales": {first: [3], DAY: [10]}, "quarantine_sales": {first: [], DAY: []}}
-    )
-    made = Provenance(campaign=CAMPAIGN)
-    found.small.publisher.publish(request.model_copy(update={"provenance": made}))
-    found.small.publish("since", {"bronze_sales": {first: [33]}, "quarantine_sales": {first: []}})
-    ids = found.ids()
-    with pytest.raises(
-        PublicationRefused, match=r"bronze_sales 2017-03-03 cannot be put back: .* again since by since"
-    ):
-        found.undo()
-    assert found.ids() == ids and all_holds(found.lake.storage) == []
+    found.small.publish("raw-3", {"raw_sales": {FIRST: [3]}})
+    found.bronze("cut", {FIRST: [3], DAY: [10]}, CAMPAIGN)
+    found.small.publish("late", {"raw_sales": {FIRST: [3, 30]}})
+    found.bronze("since", {FIRST: [33]})
+    return found
+
+
+def test_a_day_that_it_brought_first_is_taken_away_with_the_row_that_came_there(of_a_new_day: Undoable) -> None:
+    """The row is in raw: the day is missing again, and the next run builds it. The undo of the undo brings it back."""
+    assert of_a_new_day.ways() == {FIRST: UndoAction.WITHDRAW, DAY: UndoAction.PUT_BACK}
+    undone = of_a_new_day.undo()
+    assert of_a_new_day.ids() == [1, 2]
+    notice = due_notices(of_a_new_day.small.publisher)[0].notice
+    assert "bronze_sales: 1 as before; 1 withdrawn, since published first by what is undone." in notice.lines
+    lake = Lake(of_a_new_day.lake.storage, of_a_new_day.small.publisher, of_a_new_day.lake.landing, _no_spark, "")
+    undo(lake, undone.published.publication, RUN, print)
+    assert of_a_new_day.ids() == [2, 10, 33]
+
+
+def test_what_cannot_be_put_back_refuses_all_of_it(of_a_new_day: Undoable) -> None:
+    """Rows that nobody knows of lie on a day that was not published before: to take them away is for a person."""
+    of_a_new_day.small.write_past_the_protocol("bronze_sales", FIRST, [333])
+    ids = of_a_new_day.ids()
+    with pytest.raises(PublicationRefused, match=r"bronze_sales 2017-03-03 cannot be put back: .* bypassed the log"):
+        of_a_new_day.undo()
+    assert of_a_new_day.ids() == ids and all_holds(of_a_new_day.lake.storage) == []
 
 
 def test_after_the_window_it_is_refused_with_the_reason(campaign: Undoable) -> None:

@@ -1,23 +1,38 @@
-"""What becomes of each day of a campaign that is undone: put back where it stands, staged again where it moved."""
+"""What becomes of each day of a campaign that is undone: one rule, and each case of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.campaign.undo_days import TableDayState, UndoAction, decide_day, first_read_again, seconds_of
+import pytest
+
+from backfill_assets.campaign.undo_days import (
+    Remaking,
+    TableDayState,
+    UndoAction,
+    UndoneDay,
+    counts_of,
+    decide_day,
+    first_of,
+    seconds_of,
+)
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import Before, DayContent, DayState
-from backfill_assets.rebuild.decide import InputFingerprint
 
 DAY = date(2017, 3, 1)
 OLD = DayContent(rows=2, checksum="5", code_version="v1", inputs="i", staged_ms=1500)
 NEW = DayContent(rows=2, checksum="6", code_version="v2", inputs="i")
 LATER = DayContent(rows=3, checksum="9", code_version="v2", inputs="j")
-WANTED = InputFingerprint("i", OLD.input_fingerprint)
-CHANGED = InputFingerprint("j", fingerprints.input_fingerprint("v1", "", "j"))
+AS_THEN = Remaking(OLD.input_fingerprint, "v1")
+"""What the old logic would be given is what it was given then."""
+CHANGED = Remaking(fingerprints.input_fingerprint("v1", "", "j"), "v1")
+GONE = Remaking(missing="raw 2017-03-01", version="v1")
+UNDECLARED = Remaking(CHANGED.wanted)
 BEFORE = Before(files=(AddedFile("old", str(DAY), 1, 0, "{}"),), content=OLD, publication="first")
+FOREIGN_BEFORE = BEFORE.model_copy(update={"content": None})
 
 
 def now(content: DayContent | None, *files: str, publication: str = "later") -> DayState:
@@ -32,84 +47,86 @@ def now(content: DayContent | None, *files: str, publication: str = "later") -> 
 
 
 AS_LEFT = TableDayState("t", BEFORE, frozenset({"new"}), NEW, now(NEW, "new", publication="cut"), frozenset({"new"}))
+COMPACTED = replace(AS_LEFT, now=now(NEW, "one"), now_files=frozenset({"one"}))
 MOVED = replace(AS_LEFT, now=now(LATER, "more"), now_files=frozenset({"more"}))
+FORCED = replace(AS_LEFT, content=replace(OLD, checksum="6"), now=now(replace(OLD, checksum="6"), "new"))
+BACK = replace(MOVED, now=now(replace(OLD, inputs="j"), "more"))
+OVERWRITTEN = replace(MOVED, now_files=frozenset({"more", "foreign"}))
+OTHERS = replace(MOVED, other_campaign="campaign-x")
+FIRST = replace(AS_LEFT, before=Before())
+FIRST_MOVED = replace(MOVED, before=Before())
+TAKEN_AWAY = replace(FIRST, now=now(None), now_files=frozenset())
+READER = TableDayState("t", None, frozenset(), None, now(NEW, "new"), frozenset({"new"}))
+CASES = [
+    # a day that the campaign had brought
+    ("as it left it, and made of what there is", [AS_LEFT], AS_THEN, UndoAction.PUT_BACK, ""),
+    ("the same when its version is gone, by what was recorded", [AS_LEFT], Remaking(AS_THEN.wanted), "put back", ""),
+    ("a forced rebuild gave other rows", [FORCED], AS_THEN, UndoAction.PUT_BACK, ""),
+    ("it holds the rows of before", [replace(FORCED, now=now(OLD, "new"))], AS_THEN, UndoAction.STANDS, "already"),
+    ("a compaction has not moved it", [COMPACTED], AS_THEN, UndoAction.PUT_BACK, ""),
+    ("rows came and went again", [MOVED], AS_THEN, UndoAction.PUT_BACK, ""),
+    ("its inputs changed", [AS_LEFT], CHANGED, "stage again", "what it is computed from has changed"),
+    ("in words", [AS_LEFT], replace(CHANGED, changes="raw has 1 row more"), "stage again", "raw has 1 row more"),
+    ("it was published again since", [MOVED], CHANGED, UndoAction.STAGE_AGAIN, "published again since by later"),
+    ("one of its two tables was", [AS_LEFT, replace(MOVED, table="u")], CHANGED, "stage again", "again since by later"),
+    ("past the log", [OVERWRITTEN], CHANGED, "stage again", "published again since by a writer that bypassed the log"),
+    ("an input is staged again", [AS_LEFT], replace(AS_THEN, again="fact 1"), "stage again", "reads fact 1"),
+    ("it is back already", [BACK], CHANGED, UndoAction.STANDS, "already"),
+    ("it is back, and an input is staged again", [BACK], replace(CHANGED, again="fact 1"), "stage again", ""),
+    ("another campaign came since", [OTHERS], CHANGED, UndoAction.REFUSED, "campaign-x has published it since"),
+    ("its inputs changed, its version is gone", [AS_LEFT], UNDECLARED, "refused", "v1 that it had before is not there"),
+    ("it moved, and its version is gone", [MOVED], UNDECLARED, "refused", "since by later, and the version v1"),
+    ("what it was made of is not published", [AS_LEFT], GONE, "refused", "raw 2017-03-01, which it was computed from"),
+    # a day that was not published before it
+    ("as it left it", [FIRST], Remaking(), UndoAction.WITHDRAW, "published first by what is undone"),
+    ("a row was taken in since", [FIRST_MOVED], Remaking(), "withdraw", "what arrived stays in its inputs"),
+    ("it is gone already", [TAKEN_AWAY], Remaking(), UndoAction.STANDS, "already"),
+    ("it has rows of others", [replace(OVERWRITTEN, before=Before())], Remaking(), "refused", "has rows of a writer"),
+    ("a later campaign came", [replace(FIRST_MOVED, other_campaign="campaign-x")], Remaking(), "refused", "campaign-x"),
+    # a day that had rows of a writer that bypassed the log
+    ("as it left it", [replace(AS_LEFT, before=FOREIGN_BEFORE)], Remaking(), UndoAction.PUT_BACK, ""),
+    ("it moved", [replace(MOVED, before=FOREIGN_BEFORE)], Remaking(), "refused", "was not built by this code"),
+    # a published day that the campaign had not brought, and that reads one that changes
+    ("it comes out the same", [READER], Remaking(NEW.input_fingerprint, "v2"), UndoAction.STANDS, "the same"),
+    ("it has to follow", [READER], Remaking(LATER.input_fingerprint, "v2"), "stage again", "reads what is undone"),
+    ("an input is staged again", [READER], Remaking("", "v2", again="fact 1"), "stage again", "reads fact 1"),
+    ("an input is taken away", [READER], Remaking("", "v2", "fact 1", "fact 1"), UndoAction.WITHDRAW, "withdrawn"),
+    ("of several inputs", [READER], Remaking("x", "v2", withdrawn="fact 1"), UndoAction.STAGE_AGAIN, ""),
+    ("its version is gone", [READER], Remaking("x"), UndoAction.LEFT_STALE, "its version is not declared any more"),
+    ("an input is not published", [READER], Remaking("x", "v2", "raw 1"), UndoAction.LEFT_STALE, "raw 1 is not"),
+]
 
 
-def way(
-    made: TableDayState, wanted: InputFingerprint | None = WANTED, reads_again: str = "", *, known: bool = True
-) -> tuple[UndoAction, str]:
-    found = decide_day("t", DAY, [made], wanted, reads_again, version_known=known)
-    return found.way, found.reason
+@pytest.mark.parametrize(
+    ("tables", "remaking", "way", "reason"),
+    [pytest.param(*case, id=f"{number}: {name}") for number, (name, *case) in enumerate(CASES)],
+)
+def test_what_becomes_of_a_day(tables: Sequence[TableDayState], remaking: Remaking, way: str, reason: str) -> None:
+    found = decide_day("t", DAY, tables, remaking)
+    assert found.way == way and reason in found.reason
 
 
-def test_a_day_as_the_campaign_left_it_is_put_back() -> None:
-    """With nothing to stage; it does not matter whether the old logic is still there."""
-    assert way(AS_LEFT) == (UndoAction.PUT_BACK, "")
-    assert way(AS_LEFT, None, known=False) == (UndoAction.PUT_BACK, "")
-
-
-def test_a_compaction_has_not_moved_it() -> None:
-    """Maintenance must not cost the second in which a campaign is undone."""
-    compacted = replace(AS_LEFT, now=now(NEW, "one"), now_files=frozenset({"one"}))
-    assert way(compacted) == (UndoAction.PUT_BACK, "")
-
-
-def test_a_day_that_was_published_again_is_staged_again() -> None:
-    """By the logic from before; in one of two tables is enough."""
-    assert way(MOVED, CHANGED) == (UndoAction.STAGE_AGAIN, "published again since by later")
-    found = decide_day("t", DAY, [AS_LEFT, replace(MOVED, table="u")], CHANGED, version_known=True)
-    assert (found.way, found.version, found.seconds) == (UndoAction.STAGE_AGAIN, "v1", 1.5)
-
-
-def test_a_day_that_was_brought_back_stays() -> None:
-    """Main has just what the old logic gives now, and will give when its inputs are back."""
-    back = replace(OLD, inputs="j")
-    assert way(replace(MOVED, now=now(back, "more")), CHANGED)[0] is UndoAction.STANDS
-    assert way(replace(MOVED, now=now(back, "more")), CHANGED, "fact 2017-03-01")[0] is UndoAction.STAGE_AGAIN
-    foreign = replace(MOVED, now=now(back, "more"), now_files=frozenset({"more", "foreign"}))
-    assert way(foreign, CHANGED) == (UndoAction.STAGE_AGAIN, "published again since by a writer that bypassed the log")
-
-
-def test_rows_that_arrived_are_not_lost_by_files_that_are_older() -> None:
-    """Its inputs have changed since the files from before were made, or are staged again themselves."""
-    assert way(AS_LEFT, CHANGED)[0] is UndoAction.STAGE_AGAIN
-    assert way(AS_LEFT, WANTED, "fact 2017-03-01") == (UndoAction.STAGE_AGAIN, "reads fact 2017-03-01")
-
-
-def test_inputs_that_changed_before_the_campaign_are_no_reason_to_keep_what_it_built() -> None:
-    """A campaign that only caught up with its inputs is undone like any other; but rows from raw are not given up."""
+def test_a_record_is_put_back_only_if_it_was_made_of_what_there_is() -> None:
+    """A campaign that only caught up with its inputs leaves just what is wanted now: that is no reason to go back."""
     caught_up = replace(OLD, inputs="j", checksum="9")
     made = replace(AS_LEFT, content=caught_up, now=now(caught_up, "new", publication="cut"))
-    assert way(made, CHANGED) == (UndoAction.PUT_BACK, "")
-    of_raw = decide_day("t", DAY, [made], CHANGED, version_known=True, reads_raw=True)
-    assert of_raw.way is UndoAction.STAGE_AGAIN
-    assert way(made, CHANGED, "fact 2017-03-01")[0] is UndoAction.STAGE_AGAIN
-    assert way(made, InputFingerprint("k", fingerprints.input_fingerprint("v1", "", "k")))[0] is UndoAction.STAGE_AGAIN
-
-
-def test_what_moved_and_cannot_be_staged_again_is_refused_with_the_reason() -> None:
-    """Its version is gone, it had none, or its inputs are gone."""
-    assert way(MOVED, CHANGED, known=False)[0] is UndoAction.REFUSED
-    assert "the version v1 that it had before is not there any more" in way(MOVED, CHANGED, known=False)[1]
-    first = replace(MOVED, before=Before())
-    assert "before it was not built by this code" in way(first, None)[1]
-    assert "is not published" in way(MOVED, None)[1]
-
-
-def test_a_day_that_was_never_published_before_is_withdrawn() -> None:
-    assert way(replace(AS_LEFT, before=Before()), None) == (UndoAction.PUT_BACK, "")
+    assert decide_day("t", DAY, [made], CHANGED).way is UndoAction.STANDS
+    of_two = replace(made, content=LATER, now=now(LATER, "new", publication="cut"))
+    assert decide_day("t", DAY, [of_two], CHANGED).way is UndoAction.STAGE_AGAIN
 
 
 def test_the_time_is_known_if_every_day_was_timed() -> None:
-    again = decide_day("t", DAY, [MOVED], CHANGED, version_known=True)
-    put_back = decide_day("t", DAY, [AS_LEFT], WANTED, version_known=True)
+    again = decide_day("t", DAY, [MOVED], CHANGED)
+    put_back = decide_day("t", DAY, [AS_LEFT], AS_THEN)
+    assert again == UndoneDay("t", DAY, UndoAction.STAGE_AGAIN, "published again since by later", "v1", 1.5)
     assert seconds_of([again, again, put_back]) == 3.0
     assert seconds_of([again, replace(again, seconds=None)]) is None
     assert seconds_of([put_back]) == 0
+    assert counts_of([again, again, put_back]) == {UndoAction.STAGE_AGAIN: 2, UndoAction.PUT_BACK: 1}
 
 
-def test_the_first_input_day_that_is_staged_again_is_named() -> None:
+def test_the_first_input_day_that_changes_is_named() -> None:
     second = date(2017, 3, 2)
     again = {"fact": frozenset({second})}
-    assert first_read_again({"raw": [second], "fact": [DAY, second]}, again) == "fact 2017-03-02"
-    assert first_read_again({"fact": [DAY]}, again) == ""
+    assert first_of({"raw": [second], "fact": [DAY, second]}, again) == "fact 2017-03-02"
+    assert first_of({"fact": [DAY]}, again) == ""

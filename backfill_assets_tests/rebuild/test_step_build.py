@@ -44,7 +44,7 @@ class World:
     """
 
     def __init__(self, root: Path) -> None:
-        self.small = SmallLakehouse(root)
+        self.small = SmallLakehouse(root, [STEP])
         days = (OLD, NEW, NEVER)
         for table in ("bronze", "rates"):
             self.small.publish(table, {table: {day: [1] for day in days}})

@@ -34,7 +34,8 @@ from deltalake import Schema
 from rich.console import Console
 from rich.table import Table as Rows
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import DayRange, TableDay
+from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import PUBLICATION_KEY, MainTable
 from backfill_assets.lakehouse.records import (
@@ -176,8 +177,9 @@ class Stream:
             DayChange(
                 day=day,
                 adds=(*kept.get(day, ()), *staged[day]),
-                content=_content(),
+                content=_content(fingerprints.inputs({RAW: {day: pin.inputs[RAW].days[day]}})),
                 expected=pin.expected[TableDay(table, day)],
+                made_of={RAW: DayRange.of(day)},
             )
             for day in days
         )
@@ -446,8 +448,8 @@ class Lapse:
                             writer.write_table(_rows(number, key.day))
 
 
-def _content() -> DayContent:
-    return DayContent(ROWS, str(1 << 63), "v1", "", "i" * 32, _METRICS, 5)
+def _content(inputs: str = "i" * 32) -> DayContent:
+    return DayContent(ROWS, str(1 << 63), "v1", "", inputs, _METRICS, 5)
 
 
 def _rows(number: int, day: date) -> pa.Table:

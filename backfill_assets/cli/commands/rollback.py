@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -91,8 +91,14 @@ def _publication(publisher: Publisher, what: str) -> str:
 def _roll_back_publication(
     publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
+    from backfill_assets.datasets import registry
     from backfill_assets.landing.raw_rollback import require_sound_rollback
-    from backfill_assets.publication.rollback import require_in_force, require_in_place, undoable
+    from backfill_assets.publication.rollback import (
+        require_in_force,
+        require_in_place,
+        rollback_request,
+        undoable,
+    )
 
     publisher.recover()
     undoable(publisher, prepared.publication.id)
@@ -100,17 +106,22 @@ def _roll_back_publication(
     if not as_json:
         _say_plan(prepared, short_ids(publisher.storage))
     looked_at = require_sound_rollback(publisher, prepared)
-    require_in_place(publisher, prepared)
+    request = rollback_request(publisher, prepared, registry.steps())
+    require_in_place(publisher, request)
+    stale = {table: [str(day) for day in days] for table, days in request.leaves_stale.items()}
     if dry_run:
-        _say_dry({"publication": prepared.publication.id}, as_json)
+        if not as_json:
+            _say_stale(request.leaves_stale)
+        _say_dry({"publication": prepared.publication.id, "leaves_stale": stale}, as_json)
         return
     if not yes:
+        _say_stale(request.leaves_stale)
         ask("Put this back?")
     done = _roll_back(publisher, prepared.publication.id, looked_at)
     if as_json:
-        say_json({"publication": done.publication, "versions": done.versions})
+        say_json({"publication": done.publication, "versions": done.versions, "leaves_stale": stale})
     else:
-        _say_result(done, publisher)
+        _say_result(done, publisher, request.leaves_stale)
 
 
 # ------------------------------------------------------------------ a campaign
@@ -136,9 +147,12 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
         done = carry_out_undo(lake, plan, run_info(_COMMAND), report_progress)
         deliver_notices(settings, lake.publisher, as_json=as_json)
     if as_json:
-        say_json({**_undo_json(done.plan), "publication": done.published.publication})
+        stale = {table: [str(day) for day in days] for table, days in done.leaves_stale.items()}
+        published = {"publication": done.published.publication, "tables": dict(done.tables), "leaves_stale": stale}
+        say_json({**_undo_json(done.plan), **published})
     else:
-        _say_result(done.published, lake.publisher)
+        say(*(f"{table}: {what}" for table, what in done.tables.items()))
+        _say_result(done.published, lake.publisher, done.leaves_stale)
 
 
 def _say_undo(plan: UndoPlan) -> None:
@@ -164,7 +178,8 @@ def _how_long(plan: UndoPlan) -> str:
     if not plan.again:
         return "It takes about a second: no day has to be staged again."
     timed = "an unknown time (none was measured yet)" if plan.seconds is None else f"about {plan.seconds:.0f} s"
-    return f"{format_are(len(plan.again), 'day')} staged again first, which takes {timed} and the start of Spark."
+    again = f"{format_are(len(plan.again), 'day')} staged again first, so that what has arrived since is kept"
+    return f"{again}. It takes {timed} and the start of Spark."
 
 
 def _undo_json(plan: UndoPlan) -> dict[str, Any]:
@@ -238,18 +253,15 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
     return roll_back(publisher, publication, id=new_rollback_id(), provenance=provenance, inputs=looked_at)
 
 
-def _say_result(published: Published, publisher: Publisher) -> None:
+def _say_result(published: Published, publisher: Publisher, stale: Mapping[str, Sequence[date]]) -> None:
     tables = ", ".join(f"{table} (version {version})" for table, version in sorted(published.versions.items()))
     say(Text.assemble(("Rolled back", "bold green"), f": {tables}." if tables else "."))
-    if readers := _readers(published.versions):
-        say(f"What is computed from these days may be stale now, in {', '.join(readers)}: backfill status")
+    _say_stale(stale)
     say(f"To undo: backfill rollback {short_ids(publisher.storage)(published.publication)}")
 
 
-def _readers(tables: Collection[str]) -> list[str]:
-    """The tables that are computed from ``tables``, and were not put back with them."""
-    from backfill_assets.datasets import registry
-
-    computed = [step for step in registry.steps() if step.versions]
-    reading = (step for step in computed if any(read.table in tables for read in step.version().reads))
-    return list(dict.fromkeys(name for step in reading for name in step.table_names if name not in tables))
+def _say_stale(stale: Mapping[str, Sequence[date]]) -> None:
+    """The days that read what is put back and are not put back with it, or lack rows that arrived since."""
+    if stale:
+        named = "; ".join(f"{table} {ranges(days)}" for table, days in stale.items())
+        say(Text.assemble(("stale", "yellow"), f" then, made of something else than there is: {named}"))

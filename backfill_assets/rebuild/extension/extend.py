@@ -20,6 +20,7 @@ from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.publication.holds import held_days, wait_for_holds
 from backfill_assets.publication.publisher import Conflict, Pin, Published
+from backfill_assets.published.readers import published_version
 from backfill_assets.quality import gates
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.extension.earlier_states import InputMemory
@@ -237,7 +238,7 @@ class _Call:
         declared = {version.name for version in step.versions}
         found: dict[str, list[date]] = {}
         for day in days:
-            name = decide.published_version(step, day, pin.states) or step.current
+            name = published_version(step, day, pin.states) or step.current
             if name in declared:
                 found.setdefault(name, []).append(day)
             else:

@@ -1,0 +1,116 @@
+"""The gate over every publication: it brings no day that was made of something else than it brings, or main holds.
+
+Each day that it brings names the days that it was made of. Of these, the publication brings some itself; of all others
+it says what they held when they were read, which compare-and-swap compares with main. Together they have to give the
+fingerprint that the day's content carries. A day that main shows already, from the same inputs and with the same rows,
+is none the worse for having other files, as long as the publication brings nothing that it was made of. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+from itertools import product
+
+from backfill_assets.days import DayRange, TableDay
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, InputRead, Publication, logical_of
+from backfill_assets.text import format_count
+
+Reads = Mapping[date, str]
+"""What days of one table held, by their logical fingerprints."""
+
+
+def require_whole(publication: Publication, states: Mapping[TableDay, DayState]) -> None:
+    """Raise :class:`PublicationRefused` for a day that was made of other inputs than there are after ``publication``.
+
+    ``states`` has what main holds of the tables that it writes.
+    """
+    torn = list(torn_days(publication, states))
+    if torn:
+        key, why = torn[0]
+        more = f", and {format_count(len(torn) - 1, 'more day')}" if len(torn) > 1 else ""
+        raise PublicationRefused(
+            f"{publication.id} would be torn: {key} {why}{more}. Nothing was published.",
+            hint=f"Stage the day again from what there is now: backfill run {key.table} --days {key.day}",
+        )
+
+
+def torn_days(publication: Publication, states: Mapping[TableDay, DayState]) -> Iterator[tuple[TableDay, str]]:
+    """The days that ``publication`` must not bring, and why; ``states`` has what main holds now."""
+    brought = _brought_days(publication)
+    read = _read_days(publication.inputs)
+    for change in publication.tables:
+        for day in change.days if change.mode == "replace" else ():
+            key = TableDay(change.table, day.day)
+            if day.content is None or not day.content.inputs:
+                continue  # rows that were taken in, or of another writer: they are made of nothing that is published
+            if _shows_already(day.content, states.get(key)) and not _made_of_brought(day, brought):
+                continue
+            if why := _why_torn(day, day.content, brought, read):
+                yield key, why
+
+
+def _shows_already(content: DayContent, state: DayState | None) -> bool:
+    now = state.content if state is not None else None
+    return now is not None and (now.logical, now.input_fingerprint) == (content.logical, content.input_fingerprint)
+
+
+def _made_of_brought(day: DayChange, brought: Mapping[str, Reads]) -> list[str]:
+    """The tables of which the publication brings days that ``day`` was made of."""
+    made_of = (day.made_of or {}).items()
+    return [table for table, days in made_of if any(each in days for each in brought.get(table, ()))]
+
+
+def _why_torn(
+    day: DayChange, content: DayContent, brought: Mapping[str, Reads], read: Mapping[str, list[Reads]]
+) -> str:
+    if day.made_of is None:
+        return "does not say what it was made of"
+    given = {table: list(_given(table, days, brought, read)) for table, days in day.made_of.items()}
+    if unknown := next((table for table, found in given.items() if not found), None):
+        return f"was made of days of {unknown} that this publication has not read"
+    # A table may have been read twice while days were staged: one of the two times counts for all days of this one.
+    for chosen in product(*given.values()):
+        if fingerprints.inputs(dict(zip(given, chosen, strict=True))) == content.inputs:
+            return ""
+    own = _made_of_brought(day, brought)
+    where = f"than it brings of {', '.join(own)}" if own else f"than main has of {', '.join(given)}"
+    return f"was made of other content {where}"
+
+
+def _given(
+    table: str, days: DayRange, brought: Mapping[str, Reads], read: Mapping[str, list[Reads]]
+) -> Iterator[Reads]:
+    """What the publication gives of ``days``, by each time that it read those that it does not bring."""
+    own = {day: brought[table][day] for day in days if day in brought.get(table, ())}
+    rest = [day for day in days if day not in own]
+    if not rest:
+        yield own
+        return
+    for known in read.get(table, ()):
+        if all(day in known for day in rest):
+            yield {**own, **{day: known[day] for day in rest}}
+
+
+def _brought_days(publication: Publication) -> dict[str, Reads]:
+    """What each day will hold; of an append only main knows that."""
+    return {
+        change.table: {day.day: logical_after(change.table, day) for day in change.days}
+        for change in publication.tables
+        if change.mode == "replace"
+    }
+
+
+def logical_after(table: str, day: DayChange) -> str:
+    """The logical fingerprint of ``day`` once it is published as it is."""
+    physical = fingerprints.physical(file.path for file in day.adds)
+    return logical_of(DayState(table, day.day, "", -1, physical, day.content), physical)
+
+
+def _read_days(inputs: Iterable[InputRead]) -> dict[str, list[Reads]]:
+    found: dict[str, list[Reads]] = {}
+    for read in inputs:
+        found.setdefault(read.table, []).append(read.days)
+    return found
