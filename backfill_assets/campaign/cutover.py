@@ -7,15 +7,18 @@ another campaign has brought into the same days since is not overwritten: that i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.records import Expected, Notice, Publication
 from backfill_assets.lakehouse.timelines import newest_days, timelines_of
 from backfill_assets.publication.holds import HeldDays, holding
 from backfill_assets.publication.publisher import Conflict, Published
+from backfill_assets.published.observed import observe
+from backfill_assets.published.readers import left_stale
 from backfill_assets.rebuild.decide import read_days
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
@@ -31,11 +34,12 @@ ReviewCall = Callable[[Sequence[ShadowedStep], Progress], bool]
 
 @dataclass(frozen=True)
 class CutOver:
-    """What was published, and what was staged again for it, by table."""
+    """What was published, what was staged again for it, and which readers of it are stale now, by table."""
 
     published: Published
     days: Mapping[str, tuple[date, ...]]
     staged_again: Mapping[str, tuple[date, ...]]
+    leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
 
 
 def cut_over(
@@ -78,11 +82,12 @@ def cut_over(
                 continue
             hold.extend()
             _refuse_held_back(campaign, done, accepted)
-            outcome = lake.publisher.publish(_request(lake, campaign, done, run, notice))
+            request = _request(lake, campaign, done, run, notice)
+            outcome = lake.publisher.publish(request)
             if isinstance(outcome, Published):
                 _close(lake, campaign, steps)
                 days = {table: each.staged for each in done for table in each.build.tables if each.staged}
-                return CutOver(outcome, days, _days_staged_again(again, days, before))
+                return CutOver(outcome, days, _days_staged_again(again, days, before), request.leaves_stale)
             progress(f"{campaign}: {_conflict_text(outcome)}, staging what moved again")
     raise PublicationRefused(
         f"{campaign}: main moved {_MOST_ATTEMPTS} times while it was cut over.",
@@ -171,10 +176,14 @@ def _request(
     if not requests:
         raise InvalidRequest(f"{campaign} has staged nothing that main does not have already.")
     made = provenance(run, campaign).model_copy(update={"campaign": campaign})
+    tables = tuple(change for request in requests for change in request.tables)
+    declared = registry.steps()
+    view = observe(lake.storage, [name for step in declared for name in step.table_names])
     found = Publication(
         id=lake.new_id(campaign),
         kind="replace",
-        tables=tuple(change for request in requests for change in request.tables),
+        tables=tables,
+        leaves_stale=left_stale(declared, view, tables),
         inputs=tuple(read for request in requests for read in request.inputs if read.days),
         provenance=made,
     )

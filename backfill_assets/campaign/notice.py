@@ -8,8 +8,9 @@ from backfill_assets.campaign.approval import MovedDays, moved_sentence
 from backfill_assets.difference.records import TableDifference
 from backfill_assets.difference.sentences import change_sentence
 from backfill_assets.lakehouse.records import Notice
+from backfill_assets.model.graph import NO_DAYS, Days
 from backfill_assets.plan.records import Plan
-from backfill_assets.text import format_count
+from backfill_assets.text import format_count, format_ranges
 
 
 def begins(plan: Plan, reports: Sequence[str]) -> Notice:
@@ -32,16 +33,18 @@ def completion(
     reports: Sequence[str],
     approved_by: str,
     moved: MovedDays | None = None,
+    stale: Days = NO_DAYS,
 ) -> Notice:
     """Written with the publication, so that there is one exactly when something was published.
 
     ``changes`` are those of the publication itself, ``reports`` the changed tables that people read; ``moved`` are
-    days of it that are not as they were approved.
+    days of it that are not as they were approved; ``stale`` are the days that read it and are not part of it.
     """
+    behind = (f"{table}: stale until built again: {format_ranges(days)}." for table, days in stale.items())
     again = [f"{moved_sentence(moved)} It was compared and judged again before it was published."] if moved else []
     return Notice(
         title=f"{plan.asked.target} of {plan.asked.days} was rebuilt ({plan.id})",
-        lines=(*_purpose(plan), *(change_sentence(change) for change in changes), *again),
+        lines=(*_purpose(plan), *(change_sentence(change) for change in changes), *again, *behind),
         reports=tuple(reports),
         approved_by=approved_by,
         undo=f"backfill rollback {plan.id}",

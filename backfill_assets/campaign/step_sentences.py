@@ -58,9 +58,12 @@ def _staged(report: Mapping[str, Any]) -> str:
 def _published(report: Mapping[str, Any]) -> str:
     days: Mapping[str, Ranges] = report.get("days", {})
     count = sum(len(days_of(tuple(ranges))) for ranges in days.values())
+    stale: Mapping[str, Ranges] = report.get("leaves stale", {})
+    behind = "; ".join(f"{table} {', '.join(ranges)}" for table, ranges in stale.items())
+    more = f" These read it and are stale until they are built: {behind}." if behind else ""
     return (
         f"Published {format_count(count, 'day')} of {format_count(len(days), 'table')} at once, by "
-        f"{report.get('publication', '')}."
+        f"{report.get('publication', '')}.{more}"
     )
 
 

@@ -25,6 +25,7 @@ from backfill_assets.lakehouse.plans import close_plan, open_plan
 from backfill_assets.lakehouse.records import Notice, Publication
 from backfill_assets.lakehouse.timelines import newest_days, timelines_of
 from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import NO_DAYS, Days
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlannedStep, Scope, as_ranges, days_of
 from backfill_assets.plan.shadow_steps import shadow_steps
@@ -182,13 +183,14 @@ def bring_into_main(at: CampaignRun) -> StepReport:
     lake.publisher.recover()
     if (publication := _unrecorded_publication(at)) is not None:
         close_plan(lake.storage, at.plan.id)
-        days = {table: list(as_ranges(found)) for table, found in _brought_days(at, publication)}
+        days = _as_ranges(dict(_brought_days(at, publication)))
         found = {"publication": publication, "days": days, "staged again": {}, "moved": {}}
         return {**found, **_boundaries_of(at, publication)}
     review = Review(at)
 
     def notice(publication: Publication) -> Notice:
-        return _completion(at, changes(publication, at.published_contents()), review.moved)
+        made = changes(publication, at.published_contents())
+        return _completion(at, made, review.moved, publication.leaves_stale)
 
     done = cut_over(
         lake,
@@ -203,11 +205,16 @@ def bring_into_main(at: CampaignRun) -> StepReport:
     close_plan(lake.storage, at.plan.id)
     return {
         "publication": done.published.publication,
-        "days": {table: list(as_ranges(days)) for table, days in done.days.items()},
-        "staged again": {table: list(as_ranges(days)) for table, days in done.staged_again.items()},
+        "days": _as_ranges(done.days),
+        "staged again": _as_ranges(done.staged_again),
         "moved": review.moved,
+        **({"leaves stale": _as_ranges(done.leaves_stale)} if done.leaves_stale else {}),
         **_boundaries_of(at, done.published.publication),
     }
+
+
+def _as_ranges(days: Mapping[str, Sequence[date]]) -> dict[str, list[str]]:
+    return {table: list(as_ranges(found)) for table, found in days.items()}
 
 
 def staged_notice(at: CampaignRun) -> Notice:
@@ -223,9 +230,14 @@ def staged_notice(at: CampaignRun) -> Notice:
     return _completion(at, changed)
 
 
-def _completion(at: CampaignRun, changed: Sequence[TableDifference], moved: MovedDays | None = None) -> Notice:
+def _completion(
+    at: CampaignRun,
+    changed: Sequence[TableDifference],
+    moved: MovedDays | None = None,
+    stale: Days = NO_DAYS,
+) -> Notice:
     reports = _reports(change.table for change in changed if change.changed)
-    return completion(at.plan, changed, reports, at.approved_by, moved)
+    return completion(at.plan, changed, reports, at.approved_by, moved, stale)
 
 
 def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: SituationOf) -> StepReport:

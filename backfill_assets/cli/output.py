@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -153,6 +153,13 @@ def short_commit(commit: str) -> str:
     """The first characters of a commit, with ``+dirty`` if its code is not in it."""
     sha, plus, dirty = commit.partition("+")
     return f"{sha[:_COMMIT]}{plus}{dirty}"
+
+
+def say_stale(days: Mapping[str, Sequence[date]]) -> None:
+    """Name the published days, by table, that read what changes and do not change with it."""
+    if days:
+        named = "; ".join(f"{table} {ranges(found)}" for table, found in days.items())
+        say(Text.assemble(("stale", "yellow"), f" then, made of something else than there is: {named}"))
 
 
 def ranges(days: Iterable[date] | Sequence[DayRange], most: int = _MOST_RANGES) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
+from types import MappingProxyType
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.model.declaration import Reads, Step, Version
 
 Days = Mapping[str, Collection[date]]
 """Days by table; of a weekly or monthly table the first days of its periods."""
+NO_DAYS: Days = MappingProxyType({})
 
 
 # ---------------------------------------------------------------- steps and tables

@@ -31,11 +31,10 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import made_of, step_by_table
 from backfill_assets.publication.pin import States
 from backfill_assets.publication.publisher import Conflict, Published, Publisher
-from backfill_assets.publication.torn_days import logical_after
 from backfill_assets.publication_log.lineage import lineages
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.published.observed import LogView, observe
-from backfill_assets.published.readers import declared_version, logical_in, stale_readers
+from backfill_assets.published.readers import declared_version, left_stale, logical_after, logical_in
 from backfill_assets.text import format_count, format_ranges
 
 _MOST_REASONS = 3
@@ -220,7 +219,7 @@ def rollback_request(
         inputs=origins.inputs,
         provenance=provenance or Provenance(reason=f"rollback of {undone.id}"),
         switches=undo_switches(undone, publisher.log.head().state.current),
-        leaves_stale=stale_readers(steps, view, origins.after) | origins.behind,
+        leaves_stale=left_stale(steps, view, tables) | origins.behind,
     )
     return undoing(prepared, request)
 

@@ -15,7 +15,8 @@ from itertools import product
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, InputRead, Publication, logical_of
+from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, InputRead, Publication
+from backfill_assets.published.readers import logical_after
 from backfill_assets.text import format_count
 
 Reads = Mapping[date, str]
@@ -101,12 +102,6 @@ def _brought_days(publication: Publication) -> dict[str, Reads]:
         for change in publication.tables
         if change.mode == "replace"
     }
-
-
-def logical_after(table: str, day: DayChange) -> str:
-    """The logical fingerprint of ``day`` once it is published as it is."""
-    physical = fingerprints.physical(file.path for file in day.adds)
-    return logical_of(DayState(table, day.day, "", -1, physical, day.content), physical)
 
 
 def _read_days(inputs: Iterable[InputRead]) -> dict[str, list[Reads]]:

@@ -7,7 +7,7 @@ from datetime import date
 
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
+from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, TableChange, logical_of
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import Days, made_of, reading
 from backfill_assets.published.observed import LogView
@@ -62,16 +62,21 @@ def declared_version(step: Step, content: DayContent) -> Version | None:
     return next((version for version in step.versions if version.name == content.code_version), None)
 
 
-def stale_readers(steps: Iterable[Step], view: LogView, after: Logicals) -> dict[str, tuple[date, ...]]:
-    """By table, the published days that read a day which ``after`` changes, and are not made of what it brings.
-
-    Days that are in ``after`` themselves are left out, and so are days with a foreign write: what they are made of is
-    not known.
-    """
+def changed_by(view: LogView, after: Logicals) -> dict[str, set[date]]:
+    """The days, by table, that hold something else than ``view`` shows once they hold ``after``."""
     changed: dict[str, set[date]] = {}
     for key, logical in after.items():
         if logical != logical_in(view, key):
             changed.setdefault(key.table, set()).add(key.day)
+    return changed
+
+
+def stale_readers(steps: Iterable[Step], view: LogView, changed: Days, after: Logicals) -> dict[str, tuple[date, ...]]:
+    """By table, the published days that read one of the ``changed`` days and are made of something else than ``after``.
+
+    Days that are in ``after`` themselves are left out, and so are days with a foreign write: what they are made of is
+    not known.
+    """
     found: dict[str, tuple[date, ...]] = {}
     for step in steps:
         readers = reading_as_published(step, changed, view.states) if changed and step.versions else set()
@@ -79,6 +84,20 @@ def stale_readers(steps: Iterable[Step], view: LogView, after: Logicals) -> dict
             stale = [day for day in sorted(readers) if _is_stale(step, TableDay(table, day), view, after)]
             found |= {table: tuple(stale)} if stale else {}
     return found
+
+
+def left_stale(steps: Iterable[Step], view: LogView, brought: Iterable[TableChange]) -> dict[str, tuple[date, ...]]:
+    """:func:`stale_readers` of what a publication is about to bring."""
+    after = {
+        TableDay(change.table, day.day): logical_after(change.table, day) for change in brought for day in change.days
+    }
+    return stale_readers(steps, view, changed_by(view, after), after)
+
+
+def logical_after(table: str, day: DayChange) -> str:
+    """The logical fingerprint of ``day`` once it is published as it is, in place of what there was."""
+    physical = fingerprints.physical(file.path for file in day.adds)
+    return logical_of(DayState(table, day.day, "", -1, physical, day.content), physical)
 
 
 def _is_stale(step: Step, key: TableDay, view: LogView, after: Logicals) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, Standby, delete_timeline
@@ -16,6 +17,8 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days
 from backfill_assets.publication.publisher import Published
 from backfill_assets.published.main_days import main_days
+from backfill_assets.published.observed import observe
+from backfill_assets.published.readers import left_stale
 from backfill_assets.rebuild.lake import Lake, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.text import format_count
@@ -39,6 +42,8 @@ class SwitchPlan:
     differing: Mapping[str, int] = field(default_factory=dict)
     days: Days = field(default_factory=dict)
     """All that the standby keeps ready, by table: those that main holds just so among them."""
+    leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
+    """The days that read what the switch brings and are not on the standby, by table."""
 
 
 def plan_switch(lake: Lake, steps: Sequence[Step], step: str, version: str, *, new_days_only: bool) -> SwitchPlan:
@@ -77,6 +82,7 @@ def _with_standby(lake: Lake, steps: Sequence[Step], plan: SwitchPlan) -> Switch
     days = days_to_keep(steps, timeline.standby, days_published(lake, steps))
     found = readiness_of(lake, steps, timeline, timeline.standby, days)
     _refuse_behind(plan, found)
+    tables = [name for each in steps for name in each.table_names]
     return replace(
         plan,
         standby=timeline.standby,
@@ -84,6 +90,7 @@ def _with_standby(lake: Lake, steps: Sequence[Step], plan: SwitchPlan) -> Switch
         inputs=found.inputs,
         differing=found.differing,
         days=days,
+        leaves_stale=left_stale(steps, observe(lake.storage, tables), found.changes),
     )
 
 
@@ -110,6 +117,7 @@ def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo) -> Published:
             kind="replace",
             tables=plan.changes,
             inputs=plan.inputs,
+            leaves_stale=plan.leaves_stale,
             provenance=provenance(run, "").model_copy(update={"reason": reason}),
             switches={plan.step.name: plan.switch},
         )

@@ -15,7 +15,7 @@ from backfill_assets.cli.commands.notices import deliver_notices
 from backfill_assets.cli.completion import complete_undoable
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
 from backfill_assets.cli.ids import Show, find_undoable, short_ids
-from backfill_assets.cli.output import ask, ranges, say, say_json
+from backfill_assets.cli.output import ask, ranges, say, say_json, say_stale
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
@@ -108,14 +108,14 @@ def _roll_back_publication(
     looked_at = require_sound_rollback(publisher, prepared)
     request = rollback_request(publisher, prepared, registry.steps())
     require_in_place(publisher, request)
-    stale = {table: [str(day) for day in days] for table, days in request.leaves_stale.items()}
+    stale = dict(request.leaves_stale)
     if dry_run:
         if not as_json:
-            _say_stale(request.leaves_stale)
+            say_stale(request.leaves_stale)
         _say_dry({"publication": prepared.publication.id, "leaves_stale": stale}, as_json)
         return
     if not yes:
-        _say_stale(request.leaves_stale)
+        say_stale(request.leaves_stale)
         ask("Put this back?")
     done = _roll_back(publisher, prepared.publication.id, looked_at)
     if as_json:
@@ -147,9 +147,8 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
         done = carry_out_undo(lake, plan, run_info(_COMMAND), report_progress)
         deliver_notices(settings, lake.publisher, as_json=as_json)
     if as_json:
-        stale = {table: [str(day) for day in days] for table, days in done.leaves_stale.items()}
-        published = {"publication": done.published.publication, "tables": dict(done.tables), "leaves_stale": stale}
-        say_json({**_undo_json(done.plan), **published})
+        published = {"publication": done.published.publication, "tables": dict(done.tables)}
+        say_json({**_undo_json(done.plan), **published, "leaves_stale": dict(done.leaves_stale)})
     else:
         say(*(f"{table}: {what}" for table, what in done.tables.items()))
         _say_result(done.published, lake.publisher, done.leaves_stale)
@@ -256,12 +255,5 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
 def _say_result(published: Published, publisher: Publisher, stale: Mapping[str, Sequence[date]]) -> None:
     tables = ", ".join(f"{table} (version {version})" for table, version in sorted(published.versions.items()))
     say(Text.assemble(("Rolled back", "bold green"), f": {tables}." if tables else "."))
-    _say_stale(stale)
+    say_stale(stale)
     say(f"To undo: backfill rollback {short_ids(publisher.storage)(published.publication)}")
-
-
-def _say_stale(stale: Mapping[str, Sequence[date]]) -> None:
-    """The days that read what is put back and are not put back with it, or lack rows that arrived since."""
-    if stale:
-        named = "; ".join(f"{table} {ranges(days)}" for table, days in stale.items())
-        say(Text.assemble(("stale", "yellow"), f" then, made of something else than there is: {named}"))

@@ -19,7 +19,7 @@ from backfill_assets.cli.foreground import foreground_builder, report_progress, 
 from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.ids import find_plan, find_timeline, is_plan, short_ids, typed_storage
 from backfill_assets.cli.on_timeline import plan_on_timeline, run_json, run_on_timeline, say_run
-from backfill_assets.cli.output import moment, ranges, say, say_json
+from backfill_assets.cli.output import moment, ranges, say, say_json, say_stale
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange
@@ -72,6 +72,8 @@ class Ran:
     """Of the extended days that were verified, what was found, by table and day."""
     versions: tuple[str, ...] = ()
     """The versions of the logic that the days have; none for raw."""
+    built: Mapping[str, Sequence[date]] = field(default_factory=dict)
+    """The days that were published, by table; late rows that went elsewhere among them."""
 
 
 @click.command(epilog=_EPILOG)
@@ -205,10 +207,28 @@ def _run_on_main(
         return
     with ExitStack() as stack:
         ran = _run(plan, foreground_builder(settings, stack), verify=verify)
+    stale = _stale_readers(settings, ran)
     if as_json:
-        say_json({**values, "steps": [asdict(step) for step in ran]})
+        steps = [{name: value for name, value in asdict(step).items() if name != "built"} for step in ran]
+        say_json({**values, "steps": steps, "stale": stale})
     else:
         _say_ran(ran)
+        say_stale(stale)
+
+
+def _stale_readers(settings: Settings, ran: Sequence[Ran]) -> Mapping[str, Sequence[date]]:
+    """The published days that read what was published now, and were not built with it."""
+    from backfill_assets.datasets import registry
+    from backfill_assets.published.observed import observe
+    from backfill_assets.published.readers import stale_readers
+
+    built = {table: days for step in ran for table, days in step.built.items() if days}
+    readers = [step for step in registry.steps() if any(read.table in built for read in step.reads)]
+    names = [name for step in readers for name in step.table_names]
+    if not names:
+        return {}
+    tables = {*names, *(read.table for step in readers for read in step.reads)}
+    return stale_readers(readers, observe(open_storage(settings), tables), built, {})
 
 
 def _run_on(settings: Settings, asked: RunRequest, name: str, *, dry_run: bool, as_json: bool) -> None:
@@ -315,7 +335,16 @@ def _summary_of(step: str, result: BuildResult, seconds: float) -> Ran:
         appended_elsewhere=result.appended_elsewhere,
         verified={f"{day.table} {day.day}": day.verified for day in result.days if day.verified},
         versions=tuple(sorted({day.code_version for day in days if not is_ingestion(day.code_version)})),
+        built=_published_days(result),
     )
+
+
+def _published_days(result: BuildResult) -> dict[str, list[date]]:
+    found = {table: list(days) for table, days in result.appended_elsewhere.items()}
+    for day in result.days:
+        if not day.reused:
+            found.setdefault(day.table, []).append(day.day)
+    return found
 
 
 def _deduplicated_rows(days: Sequence[BuiltDay]) -> int | None:

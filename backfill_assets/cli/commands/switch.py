@@ -10,7 +10,7 @@ import click
 from backfill_assets.cli.completion import complete_table, complete_version
 from backfill_assets.cli.foreground import foreground_builder, run_info
 from backfill_assets.cli.ids import short_ids
-from backfill_assets.cli.output import ask, ranges, say, say_json
+from backfill_assets.cli.output import ask, ranges, say, say_json, say_stale
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
 
@@ -74,6 +74,7 @@ def _say_plan(plan: SwitchPlan) -> None:
         days = [each.day for each in change.days]
         rows.add_row(change.table, f"{len(days):,}", f"{plan.differing[change.table]:,}", ranges(days, most=3))
     say(rows)
+    say_stale(plan.leaves_stale)
 
 
 def _say_dry(plan: SwitchPlan, as_json: bool) -> None:
@@ -91,4 +92,5 @@ def _values(plan: SwitchPlan) -> dict[str, Any]:
         "new_days_only": plan.standby is None,
         "days": {change.table: len(change.days) for change in plan.changes},
         "differing": dict(plan.differing),
+        "leaves_stale": dict(plan.leaves_stale),
     }
