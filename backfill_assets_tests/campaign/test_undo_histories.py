@@ -114,18 +114,24 @@ class History:
 
     def __init__(self, played: UndoLakehouse) -> None:
         self.played = played
+        self.operations = 0
 
     def play(self, chosen: Chosen) -> None:
-        """What needs a publication or a timeline makes one if there is none."""
-        possible = chosen
-        if chosen.kind in ("roll back", "undo the undo", "rewind") and not self.played.undoable(whole=True):
-            possible = replace(chosen, kind="campaign")
-        elif chosen.kind == "undo the undo" and not self.played.undos():
-            possible = replace(chosen, kind="roll back")
-        elif chosen.kind == "forward" and not self.played.timelines():
-            possible = replace(chosen, kind="rewind" if self.played.undoable() else "campaign")
-        how = self.played.do(*self._works(possible), dies_after=chosen.dies_after)
-        ENDED[f"{possible.kind}: {how}"] += 1
+        """What needs a publication or a timeline comes after an operation that makes one."""
+        if (first := self._needed_first(chosen)) is not None:
+            self.play(replace(chosen, kind=first, dies_after=None))
+        if self._needed_first(chosen) is None:
+            how = self.played.do(*self._works(chosen), dies_after=chosen.dies_after)
+            ENDED[f"{chosen.kind}: {how}"] += 1
+            self.operations += 1
+
+    def _needed_first(self, chosen: Chosen) -> str | None:
+        if chosen.kind == "undo the undo":
+            return None if self.played.undos() else "roll back"
+        if chosen.kind == "forward":
+            return None if self.played.timelines() else "rewind"
+        needs_a_campaign = chosen.kind in ("roll back", "rewind", "publish")
+        return "campaign" if needs_a_campaign and not self.played.undoable(whole=True) else None
 
     def _works(self, chosen: Chosen) -> list[Work]:
         played = self.played
@@ -171,8 +177,6 @@ class History:
         if names := played.timelines():
             forward = [] if chosen.flag else [played.forward(names[-1], chosen.version)]
             return [*forward, played.publish(names[-1])]
-        if not played.undoable():
-            return self._campaign(chosen, chosen.days)
         return [self._rewind(chosen), played.forward("line-0", chosen.version), played.publish("line-0")]
 
 
@@ -180,7 +184,8 @@ def play(begun: UndoLakehouse, operations: Sequence[Chosen]) -> None:
     history = History(begun.copy())
     try:
         for chosen in operations:
-            history.play(chosen)
+            if history.operations < len(operations):
+                history.play(chosen)
         history.played.end()
     finally:
         history.played.remove()

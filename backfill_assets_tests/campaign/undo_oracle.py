@@ -7,7 +7,7 @@ judge asks one thing only: which inputs were read.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -215,7 +215,7 @@ class Judge:
         """Raise :class:`Torn` for the first publication that is, and for raw rows that are lost or there twice."""
         for seen in found:
             self.brings_what_it_is_made_of(seen, landed)
-            if seen.is_whole:
+            if seen.is_whole or seen.made.provenance.undoes:
                 self.leaves_no_reader_behind(seen)
             if seen.made.provenance.undoes:
                 self.brings_back_versions(seen)
@@ -240,13 +240,14 @@ class Judge:
 
     def leaves_no_reader_behind(self, seen: Seen) -> None:
         """A published day that reads a day which changed agrees with it, or is named as stale."""
-        named: Mapping[str, Collection[date]] = getattr(seen.made, "leaves_stale", {})
+        named = seen.made.leaves_stale
         for key in (key for key in seen.after.contents if self.is_computed(seen.after, key)):
             if key.day in named.get(key.table, ()) or seen.changed.isdisjoint(self.inputs(seen.after, key)):
                 continue
             if seen.after.of(key) != self.wanted(seen.after, key):
                 raise Torn(f"{seen} leaves {self.difference(seen.after, key)}")
-        if both := [key for key in seen.days if key.day in named.get(key.table, ())]:
+        both = [key for key in seen.days if key.day in named.get(key.table, ())]
+        if both and seen.is_whole:
             raise Torn(f"{seen} names {both[0]} as stale, which it brings")
 
     def brings_back_versions(self, seen: Seen) -> None:
