@@ -12,6 +12,8 @@ from typing import ClassVar
 
 import pytest
 
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import CrashPoint
@@ -21,6 +23,7 @@ from backfill_assets.publication.publisher import Conflict, Published, Publisher
 from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -173,3 +176,18 @@ def test_the_oldest_of_those_who_ask_goes_first(lake: Lake) -> None:
     empty = Publication(id="first", kind="replace", tables=())
     assert preparation(lake, waits).prepare(empty) is None
     assert waits == []
+
+
+@pytest.mark.protocol
+def test_a_torn_publication_is_refused_before_it_is_on_the_log(tmp_path: Path) -> None:
+    """Bronze of other rows than raw holds: nothing is prepared, whoever asks, and nobody has to recover it."""
+    small = SmallLakehouse(tmp_path)
+    small.publish("raw", {"raw_sales": {D1: [1]}})
+    other = fingerprints.inputs({"raw_sales": {D1: fingerprints.logical(1, 2)}})
+    request = small.request("bronze", {"bronze_sales": {D1: [2]}, "quarantine_sales": {D1: []}}, inputs={D1: other})
+    before = small.publisher.log.head().version
+    for ask in (small.publisher.foresee, small.publisher.publish):
+        with pytest.raises(PublicationRefused, match=f"torn: bronze_sales {D1} was made of other content"):
+            ask(request)
+    assert small.publisher.log.head().version == before
+    assert small.publisher.recover() == {}
