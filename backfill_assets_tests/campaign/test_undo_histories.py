@@ -172,12 +172,14 @@ class History:
         return self.played.rewind(name, table, self._newest(self.played.undoable(), chosen), days)
 
     def _publish(self, chosen: Chosen) -> list[Work]:
-        """The newest timeline, which goes forward first; without one, all of this for one that is made."""
+        """The newest timeline, which goes forward first; one is made if there is none."""
         played = self.played
-        if names := played.timelines():
-            forward = [] if chosen.flag else [played.forward(names[-1], chosen.version)]
-            return [*forward, played.publish(names[-1])]
-        return [self._rewind(chosen), played.forward("line-0", chosen.version), played.publish("line-0")]
+        if chosen.flag and (ready := played.timelines(gone_forward=True)):
+            return [played.publish(ready[-1])]
+        names = played.timelines()
+        rewound = [] if names else [self._rewind(chosen)]
+        name = names[-1] if names else "line-0"
+        return [*rewound, played.forward(name, "v2" if chosen.number % 3 else "v1"), played.publish(name)]
 
 
 def play(begun: UndoLakehouse, operations: Sequence[Chosen]) -> None:

@@ -300,8 +300,9 @@ class UndoLakehouse:
 
     # ---------------------------------------------------------------- timelines
 
-    def timelines(self) -> list[str]:
-        return [each.name for each in kept_timelines(self.storage, self.clock)]
+    def timelines(self, *, gone_forward: bool = False) -> list[str]:
+        kept = kept_timelines(self.storage, self.clock)
+        return [each.name for each in kept if each.versions or not gone_forward]
 
     def rewind(self, name: str, table: str, publication: str, days: DayRange | None) -> Work:
         """``table`` and what is computed from it, as they were before ``publication``."""
