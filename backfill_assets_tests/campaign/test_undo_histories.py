@@ -1,4 +1,4 @@
-"""Whatever is built, brought by campaigns, undone and brought back: no publication contradicts what main shows with it.
+"""Built, brought by campaigns, undone and brought back in any order: no publication contradicts what main shows with it.
 
 Two to five operations after a first build, some of them killed and typed again. ``HISTORIES`` and ``HISTORIES_SEED``
 ask for more histories, or others, than the default; ``HISTORIES_SHRINK=1`` looks for the shortest history that fails.
