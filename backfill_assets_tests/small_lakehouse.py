@@ -86,11 +86,11 @@ class SmallLakehouse:
         return tuple(self.publisher.pin({}, reads).inputs.values()) if reads else ()
 
     def _made_of(self, table: str, day: date, code: str) -> Mapping[str, DayRange] | None:
-        """By the current version, if there is none that is called ``code``."""
+        """By the first version, if there is none that is called ``code``."""
         step = step_by_table(self.steps).get(table)
         if step is None or not step.versions:
             return None
-        return made_of(step, next((each for each in step.versions if each.name == code), step.version()), day)
+        return made_of(step, next((each for each in step.versions if each.name == code), step.versions[0]), day)
 
     def crash(self, id: str, rows: Rows, at: CrashPoint) -> None:
         """Publish, and die at the first ``at``."""

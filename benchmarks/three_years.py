@@ -183,7 +183,8 @@ class Years:
         path = f"_timelines/{id}/day={day}/part-0.parquet"
         stats = json.dumps({"numRecords": 100, "minValues": {}, "maxValues": {}, "nullCount": {}})
         file = AddedFile(path, str(day), 1000, int(self.clock.timestamp() * 1000), stats)
-        content = DayContent(100, str(self.random.getrandbits(60)), "v1", "", "i" * 32, {"revenue": 1})
+        # Of nothing that is published: no step is declared for these tables.
+        content = DayContent(100, str(self.random.getrandbits(60)), "v1", "", "", {"revenue": 1, "made_by": "i" * 32})
         expected = Expected(files=(held.file.path,), publication=held.publication) if held else Expected()
         return DayChange(day=day, adds=(file,), content=content, expected=expected)
 

@@ -32,6 +32,8 @@ class CampaignState:
     withdrawn: JournalEntry | None = None
     """Why there has to be another approval, if there was one that does not count any more."""
     rolled_back: JournalEntry | None = None
+    as_published: CampaignState | None = None
+    """Where it stood when it was published last: the undo of an undo brings that back."""
     resumes: int = 0
     approvals: int = 0
 
@@ -67,6 +69,8 @@ def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
     for entry in entries:
         # A wave is done when it is judged.
         found = found if entry.kind == "staged" else _after(found, entry)
+        if is_published(found):
+            found = replace(found, as_published=replace(found, as_published=None))
     return found
 
 
@@ -75,6 +79,7 @@ def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
         case "started":
             found = CampaignState(
                 now.campaign,
+                as_published=now.as_published,
                 started=True,
                 daemon=bool(entry.report.get("daemon")),
                 options=entry.report,
@@ -91,8 +96,14 @@ def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
         case "approved" | "withdrawn":
             found = _approve(now, entry) if entry.kind == "approved" else _withdraw(now, entry)
         case "rolled back" | "restored":
-            found = replace(now, rolled_back={"rolled back": entry}.get(entry.kind))
+            found = replace(now, rolled_back=entry) if entry.kind == "rolled back" else _restore(now)
     return found
+
+
+def _restore(now: CampaignState) -> CampaignState:
+    """It is live again, though it was given up or staged again meanwhile."""
+    live = now.as_published or now
+    return replace(live, stopped=None, rolled_back=None, resumes=now.resumes, approvals=now.approvals)
 
 
 def _approve(now: CampaignState, entry: JournalEntry) -> CampaignState:
@@ -154,6 +165,29 @@ def _resume(now: CampaignState, entry: JournalEntry) -> CampaignState:
 def is_published(now: CampaignState) -> bool:
     """Was it cut over, and not rolled back since?"""
     return CampaignStep.CUT_OVER in now.done and not now.rolled_back
+
+
+def is_given_up(now: CampaignState) -> bool:
+    return bool(now.stopped and now.stopped.report.get(ABANDONED))
+
+
+def entries_behind(
+    now: CampaignState, known: Iterable[JournalEntry], cut_over: JournalEntry, newest: JournalEntry
+) -> list[JournalEntry]:
+    """What the journal lacks of the log: its process died between the publication and the entry.
+
+    ``cut_over`` is the step that the log has as published, and ``newest`` is it as well, or the last undo of it or of
+    an undo: ``rolled back`` or ``restored``.
+    """
+    if not now.started:
+        return []
+    publication = cut_over.report["publication"]
+    found = [] if any(each.report.get("publication") == publication for each in known) else [cut_over]
+    for entry in found:
+        now = _after(now, entry)
+    if newest.kind != "step" and is_published(now) != (newest.kind == "restored"):
+        found.append(newest)
+    return found
 
 
 def require_beginning(now: CampaignState, step: CampaignStep) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cache
 
 from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
@@ -17,6 +18,7 @@ from backfill_assets.lakehouse.records import Expected, Notice, Publication
 from backfill_assets.lakehouse.timelines import newest_days, timelines_of
 from backfill_assets.publication.holds import HeldDays, holding
 from backfill_assets.publication.publisher import Conflict, Published
+from backfill_assets.publication.rollback import FindPrepared
 from backfill_assets.published.observed import observe
 from backfill_assets.published.readers import left_stale
 from backfill_assets.rebuild.decide import read_days
@@ -147,13 +149,30 @@ def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set
 def _refuse_other_campaigns(
     lake: Lake, campaign: str, done: Sequence[ShadowedStep], before: Mapping[TableDay, str]
 ) -> None:
+    find = cache(lake.publisher.log.find_prepared)
     for key, expected in _expected_states(done):
-        was = before.get(key, expected.publication)
-        if expected.publication != was and (other := _campaign_of(lake, expected.publication)) not in ("", campaign):
+        moved = expected.publication != before.get(key, expected.publication)
+        by = other_campaign(find, key, expected.publication) if moved else None
+        if by is not None and by[0] != campaign:
             raise PublicationRefused(
-                f"{key} was brought by {other} ({expected.publication}) since {campaign} staged it.",
+                f"{key} was brought by {by[0]} ({by[1]}) since {campaign} staged it.",
                 hint="Plan again: the new plan starts from what the other campaign has published.",
             )
+
+
+def other_campaign(find: FindPrepared, key: TableDay, publication: str) -> tuple[str, str] | None:
+    """The campaign that has brought a day as ``publication`` left it, and its publication; None if it was a run.
+
+    What was undone is passed by, and a compaction, which brings nothing.
+    """
+    while publication and (found := find(publication)) is not None:
+        prepared, made = found[0], found[0].publication
+        undone = find(made.provenance.undoes) if made.provenance.undoes else None
+        if undone is None and made.kind != "compact":
+            return (made.provenance.campaign, publication) if made.provenance.campaign else None
+        before = undone[0].before if undone and key.day in undone[0].before.get(key.table, {}) else prepared.before
+        publication = before[key.table][key.day].publication
+    return None
 
 
 def _expected_states(done: Sequence[ShadowedStep]) -> Iterable[tuple[TableDay, Expected]]:
@@ -162,11 +181,6 @@ def _expected_states(done: Sequence[ShadowedStep]) -> Iterable[tuple[TableDay, E
             for staged in held:
                 key = TableDay(staged.table, day)
                 yield key, staged.pin.expected[key]
-
-
-def _campaign_of(lake: Lake, publication: str) -> str:
-    found = lake.publisher.log.find_prepared(publication) if publication else None
-    return found[0].publication.provenance.campaign if found else ""
 
 
 def _request(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.campaign.course import CampaignState, is_published, state_of
+from backfill_assets.campaign.course import CampaignState, is_given_up, is_published, state_of
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.storage import Storage
@@ -78,13 +78,13 @@ def _of_step(
             staged=_among(step.days, passed[table].keys() - held),
             held_back=_among(step.days, held),
             published=_among(step.days, {*days_of(brought.get(table, ()))}),
-            all_staged=published or (CampaignStep.SHADOW in now.done and not _is_given_up(now)),
+            all_staged=published or (CampaignStep.SHADOW in now.done and not _is_over(now)),
         )
 
 
-def _is_given_up(now: CampaignState) -> bool:
+def _is_over(now: CampaignState) -> bool:
     """Its timelines are closed then."""
-    return bool(now.rolled_back or (now.stopped and now.stopped.report.get(journal.ABANDONED)))
+    return bool(now.rolled_back or is_given_up(now))
 
 
 def _newest_verdicts(storage: Storage, table: str, campaign: str) -> dict[date, bool]:

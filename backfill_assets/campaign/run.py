@@ -26,6 +26,8 @@ from backfill_assets.campaign.course import (
     state_of,
 )
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
+from backfill_assets.campaign.look import catch_up, look
+from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import FiguresRead, complete
@@ -172,19 +174,36 @@ class CampaignRun:
     def waves(self) -> list[Wave]:
         return waves(daily_days(self.steps) or {day for each in self.steps for day in each.days}, self.options.shares)
 
+    def catch_up(self) -> list[JournalEntry]:
+        """Bring the journal up to the publication log; what was written. It comes before what stands is asked."""
+        return catch_up(self.builder.lake.publisher, self.campaign, self.run.launched_by)
+
+    @property
+    def facts(self) -> PlanFacts:
+        """What is so of the plan now."""
+        return look(self.builder.lake.publisher, self.campaign, self.plan)
+
+    def require(self, word: PlanWord) -> None:
+        """Raise :class:`InvalidRequest` if ``word`` cannot do now what it says."""
+        self.catch_up()
+        require_allowed(word, self.facts)
+
     def start(self, options: Options, first: CampaignStep | None = None) -> None:
         """Begin, or take up again what was stopped or rolled back; at ``first`` if that is given.
 
-        Raises :class:`InvalidRequest` for a limit on money without a price, where ``first`` cannot be the next, and
-        for waves or limits that are not those of the plan.
+        Raises :class:`InvalidRequest` for a limit on money without a price, where ``first`` cannot be the next, for
+        waves or limits that are not those of the plan, and where there is nothing to stage.
         """
         options.require_as_planned(self.plan)
         if options.limits.money is not None and self.price_per_core_second is None:
             hint = "Set BACKFILL_CORE_HOUR_PRICE, or limit seconds instead."
             raise InvalidRequest("Money cannot be limited: the price of a core hour is not set.", hint=hint)
+        self.catch_up()
         found, report = self.state, {**options.to_report(), **self.run.person.to_report()}
         if first is not None:
             require_beginning(found, first)
+        if first is None or not is_published(found):
+            require_allowed(PlanWord.RUN, self.facts)
         kind: journal.Kind = "resumed" if found.started else "started"
         self.write(JournalEntry(kind=kind, step=first.value if first else "", report=report, at=now()))
         # A rollback and giving it up have closed its plan, which is opened where a campaign is announced.
@@ -194,8 +213,9 @@ class CampaignRun:
     def approve(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
         """Approve the difference ``seen``; by default the one that was reported when the campaign was validated.
 
-        Raises :class:`InvalidRequest` for what :meth:`require_approvable` refuses.
+        Raises :class:`InvalidRequest` for what :meth:`require_approvable` refuses, and where nothing waits for it.
         """
+        self.require(PlanWord.APPROVE)
         self.require_approvable(without_held_back=without_held_back, seen=seen)
         report: StepReport = {"fingerprint": seen.fingerprint if seen else self.validation.get("fingerprint", "")}
         report |= self.run.person.to_report()
@@ -206,14 +226,11 @@ class CampaignRun:
         self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, report=report))
 
     def require_approvable(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
-        """Raise :class:`InvalidRequest` if this person may not approve it, it was stopped or is not as expected.
+        """Raise :class:`InvalidRequest` if this person may not approve it, or it is not as expected.
 
         Also if days are held back, unless it is meant to be published without them.
         """
         self._require_approver()
-        if stopped := self.state.stopped:
-            hint = f"backfill run {self.plan.id} takes it up again, and compares it anew."
-            raise InvalidRequest(f"{self.plan.id} was stopped: {stopped.reason}", hint=hint)
         if seen is not None and seen.unmet:
             unmet = seen.unmet[0].expectation
             raise InvalidRequest(f"{self.plan.id} is not as expected: {unmet}.", hint=self.plan_again)

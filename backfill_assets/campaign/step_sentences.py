@@ -1,4 +1,4 @@
-"""What a step of a campaign has found or done, in a sentence: from what its entry in the journal reports. Pure."""
+"""What a step of a campaign has found or done, in a sentence or in full: from what its entry reports. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any
 
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
 from backfill_assets.plan.records import Ranges, days_of
-from backfill_assets.text import format_count
+from backfill_assets.text import escape_markdown, format_count, markdown_table
+
+_MOST = 50
+_MARKDOWN = ("difference",)
+"""Texts of a report that are Markdown already; others may be errors."""
 
 
 def step_sentence(step: CampaignStep, report: Mapping[str, Any]) -> str:
@@ -94,3 +98,38 @@ _SENTENCES: Mapping[CampaignStep, Callable[[Mapping[str, Any]], str]] = {
     CampaignStep.NOTIFY: _notified,
     CampaignStep.DECOMMISSION: _closed,
 }
+
+
+def step_markdown(step: CampaignStep, report: Mapping[str, Any]) -> str:
+    """Plain values as lines, tables of values as tables; only what is Markdown itself is taken as such."""
+    lines = [f"### {step.value.replace('_', ' ')}", ""]
+    for name, value in report.items():
+        if isinstance(value, Mapping) and value and all(isinstance(each, Mapping) for each in value.values()):
+            lines += ["", f"**{name}**", "", _table(value), ""]
+        elif isinstance(value, Mapping):
+            lines += [f"- {name}: {', '.join(f'{key} {_plain(each)}' for key, each in value.items()) or 'none'}"]
+        elif isinstance(value, list):
+            lines += [f"- {name}: {len(value) or 'none'}", *(f"    - {_plain(each)}" for each in value[:_MOST])]
+        elif name in _MARKDOWN:
+            lines += ["", value, ""]
+        else:
+            lines += [f"- {name}: {_plain(value)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _table(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    cells = ([name, *(_text(row.get(column, "")) for column in columns)] for name, row in rows.items())
+    return markdown_table(("", *columns), cells)
+
+
+def _plain(value: Any) -> str:
+    return escape_markdown(_text(value))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return f"{len(value)}" if len(value) > 3 else ", ".join(map(str, value))
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {_text(each)}" for key, each in value.items())
+    return str(value)

@@ -8,14 +8,15 @@ from datetime import date
 
 from backfill_assets.campaign.approval import MovedDays
 from backfill_assets.campaign.breaker_input import held_back_lines
-from backfill_assets.campaign.course import Move
+from backfill_assets.campaign.course import Move, is_published
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.day_outcomes import campaign_days
+from backfill_assets.campaign.look import read_up_to
 from backfill_assets.campaign.notice import begins, completion
 from backfill_assets.campaign.recheck import Review, compare_and_keep, evidence
 from backfill_assets.campaign.run import CampaignRun, StepReport, now, shadow_report
+from backfill_assets.campaign.standing import PlanWord
 from backfill_assets.campaign.undo import undo
-from backfill_assets.campaign.undo_request import record_in_journal
 from backfill_assets.datasets import registry
 from backfill_assets.difference.metadata import changes, table_difference
 from backfill_assets.difference.records import TableDifference
@@ -32,8 +33,7 @@ from backfill_assets.plan.shadow_steps import shadow_steps
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.publication.outbox import Sender, announce, begins_key, deliver, withdraw
 from backfill_assets.published.boundaries import DaysBoundary, boundary_line
-from backfill_assets.published.history import history
-from backfill_assets.published.positions import publication_boundaries, read_boundaries
+from backfill_assets.published.positions import read_boundaries
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.decide import days_so_far
 from backfill_assets.rebuild.waiting import waiting
@@ -47,7 +47,12 @@ SituationOf = Callable[[Plan], PlanContext]
 def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: SituationOf) -> StepReport:
     """Do ``step`` and enter it in the journal. Raises :class:`CampaignStopped` when it must not go on."""
     at.begin()
-    _require_in_force(at)
+    if (found := at.catch_up()) and step in at.state.done and is_published(at.state):
+        return dict(at.state.done[step].report)
+    if back := next((entry for entry in found if entry.kind == "rolled back"), None):
+        raise CampaignStopped(
+            f"{at.campaign} was rolled back {back.reason}.", hint=f"To stage it again: backfill run {at.plan.id}"
+        )
     work: Mapping[CampaignStep, Callable[[], StepReport]] = {
         CampaignStep.ANNOUNCE: lambda: announce_campaign(at, sender),
         CampaignStep.VERIFY_SOURCE: lambda: verify_source(at),
@@ -60,16 +65,6 @@ def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: Situ
         CampaignStep.DECOMMISSION: lambda: decommission(at),
     }
     return at.record_step(step, work[step]())
-
-
-def _require_in_force(at: CampaignRun) -> None:
-    """Stop if the campaign was undone, also when the undo's process died before it wrote to the journal."""
-    was = at.state.rolled_back
-    record_in_journal(at.builder.lake.publisher, at.campaign, at.run.launched_by)
-    if (back := at.state.rolled_back) and not was:
-        raise CampaignStopped(
-            f"{at.campaign} was rolled back {back.reason}.", hint=f"To stage it again: backfill run {at.plan.id}"
-        )
 
 
 def carry_on(
@@ -175,18 +170,8 @@ def _nothing_staged(at: CampaignRun) -> str:
 
 
 def bring_into_main(at: CampaignRun) -> StepReport:
-    """Publish all tables together if what is staged is covered by the approval; else wait, or stop.
-
-    If a killed process made the publication, it is found on the log, and this step only reports it.
-    """
-    lake = at.builder.lake
-    lake.publisher.recover()
-    if (publication := _unrecorded_publication(at)) is not None:
-        close_plan(lake.storage, at.plan.id)
-        days = _as_ranges(dict(_brought_days(at, publication)))
-        found = {"publication": publication, "days": days, "staged again": {}, "moved": {}}
-        return {**found, **_boundaries_of(at, publication)}
-    review = Review(at)
+    """Publish all tables together if what is staged is covered by the approval; else wait, or stop."""
+    lake, review = at.builder.lake, Review(at)
 
     def notice(publication: Publication) -> Notice:
         made = changes(publication, at.published_contents())
@@ -209,7 +194,7 @@ def bring_into_main(at: CampaignRun) -> StepReport:
         "staged again": _as_ranges(done.staged_again),
         "moved": review.moved,
         **({"leaves stale": _as_ranges(done.leaves_stale)} if done.leaves_stale else {}),
-        **_boundaries_of(at, done.published.publication),
+        **read_up_to(lake.publisher, done.published.publication),
     }
 
 
@@ -300,12 +285,9 @@ def decommission(at: CampaignRun) -> StepReport:
 def abandon(at: CampaignRun) -> None:
     """Give the campaign up before its cut-over: close its timelines, and send no more notices of it.
 
-    Raises :class:`InvalidRequest` when it was never started, or is published: that is for a rollback to undo.
+    Raises :class:`InvalidRequest` when there is nothing to give up.
     """
-    course = at.state
-    if not course.started or (CampaignStep.CUT_OVER in course.done and not course.rolled_back):
-        hint = f"backfill rollback {at.plan.id} undoes what is published."
-        raise InvalidRequest(f"{at.campaign} has nothing to abandon: {at.next().reason}.", hint=hint)
+    at.require(PlanWord.ABANDON)
     decommission(at)
     withdraw(at.builder.lake.storage, begins_key(at.campaign))
     at.write(
@@ -319,12 +301,6 @@ def abandon(at: CampaignRun) -> None:
 def _watch(at: CampaignRun) -> Watch:
     lake = at.builder.lake
     return Watch(lake.storage, lake.publisher.log, lake.spark)
-
-
-def _boundaries_of(at: CampaignRun, publication: str) -> StepReport:
-    """Up to where streams had been read for the days that ``publication`` brought."""
-    found = publication_boundaries(at.builder.lake.storage, [publication])
-    return _boundaries(found.get(publication, ()))
 
 
 def _boundaries(found: Iterable[DaysBoundary]) -> StepReport:
@@ -364,12 +340,3 @@ def _wrong_after_cut_over(at: CampaignRun, wrong: Sequence[WatchedDay], sender: 
     at.write(JournalEntry(kind="rolled back", at=now(), reason=reason, report={"publication": back}))
     deliver(at.builder.lake.publisher, sender)
     return at.stop(CampaignStep.DOWNSTREAM, f"{reason} All of it was put back by {back}.")
-
-
-def _unrecorded_publication(at: CampaignRun) -> str | None:
-    """A publication of this campaign that the journal does not know: its process died before it could say so."""
-    recorded = {str(entry.report.get("publication")) for entry in at.entries()}
-    for each in history(at.builder.lake.storage, campaign=at.campaign):
-        if each.kind == "replace" and each.outcome == "done":
-            return None if each.publication in recorded else each.publication
-    return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.campaign.undo_attempt import UndoAttempt
-from backfill_assets.campaign.undo_days import UndoAction, UndoneDay, seconds_of
+from backfill_assets.campaign.undo_days import AS_BEFORE, UndoAction, UndoneDay, seconds_of
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.publication.holds import holding
 from backfill_assets.publication.publisher import Published
@@ -101,6 +101,6 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
 
 
 def _nothing_to_publish(publication: str, days: Iterable[UndoneDay]) -> str:
-    if any(each.way is UndoAction.STAGE_AGAIN for each in days):
-        return f"{publication} has nothing to undo: of what has arrived, the logic from before it gives the same rows."
-    return f"{publication} is undone already: all of its days are as they were before it."
+    if all(each.reason == AS_BEFORE for each in days):
+        return f"{publication} is undone already: all of its days are as they were before it."
+    return f"{publication} has nothing to undo: of what there is now, the logic from before it gives the same rows."

@@ -16,6 +16,8 @@ from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import Before, DayContent, DayState
 
+AS_BEFORE = "it is as it was before already"
+
 
 class UndoAction(enum.StrEnum):
     """What an undo does with a day."""
@@ -138,7 +140,8 @@ def _way(made: list[TableDayState], old: DayContent | None, remaking: Remaking) 
         if all(_before_is(each, remaking.wanted) for each in made) and not (shown and all(map(_holds_before, made))):
             return UndoAction.PUT_BACK, ""
         if shown:
-            return UndoAction.STANDS, "it is as it was before already"
+            back = all(map(_holds_before, made))
+            return UndoAction.STANDS, AS_BEFORE if back else "the logic from before gives just what it holds"
     return _way_again(old, moved, remaking)
 
 
@@ -157,7 +160,7 @@ def _way_again(old: DayContent, moved: TableDayState | None, remaking: Remaking)
 def _way_without_content(made: list[TableDayState], moved: TableDayState | None) -> tuple[UndoAction, str]:
     """Of a day that was not published before, or had a foreign write."""
     if all(each.is_back for each in made):
-        return UndoAction.STANDS, "it is as it was before already"
+        return UndoAction.STANDS, AS_BEFORE
     if any(each.before and each.before.files for each in made):
         if moved is None:
             return UndoAction.PUT_BACK, ""

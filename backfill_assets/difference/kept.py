@@ -31,6 +31,8 @@ class Difference(Record):
     """In build order."""
     verdicts: tuple[ExpectationVerdict, ...] = ()
     """One for each expectation of the plan."""
+    stale: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """Of a timeline: which of its days were computed from others than it shows, a line each."""
 
     @property
     def name(self) -> str:

@@ -30,7 +30,9 @@ from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.overlay import Overlay
 from backfill_assets.text import format_count, format_range
 from backfill_assets.timeline.forward import day_before
+from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.places import find_place, is_of_campaign
+from backfill_assets.timeline.view import stale_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,6 +58,12 @@ class LakehouseState:
         if self.timeline is None:
             return published
         return {table: {**published[table], **self.timeline.held(table)} for table in tables}
+
+    def stale_lines(self, steps: Sequence[Step]) -> list[str]:
+        """Which days of the timeline were computed from others than it shows; none of what was published."""
+        if self.timeline is None:
+            return []
+        return stale_lines(self.timeline, OpenedTimeline(self.snapshot.storage, self.timeline).stale_days(steps))
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,8 @@ def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, prog
         for table in step.tables
         if days.get(table.name)
     ]
-    return _difference(left, right, asked, found, max(left.snapshot.sequence, right.snapshot.sequence))
+    stale = [line for state in (left, right) for line in state.stale_lines(steps)]
+    return _difference(left, right, asked, found, stale)
 
 
 def days_to_compare(
@@ -123,7 +132,11 @@ def days_to_compare(
 
 
 def _difference(
-    left: LakehouseState, right: LakehouseState, asked: StatesRequest, found: Sequence[TableCompared], sequence: int
+    left: LakehouseState,
+    right: LakehouseState,
+    asked: StatesRequest,
+    found: Sequence[TableCompared],
+    stale: Sequence[str],
 ) -> Difference:
     shown = [day.day for table in found for day in table.days]
     days = asked.days or (DayRange(min(shown), max(shown)) if shown else None)
@@ -132,9 +145,10 @@ def _difference(
         right=right.text,
         target=next(iter(asked.tables), "") or (found[0].table if found else ""),
         days=format_range(days) if days else format_count(0, "day"),
-        log_entry=sequence,
+        log_entry=max(left.snapshot.sequence, right.snapshot.sequence),
         made_at=datetime.now(UTC).replace(microsecond=0),
         tables=tuple(found),
+        stale=tuple(dict.fromkeys(stale)),
     )
 
 

@@ -145,6 +145,7 @@ def difference_markdown(difference: Difference) -> str:
     for table in difference.tables:
         if table.differing:
             parts += _table_parts(table)
+    parts += map(escape_markdown, difference.stale)
     parts.append(f"As of entry {difference.log_entry} of the publication log.")
     return "\n\n".join(parts) + "\n"
 

@@ -129,28 +129,28 @@ class Newest:
 
     publication: str
     undoes: bool
+    at: datetime
+    cut_over: Publication
+    """What the campaign brought: this publication, or the one that it has undone or brought back."""
+
+    @property
+    def restores(self) -> bool:
+        return not self.undoes and self.publication != self.cut_over.id
 
 
 def newest(publisher: Publisher, campaign: str) -> Newest | None:
     """What the log says of ``campaign``; None when it has published nothing."""
     publication = publisher.log.newest_closed(campaign)
-    return Newest(publication, _undoes(publisher, publication)) if publication else None
+    found = publisher.log.find_prepared(publication) if publication else None
+    if publication is None or found is None:
+        return None
+    return Newest(publication, _undoes(publisher, publication), found[1], _cut_over(publisher, found[0]))
 
 
-def newest_of(publisher: Publisher, campaign: str) -> str:
-    """The publication that brought what main has of ``campaign`` now: its cut-over, or the undoing of an undoing.
-
-    Raises :class:`InvalidRequest` when it has published nothing, and when that was undone.
-    """
-    closed = newest(publisher, campaign)
-    if closed is None:
-        raise InvalidRequest(f"{campaign} has published nothing.", hint="backfill history lists the publications.")
-    if closed.undoes:
-        raise InvalidRequest(
-            f"{campaign} is undone already: {closed.publication} did it.",
-            hint=f"To bring it back: backfill rollback {closed.publication}",
-        )
-    return closed.publication
+def _cut_over(publisher: Publisher, prepared: Prepared) -> Publication:
+    undoes = prepared.publication.provenance.undoes
+    undone = publisher.log.find_prepared(undoes) if undoes else None
+    return prepared.publication if undone is None else _cut_over(publisher, undone[0])
 
 
 def _undoes(publisher: Publisher, publication: str) -> bool:

@@ -85,10 +85,11 @@ def moment_before(storage: Storage, publication: str) -> Moment:
         raise InvalidRequest(
             f"Nothing was published before {publication}.", hint="backfill history lists the publications."
         )
-    return Moment(_snapshot_closed_by(storage, max(found)), f"before publication {publication}")
+    return Moment(snapshot_closed_by(storage, max(found)), f"before publication {publication}")
 
 
-def _snapshot_closed_by(storage: Storage, sequence: int) -> Snapshot:
+def snapshot_closed_by(storage: Storage, sequence: int) -> Snapshot:
+    """All tables as the entry ``sequence`` of the publication log left them, which closed a publication."""
     files = PublicationLog(storage, utc_now).files().between("sequence", sequence, sequence)
     rows = equal(files.read(["event", "sequence", "publication"]), event="closed").to_pylist()
     return snapshot_of(storage, next(row["publication"] for row in rows if row["sequence"] == sequence))

@@ -22,11 +22,12 @@ from backfill_assets.lakehouse.named_timelines import (
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Presence, expand_tables, read_by, reading, steps_of
-from backfill_assets.published.moments import HeldDays, held_days
+from backfill_assets.published.moments import HeldDays, held_days, snapshot_closed_by
 from backfill_assets.published.positions import RawVersions
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild import decide
 from backfill_assets.text import format_count, format_ranges
+from backfill_assets.timeline.view import inputs_shown
 
 _MOST_RANGES = 6
 
@@ -170,6 +171,25 @@ def held_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimel
     return held_days(snapshot_of_base(storage, timeline.moment_base), needed_tables(steps, timeline.days))
 
 
+def base_at_moment(storage: Storage, timeline: NamedTimeline) -> TimelineBase:
+    """Everything as it was at the moment of ``timeline``, for its other days to read through to.
+
+    It keeps what its days are computed from. Of other tables files may be gone: such a table is left out.
+    """
+    if timeline.moment_base is None:
+        raise AssertionError(f"{timeline.name} has no moment.")
+    then = timeline.moment_base
+    every = snapshot_closed_by(storage, then.sequence)
+    others = held_days(every, every.versions.keys() - then.versions.keys())
+    whole = [name for name, held in others.items() if not missing_files(storage, name, held.values())]
+    return TimelineBase(sequence=then.sequence, versions={**base_of(every, whole).versions, **then.versions})
+
+
+def missing_files(storage: Storage, table: str, days: Iterable[HeldDay]) -> list[str]:
+    """The files of these days that are gone."""
+    return storage.missing(f"{table}/{file.path}" for held in days for file in held.files)
+
+
 def days_read(steps: Sequence[Step], timeline: NamedTimeline, held: HeldDays) -> HeldDays:
     """Those of the ``held`` days that the days of ``timeline`` are computed from, by any version. Pure."""
     read: dict[str, set[date]] = {}
@@ -200,7 +220,6 @@ def waiting_days(
     """
     needed = needed_tables(steps, timeline.days)
     held = held_days(snapshot, needed)
-    logicals = {table: {day: each.logical for day, each in days.items()} for table, days in held.items()}
     moved: dict[str, set[date]] = {table: {each.day for each in days} for table, days in arrived.items()}
     found: dict[str, list[date]] = {}
     there = Presence(held)
@@ -211,7 +230,7 @@ def waiting_days(
         own = {day for name in step.table_names for day in timeline.held(name)}
         reached = there.obtainable(step, reading(step, moved))
         there.add(step, reached)
-        behind = [day for day in sorted(reached - own) if _is_behind(step, day, held, logicals, found)]
+        behind = [day for day in sorted(reached - own) if _is_behind(step, day, held, found)]
         found |= dict.fromkeys([name for name in step.table_names if behind], behind)
         moved |= dict.fromkeys(step.table_names, reached)
     return found
@@ -220,8 +239,7 @@ def waiting_days(
 def _is_behind(
     step: Step,
     day: date,
-    held: Mapping[str, Mapping[date, HeldDay]],
-    logicals: Mapping[str, Mapping[date, str]],
+    held: HeldDays,
     behind: Mapping[str, Sequence[date]],
 ) -> bool:
     """Was the day computed from something else than what its inputs hold now, or from days that were?"""
@@ -231,12 +249,7 @@ def _is_behind(
     version = next((each for each in step.versions if each.name == day_held.content.code_version), None)
     if version is None or decide.days_reading(step, version, [day], {t: frozenset(d) for t, d in behind.items()}):
         return True
-    reads = decide.read_days(step, version, [day])
-    known = {
-        table: {each: logicals.get(table, {}).get(each, HeldDay(day=each).logical) for each in days}
-        for table, days in reads.items()
-    }
-    return decide.wanted(step, version, [day], known)[day].inputs != day_held.content.inputs
+    return inputs_shown(step, version, [day], held)[day].inputs != day_held.content.inputs
 
 
 # ------------------------------------------------------------------- in words

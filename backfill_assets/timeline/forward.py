@@ -4,7 +4,9 @@ Raw is read as it is now, so that rows which arrived since are taken once. A day
 as they were is kept; one that main has just so is taken over by name; the others are staged in the timeline's folders.
 Without a day to compute, no Spark is started.
 
-Without arrivals, everything is read as it was at the moment: what changes then is the work of the logic alone.
+Without arrivals, everything is read as it was at the moment: what changes then is the work of the logic alone. The
+other days read through to the moment from then on, so that the timeline agrees with itself, and to main again when it
+goes forward with arrivals.
 """
 
 from __future__ import annotations
@@ -26,7 +28,14 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
 from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.shadow import HeldBack, ShadowStep, shadow_step
-from backfill_assets.timeline.arrivals import NOTHING_ARRIVED, Arrived, arrived_since, days_read, held_at_moment
+from backfill_assets.timeline.arrivals import (
+    NOTHING_ARRIVED,
+    Arrived,
+    arrived_since,
+    base_at_moment,
+    days_read,
+    held_at_moment,
+)
 from backfill_assets.timeline.built_days import built_days
 from backfill_assets.timeline.fields import OnlyFields
 from backfill_assets.timeline.rewind import require_files
@@ -97,7 +106,8 @@ def forward(
     update = {"versions": versions, "held_back": held_back, "held_back_for_fields": only.refused if only else {}}
     made = timeline.with_days(way.changed).model_copy(update=update)
     if not arrivals:
-        return Forwarded(made.model_copy(update={"reads": timeline.moment_reads, "arrived": {}}), tuple(done), arrived)
+        then = {"reads": timeline.moment_reads, "arrived": {}, "base": base_at_moment(lake.storage, timeline)}
+        return Forwarded(made.model_copy(update=then), tuple(done), arrived)
     through = TimelineBase(sequence=base.sequence, versions=base.versions)
     return Forwarded(arrived.recorded_on(made).model_copy(update={"base": through}), tuple(done), arrived)
 

@@ -11,7 +11,7 @@ built on Delta's kernel open it, delta-rs does not. A revision of a timeline nev
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -26,11 +26,13 @@ from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, opened_folder
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline
+from backfill_assets.model.declaration import Step
 from backfill_assets.publication_log.log import utc_now
 from backfill_assets.published.moments import held_days
 from backfill_assets.published.reading import PublishedTable
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.timeline.places import find_place
+from backfill_assets.timeline.view import StaleDays, stale_days, tables_around
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -60,6 +62,12 @@ class OpenedTimeline:
                 f"{self.timeline.name} has no days of {table}.", hint=f"It has: {', '.join(self.tables) or 'nothing'}."
             )
         return {day: held[day] for day in sorted(held)}
+
+    def stale_days(self, steps: Sequence[Step]) -> StaleDays:
+        """The days that were computed from others than it shows, and why."""
+        base, around = self.timeline.base, tables_around(steps, self.timeline.days)
+        published = held_days(Snapshot(self.storage, base.sequence, base.versions), around)
+        return stale_days(steps, self.timeline, published)
 
     def files(self, table: str) -> list[AddedFile]:
         """The files of all days of ``table``, relative to it."""

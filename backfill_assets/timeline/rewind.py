@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -23,7 +23,8 @@ from backfill_assets.published.moments import HeldDays, Moment, differing, held_
 from backfill_assets.published.positions import read_boundaries, snapshot_of
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.text import format_count
-from backfill_assets.timeline.arrivals import base_of, needed_tables, raw_reads
+from backfill_assets.timeline.arrivals import base_of, missing_files, needed_tables, raw_reads
+from backfill_assets.timeline.view import inputs_shown, made_of, tables_around
 
 
 @dataclass(frozen=True)
@@ -76,19 +77,18 @@ def rewound_timeline(
     """
     _refuse_raw(steps, asked.tables)
     concerned = steps_of(steps, expand_tables(steps, asked.tables, downstream=True))
-    tables = [name for step in concerned for name in step.table_names]
+    tables = {name for step in concerned for name in step.table_names}
     timeline = new_timeline(storage, asked.name, asked.by, now, asked.keep_until)
-    then = held_days(moment.snapshot, tables)
-    since = held_days(Snapshot(storage, timeline.base.sequence, timeline.base.versions), tables)
-    days = days_to_rewind(steps, asked, then, since)
+    around = tables_around(steps, tables)
+    then = held_days(moment.snapshot, around)
+    since = held_days(Snapshot(storage, timeline.base.sequence, timeline.base.versions), around)
+    days = days_to_rewind(steps, asked, *({table: held[table] for table in tables} for held in (then, since)))
     if not days:
         raise InvalidRequest(
             f"Nothing of {', '.join(asked.tables)} differs from {moment.text}: there is nothing to rewind.",
             hint="backfill rewind --list shows the moments worth going to; --days A..B takes days that are equal too.",
         )
-    held = {
-        table: {day: then.get(table, {}).get(day, HeldDay(day=day)) for day in found} for table, found in days.items()
-    }
+    held = days_after_rewind(steps, asked, days, then, since)
     require_files(storage, held, moment.text)
     reads = {table: found for table, found in days.items() if table in moment.snapshot.versions}
     needed = needed_tables(steps, days)
@@ -111,13 +111,8 @@ def days_to_rewind(
 
     ``then`` and ``since`` are what the days held at the moment, and hold now. Pure.
     """
-    differ = differing(then, since)
-    known = {table: {*then.get(table, {}), *since.get(table, {})} for table in differ}
-    given = {
-        name: _asked_days(step, name, asked.days, known, differ)
-        for step in steps_of(steps, asked.tables)
-        for name in step.table_names
-    }
+    known = {table: {*then.get(table, {}), *since.get(table, {})} for table in {*then, *since}}
+    given = _asked_days(steps, asked, then, since)
     tables = set(known)
 
     def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
@@ -127,12 +122,56 @@ def days_to_rewind(
     return {table: days for table, days in walk_downstream(steps, given, visit).items() if days and table in tables}
 
 
-def _asked_days(
-    step: Step, table: str, days: DayRange | None, known: Mapping[str, set[date]], differ: Mapping[str, set[date]]
-) -> set[date]:
-    if days is None:
-        return set(differ.get(table, ()))
-    return set(step.cadence.starts(days)) & known.get(table, set())
+def days_after_rewind(
+    steps: Sequence[Step], asked: RewindRequest, days: Mapping[str, set[date]], then: HeldDays, since: HeldDays
+) -> dict[str, dict[date, HeldDay]]:
+    """What each of ``days`` holds on the timeline, and by which files.
+
+    Days that were asked for are what they were. A day that comes along is, too, if it was computed from just what the
+    timeline shows; else it stays as published. If that was computed from other days as well, the day is stale until the
+    timeline goes forward: a rewind computes nothing. Pure.
+    """
+    given, shown = _asked_days(steps, asked, then, since), {table: dict(held) for table, held in since.items()}
+    found: dict[str, dict[date, HeldDay]] = {}
+    for step in steps_of(steps, days):
+        own = {day for name in step.table_names for day in days.get(name, ())}
+        back = own & {day for name in step.table_names for day in given.get(name, ())}
+        back |= _right_as_they_were(step, own - back, then, shown)
+        for name in step.table_names:
+            held = {
+                day: (then if day in back else since).get(name, {}).get(day, HeldDay(day=day)) for day in sorted(own)
+            }
+            found[name] = held
+            shown.setdefault(name, {}).update(held)
+    return found
+
+
+def _right_as_they_were(step: Step, days: set[date], then: HeldDays, shown: HeldDays) -> set[date]:
+    """Those of ``days`` that were computed from what is ``shown``, or that nothing was computed of from just that."""
+    held = [then.get(name, {}).get(day, HeldDay(day=day)) for name in step.table_names for day in days]
+    something = {each.day for each in held if each.content is not None or each.foreign}
+    wrong = {each.day for each in held if each.foreign}
+    for name in step.table_names:
+        contents = {day: each.content for day, each in then.get(name, {}).items() if day in days and each.content}
+        wrong |= contents.keys() - made_of(step, contents, shown)
+    nothing = sorted(days - something)
+    for version in step.versions:
+        before, now = (inputs_shown(step, version, nothing, of) for of in (then, shown))
+        wrong |= {day for day in nothing if before[day] != now[day]}
+    return days - wrong
+
+
+def _asked_days(steps: Sequence[Step], asked: RewindRequest, then: HeldDays, since: HeldDays) -> dict[str, set[date]]:
+    """The days of the tables asked for: all that differ, or those of the given days that there are or were."""
+    found = {}
+    for step in steps_of(steps, asked.tables):
+        for name in step.table_names:
+            before, now = then.get(name, {}), since.get(name, {})
+            if asked.days is None:
+                found[name] = differing({name: before}, {name: now})[name]
+            else:
+                found[name] = set(step.cadence.starts(asked.days)) & {*before, *now}
+    return found
 
 
 def _refuse_raw(steps: Sequence[Step], tables: Collection[str]) -> None:
@@ -146,7 +185,7 @@ def _refuse_raw(steps: Sequence[Step], tables: Collection[str]) -> None:
 
 def require_files(storage: Storage, held: HeldDays, moment: str) -> None:
     """Raise :class:`PublicationRefused` for files that are gone, with the earliest moment of each table."""
-    gone = {table: _missing(storage, table, days.values()) for table, days in held.items()}
+    gone = {table: missing_files(storage, table, days.values()) for table, days in held.items()}
     lost = {table: len(paths) for table, paths in gone.items() if paths}
     if not lost:
         return
@@ -167,10 +206,6 @@ def require_files(storage: Storage, held: HeldDays, moment: str) -> None:
     )
 
 
-def _missing(storage: Storage, table: str, days: Iterable[HeldDay]) -> list[str]:
-    return storage.missing(f"{table}/{file.path}" for held in days for file in held.files)
-
-
 def earliest_moment(storage: Storage, table: str) -> PublicationRecord | None:
     """The oldest publication of ``table`` whose state still has all of its files; None if there is none.
 
@@ -181,7 +216,7 @@ def earliest_moment(storage: Storage, table: str) -> PublicationRecord | None:
     while low < high:
         middle = (low + high) // 2
         held = held_days(snapshot_of(storage, records[middle].publication), [table])
-        low, high = (middle + 1, high) if _missing(storage, table, held[table].values()) else (low, middle)
+        low, high = (middle + 1, high) if missing_files(storage, table, held[table].values()) else (low, middle)
     return records[low] if low < len(records) else None
 
 

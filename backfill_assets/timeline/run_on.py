@@ -30,7 +30,7 @@ from backfill_assets.spark.session import explain_lost_server
 from backfill_assets.text import format_count
 from backfill_assets.timeline.built_days import built_days
 from backfill_assets.timeline.forward import day_before
-from backfill_assets.timeline.view import state_of
+from backfill_assets.timeline.view import inputs_shown, state_of
 
 
 @dataclass(frozen=True)
@@ -205,11 +205,7 @@ class _TimelineWork:
 
     def kept(self, step: Step, version: Version, days: Sequence[date]) -> set[date]:
         """The days that the timeline shows from just what would be read now; decided without asking main."""
-        logicals = {
-            table: {day: self.held(table, day).logical for day in read}
-            for table, read in decide.read_days(step, version, days).items()
-        }
-        wanted = decide.wanted(step, version, days, logicals)
+        wanted = inputs_shown(step, version, days, self.shown)
         return {day for day in days if self.shows(step, day, wanted[day].input_fingerprint)}
 
     def shows(self, step: Step, day: date, fingerprint: str) -> bool:

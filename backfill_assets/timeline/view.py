@@ -1,16 +1,28 @@
-"""What a timeline looks like to those who decide by the logs: its own days over the state of its base. Pure."""
+"""What a timeline looks like to those who decide by the logs: its own days over the state of its base.
+
+A day that was computed from other days than the timeline shows is stale. Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline
-from backfill_assets.lakehouse.records import DayState
+from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.model.declaration import Step, Version
+from backfill_assets.model.graph import read_by, reading, steps_of
+from backfill_assets.published.moments import HeldDays, differing
 from backfill_assets.published.observed import LogView
+from backfill_assets.rebuild import decide
+from backfill_assets.text import format_range, format_ranges
+
+StaleDays = Mapping[str, Mapping[date, str]]
+"""By table and day, why a day is stale: a clause that follows the day."""
+_MOST_RANGES = 3
 
 
 def timeline_view(base: LogView, timeline: NamedTimeline) -> LogView:
@@ -40,3 +52,96 @@ def state_of(table: str, held: HeldDay, sequence: int) -> DayState:
 
 def _physical(held: HeldDay) -> str:
     return fingerprints.physical(file.path for file in held.files)
+
+
+# ------------------------------------------------------------------ stale days
+
+
+def inputs_shown(
+    step: Step, version: Version, days: Sequence[date], shown: HeldDays
+) -> dict[date, decide.InputFingerprint]:
+    """What ``days`` would be computed from by ``version`` if everything is as ``shown``."""
+    logicals = {
+        table: {day: (shown.get(table, {}).get(day) or HeldDay(day=day)).logical for day in read}
+        for table, read in decide.read_days(step, version, days).items()
+    }
+    return decide.wanted(step, version, days, logicals)
+
+
+def made_of(step: Step, contents: Mapping[date, DayContent], shown: HeldDays) -> set[date]:
+    """Those of the days that were computed from just what is ``shown``.
+
+    A version that is not declared any more may have read what any other one reads: the fingerprint of the inputs
+    names tables and days.
+    """
+    declared = {version.name for version in step.versions}
+    found: set[date] = set()
+    for version in step.versions:
+        days = [day for day, each in contents.items() if each.code_version not in declared - {version.name}]
+        inputs = inputs_shown(step, version, days, shown)
+        found |= {day for day in days if inputs[day].inputs == contents[day].inputs}
+    return found
+
+
+def tables_around(steps: Iterable[Step], tables: Collection[str]) -> set[str]:
+    """``tables`` and those that read them, and all that one of these reads, by any version."""
+    reads = {step.name: {read.table for version in step.versions for read in version.reads} for step in steps}
+    around = [step for step in steps if not reads[step.name].union(step.table_names).isdisjoint(tables)]
+    return {name for step in around for name in (*step.table_names, *reads[step.name])}
+
+
+def stale_days(steps: Sequence[Step], timeline: NamedTimeline, base: HeldDays) -> StaleDays:
+    """The days that the timeline shows and that were computed from others: its own, and readers of its own.
+
+    ``base`` is what it reads through to, of :func:`tables_around` its own tables.
+    """
+    own = {table: timeline.held(table) for table in timeline.days}
+    shown = {table: {**base.get(table, {}), **own.get(table, {})} for table in {*base, *own}}
+    changed = differing(shown, base)
+    found: dict[str, dict[date, str]] = {}
+    for step in (each for each in steps_of(steps, shown) if each.source is None):
+        days = {day for name in step.table_names for day in own.get(name, ())}
+        days |= {day for version in step.versions for day in reading(step, changed, version)}
+        for name in step.table_names:
+            held = {day: shown[name][day] for day in sorted(days) if day in shown.get(name, {})}
+            contents = {day: each.content for day, each in held.items() if each.content is not None}
+            stale = contents.keys() - made_of(step, contents, shown)
+            if stale:
+                found[name] = {day: _why_stale(step, day, timeline, base) for day in sorted(stale)}
+    return found
+
+
+def _why_stale(step: Step, day: date, timeline: NamedTimeline, base: HeldDays) -> str:
+    read: dict[str, set[date]] = {}
+    for version in step.versions:
+        for table, days in read_by(step, [day], version).items():
+            read.setdefault(table, set()).update(days)
+    own = {table: days & timeline.held(table).keys() for table, days in read.items()}
+    through = {table: days & base.get(table, {}).keys() - own[table] for table, days in read.items()}
+    torn = [table for table in read if own[table] and through[table]]
+    if timeline.moment and not timeline.versions and torn:
+        return f"reads days of two moments of {', '.join(torn)}"
+    others = [table for table in read if own[table]] or list(read)
+    return f"was computed from other days of {', '.join(others)} than the timeline shows"
+
+
+def stale_lines(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
+    """A line for the days of each table that are stale for one reason."""
+    found = []
+    for table, days in stale.items():
+        for why in dict.fromkeys(days.values()):
+            named = format_ranges([day for day, each in days.items() if each == why], _MOST_RANGES)
+            found.append(f"stale on {timeline.name}: {table} {named} {why}")
+    return found
+
+
+def next_for_stale(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
+    """The commands that compute them: those that are the timeline's own go forward with it."""
+    own = [table for table, days in stale.items() if days.keys() & timeline.held(table).keys()]
+    through = {table: days.keys() - timeline.held(table).keys() for table, days in stale.items()}
+    runs = [
+        f"  backfill run {table} --days {format_range(DayRange(min(days), max(days)))} --on {timeline.name}"
+        for table, days in through.items()
+        if days
+    ]
+    return [*([f"  backfill forward {timeline.name}"] if own else []), *runs]

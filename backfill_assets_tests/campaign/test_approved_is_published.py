@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.campaign import cutover
+from backfill_assets.campaign import look as campaign_look
 from backfill_assets.campaign import recheck as campaign_review
 from backfill_assets.campaign import run as campaign_run
 from backfill_assets.campaign import steps as campaign_work
@@ -43,6 +44,7 @@ from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
 from backfill_assets.publication.publisher import Conflict, Pin, Published
+from backfill_assets.publication.rollback import Newest
 from backfill_assets.publication.senders import LogSender
 from backfill_assets.published.observed import LogView
 from backfill_assets.quality.measures import compared_metrics
@@ -126,7 +128,8 @@ class World:
         """By how much what was published changes the sum of its days."""
         self.shown: dict[str, Sides] = {}
         self.quiet = False
-        self.log = SimpleNamespace(head=lambda: None, day_states=lambda *_: self.states(), find_prepared=self.prepared)
+        head = SimpleNamespace(state=SimpleNamespace(open={}))
+        self.log = SimpleNamespace(head=lambda: head, day_states=lambda *_: self.states(), find_prepared=self.prepared)
         publisher = SimpleNamespace(
             recover=lambda tables=(): {}, now=lambda: MADE, publish=self.publish, log=self.log, storage=self.storage
         )
@@ -152,8 +155,12 @@ class World:
 
     def prepared(self, publication: str) -> Any:
         found = [each for each in self.published if each.id == publication]
-        other = SimpleNamespace(provenance=SimpleNamespace(campaign=""))
+        other = SimpleNamespace(kind="replace", provenance=SimpleNamespace(campaign="", undoes=""))
         return (SimpleNamespace(publication=found[0] if found else other),)
+
+    def newest(self) -> Newest | None:
+        found = self.published[-1] if self.published else None
+        return Newest(found.id, False, MADE, found) if found else None
 
     def publish(self, publication: Publication) -> Published | Conflict:
         """Compare-and-swap; what it lets through is checked against what its approver saw."""
@@ -349,16 +356,10 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
         patch.setattr(TableComparison, "_read", read)
         patch.setattr(TableComparison, "_sample", lambda *_: ())
         patch.setattr(campaign_review, "difference_page", lambda *_: "")
-        patch.setattr(campaign_work, "record_in_journal", lambda *_: None)
-        patch.setattr(
-            campaign_work, "history", lambda _, campaign: [as_told(each) for each in reversed(world.published)]
-        )
+        patch.setattr(campaign_look, "anything_published", lambda _: True)
+        patch.setattr(campaign_look, "newest", lambda *_: world.newest())
+        patch.setattr(campaign_look, "_put_back_by", lambda *_: "")
         yield world
-
-
-def as_told(publication: Publication) -> Any:
-    campaign = publication.provenance.campaign
-    return SimpleNamespace(publication=publication.id, campaign=campaign, kind="replace", outcome="done")
 
 
 def moves(day: date, amount: int) -> Act:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from backfill_assets.campaign.run import CampaignRun, Options
-from backfill_assets.campaign.steps import abandon, bring_into_main, do_step, pin_watermarks
+from backfill_assets.campaign.steps import abandon, do_step, pin_watermarks
 from backfill_assets.errors import NotDelivered
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
@@ -72,8 +72,9 @@ def test_the_pinned_inputs_are_written_down_with_their_boundary(tmp_path: Path) 
 def test_the_cut_over_reports_up_to_where_its_days_were_read(tmp_path: Path) -> None:
     """Not up to where raw was when it was published."""
     lakehouse, at = streamed(tmp_path), campaign(tmp_path)
+    at.start(Options())
     cut_over(lakehouse, at)
-    (line,) = bring_into_main(at)["read up to"]
+    (line,) = do_step(at, CampaignStep.CUT_OVER, _Down(), None)["read up to"]  # type: ignore[arg-type]
     assert line == f"{BRONZE}, {QUARANTINE} {DAYS} from raw_sales version 1: topic orders: {STAGED_FROM}"
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.campaign.look import look
+from backfill_assets.campaign.standing import PlanWord, require_allowed
 from backfill_assets.campaign.undo import Undone, plan_undo, undo
 from backfill_assets.campaign.undo_attempt import UndoAttempt
 from backfill_assets.campaign.undo_days import UndoAction
@@ -21,7 +23,7 @@ from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.holds import all_holds
 from backfill_assets.publication.outbox import due_notices
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication.rollback import newest_of, roll_back
+from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild import lake as lake_module
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake
@@ -62,7 +64,7 @@ class Undoable:
 
     def undo(self, publisher: Publisher | None = None) -> Undone:
         lake = Lake(self.lake.storage, publisher or self.small.publisher, self.lake.landing, _no_spark, "")
-        return undo(lake, newest_of(self.small.publisher, CAMPAIGN), RUN, print)
+        return undo(lake, in_force(self.small.publisher), RUN, print)
 
     def ways(self, publication: str = "cut") -> dict[date, UndoAction]:
         lake = Lake(self.lake.storage, self.small.publisher, self.lake.landing, _no_spark, "")
@@ -74,6 +76,13 @@ class Undoable:
 
 def _no_spark() -> SparkSession:
     raise AssertionError("Nothing has to be computed.")
+
+
+def in_force(publisher: Publisher, campaign: str = CAMPAIGN) -> str:
+    """The publication that brought what main has of it."""
+    facts = look(publisher, campaign)
+    require_allowed(PlanWord.ROLLBACK, facts)
+    return facts.publication
 
 
 @pytest.fixture
@@ -182,7 +191,7 @@ def test_a_dirty_tree_may_put_back_and_not_stage_again(campaign: Undoable, monke
     campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
     campaign.bronze("nightly", {DAY: [10, 70]}, code="v2")
     with pytest.raises(PublicationRefused, match="BACKFILL_DIRTY_TREE"):
-        undo(campaign.lake, newest_of(campaign.small.publisher, CAMPAIGN), RUN, print)
+        undo(campaign.lake, in_force(campaign.small.publisher), RUN, print)
     assert campaign.ids() == [10, 20, 70]
 
 
@@ -229,8 +238,8 @@ def test_after_the_window_it_is_refused_with_the_reason(campaign: Undoable) -> N
 
 
 def test_a_campaign_that_published_nothing_is_reported_so(campaign: Undoable) -> None:
-    with pytest.raises(InvalidRequest, match="campaign-none has published nothing"):
-        newest_of(campaign.small.publisher, "campaign-none")
+    with pytest.raises(InvalidRequest, match="plan-none has published nothing"):
+        in_force(campaign.small.publisher, "campaign-none")
 
 
 def test_files_that_are_gone_are_named(campaign: Undoable) -> None:

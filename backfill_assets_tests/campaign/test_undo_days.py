@@ -71,7 +71,7 @@ CASES = [
     ("one of its two tables was", [AS_LEFT, replace(MOVED, table="u")], CHANGED, "stage again", "again since by later"),
     ("past the log", [OVERWRITTEN], CHANGED, "stage again", "published again since by a writer that bypassed the log"),
     ("an input is staged again", [AS_LEFT], replace(AS_THEN, again="fact 1"), "stage again", "reads fact 1"),
-    ("it is back already", [BACK], CHANGED, UndoAction.STANDS, "already"),
+    ("it is what the old logic gives now", [BACK], CHANGED, UndoAction.STANDS, "the logic from before gives just"),
     ("it is back, and an input is staged again", [BACK], replace(CHANGED, again="fact 1"), "stage again", ""),
     ("another campaign came since", [OTHERS], CHANGED, UndoAction.REFUSED, "campaign-x has published it since"),
     ("its inputs changed, its version is gone", [AS_LEFT], UNDECLARED, "refused", "v1 that it had before is not there"),

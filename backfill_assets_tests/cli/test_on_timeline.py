@@ -66,9 +66,25 @@ def test_a_dry_run_plans_by_the_timeline(placed: Backfill) -> None:
 
 def test_unchanged_days_start_no_spark(placed: Backfill) -> None:
     done = placed.json("run", BRONZE, "--days", FIRST, "--on", "then")
-    assert done["steps"][0]["unchanged"] == [str(FIRST)] and done["revision"] == 0
+    assert done["steps"][0]["unchanged"] == [str(FIRST)] and done["revision"] == 0 and done["stale"] == {}
     output = placed("run", BRONZE, "--days", FIRST, "--on", "then").output
     assert "Nothing was computed" in output and "backfill diff main then" in output
+
+
+def test_a_run_names_the_days_that_were_computed_from_others_than_the_timeline_shows(placed: Backfill) -> None:
+    """It builds the second day alone: the first one is bronze of then, beside raw of now."""
+    step = registry.step(BRONZE)
+    inputs = {SECOND: decide.wanted(step, step.version(), [SECOND], {RAW: {SECOND: "1:2"}})[SECOND].inputs}
+    rows: dict[str, dict[date, list[int]]] = {BRONZE: {SECOND: [2]}, "quarantine_sales": {SECOND: []}}
+    placed.lakehouse.publish("second", rows, code=step.current, inputs=inputs)
+    placed("rewind", BRONZE, "--to", "bronze", "--days", FIRST, "--on", "back")
+    typed = ("run", BRONZE, "--days", SECOND, "--on", "back")
+    why = f"was computed from other days of {RAW} than the timeline shows"
+    found = placed.json(*typed)
+    assert found["steps"][0]["unchanged"] == [str(SECOND)]
+    assert found["stale"] == {BRONZE: {str(FIRST): why}, "quarantine_sales": {str(FIRST): why}}
+    output = placed(*typed).output
+    assert f"stale on back: {BRONZE} {FIRST} {why}" in output and "backfill forward back" in output
 
 
 def test_what_cannot_be_done_on_a_timeline_is_refused(placed: Backfill) -> None:

@@ -87,7 +87,7 @@ def test_what_would_be_older_than_its_inputs_is_refused_with_the_run_to_roll_bac
             PublicationRefused, match=f"{table} {DAY} would be older than what it is made of"
         ) as refused:
             runs.undo(id)
-        assert f"Roll back {first} first" in refused.value.hint
+        assert f"Roll back {first} first" in str(refused.value.hint)
         assert runs.small.publisher.log.head().version == before, "nothing was prepared"
     assert runs.undo("bronze-two") == {FACT: (DAY,), BRONZE: (DAY,), QUARANTINE: (DAY,)}
     assert runs.undo("fact-two") == {REVENUE: (DAY,)}

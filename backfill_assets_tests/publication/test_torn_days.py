@@ -115,7 +115,7 @@ def test_a_day_that_is_made_of_something_else_is_refused_by_name(publication: Pu
     assert len(found) >= 1
     with pytest.raises(PublicationRefused, match=f"{next(iter(found))} (was|does)") as refused:
         require_whole(publication, {})
-    assert "backfill run" in refused.value.hint
+    assert "backfill run" in str(refused.value.hint)
 
 
 def test_a_day_that_main_shows_already_may_lie_in_other_files() -> None:

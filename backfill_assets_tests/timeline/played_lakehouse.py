@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.named_timelines import (
     NamedTimeline,
@@ -45,7 +45,15 @@ from backfill_assets.timeline.run_on import StepRequest, run_on
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.staging import change, stage
 from backfill_assets_tests.timeline import sequential_model as model
-from backfill_assets_tests.timeline.arrow_engine import FACT, REPORT, STEPS, ArrowEngine, measured
+from backfill_assets_tests.timeline.arrow_engine import (
+    FACT,
+    REPORT,
+    STEPS,
+    ArrowEngine,
+    fact_names,
+    measured,
+    report_names,
+)
 from backfill_assets_tests.timeline.sequential_model import Model
 from backfill_assets_tests.timeline.timeline_cut_over import publish_timeline
 
@@ -56,6 +64,8 @@ RETENTION_DAYS = 1
 RUN = RunInfo("a-run")
 Rows = Mapping[str, Mapping[date, tuple[str, tuple[str, ...]]]]
 """The version and the rows of each published day, by table."""
+Stale = Mapping[str, set[date]]
+"""The days, by table, that a timeline names as stale."""
 Work = Callable[[Lake], object]
 
 
@@ -111,7 +121,7 @@ class PlayedLakehouse:
         self.deeds: dict[int, Deed] = {}
         self._deeds = 0
         self._rows = 0
-        self._read: dict[tuple[str, int], Rows] = {}
+        self._read: dict[tuple[str, int], tuple[Rows, Stale]] = {}
 
     def copy(self) -> PlayedLakehouse:
         """Another lakehouse with the same past, in a temporary folder."""
@@ -249,13 +259,16 @@ class PlayedLakehouse:
             found[table] = {day: (content.code_version, names.get(day, ())) for day, content in sorted(days.items())}
         return found
 
-    def lines(self) -> dict[str, Rows]:
+    def lines(self) -> dict[str, tuple[Rows, Stale]]:
+        """What each timeline shows, and which days it names as stale. All others of its own agree with the rest."""
         kept = kept_timelines(self.storage, self.clock)
         for each in kept:
             named = [f"{table}/{file.path}" for table, days in each.days.items() for d in days for file in d.files]
             assert not self.storage.missing(named), f"files of {each.name} are gone"
             if (each.id, each.revision) not in self._read:
-                self._read[each.id, each.revision] = self.rows_of(each)
+                rows, stale = self.rows_of(each), self.stale_of(each)
+                assert not (torn := _torn(each, rows, stale)), f"{each.name} shows {torn} beside {rows}, without a word"
+                self._read[each.id, each.revision] = rows, stale
         return {each.name: self._read[each.id, each.revision] for each in kept}
 
     def rows_of(self, timeline: NamedTimeline) -> Rows:
@@ -268,6 +281,10 @@ class PlayedLakehouse:
             assert names.keys() <= held.keys()
             found[table] = {day: (content.code_version, names.get(day, ())) for day, content in held.items()}
         return found
+
+    def stale_of(self, timeline: NamedTimeline) -> Stale:
+        found = OpenedTimeline(self.storage, timeline).stale_days(STEPS)
+        return {table: set(days) for table, days in found.items()}
 
     def publications(self) -> list[str]:
         """Those that are done, in the order in which they were closed."""
@@ -349,7 +366,7 @@ class PlayedLakehouse:
 
         return work
 
-    def forward(self, name: str, version: str, other: str | None) -> Work:
+    def forward(self, name: str, version: str, other: str | None, *, arrivals: bool = True) -> Work:
         def work(lake: Lake) -> object:
             timeline = find_timeline(lake.storage, name, self.clock)
             return attempt_forward(
@@ -358,7 +375,7 @@ class PlayedLakehouse:
                 other,
                 "ana",
                 "forward",
-                lambda chosen: forward(lake, STEPS, chosen, version, RUN, silent),
+                lambda chosen: forward(lake, STEPS, chosen, version, RUN, silent, arrivals=arrivals),
             )
 
         return work
@@ -392,13 +409,36 @@ def _by_day(rows: Iterable[Mapping[str, object]]) -> dict[date, tuple[str, ...]]
     return {day: tuple(sorted(names)) for day, names in found.items()}
 
 
-def _differences(expected: Model, main: Rows, lines: Mapping[str, Rows], closed: int) -> str | None:
+def _torn(timeline: NamedTimeline, rows: Rows, stale: Stale) -> list[tuple[str, date]]:
+    """Its own days that are not named as stale, and are not what plain Python makes of what it shows."""
+    found = []
+    for table, made_again in (("fact", _fact_of), ("report", _report_of)):
+        for day in timeline.held(table).keys() & rows.get(table, {}).keys() - stale.get(table, set()):
+            version, names = rows[table][day]
+            if names != made_again(rows, day, version):
+                found.append((table, day))
+    return found
+
+
+def _fact_of(rows: Rows, day: date, version: str) -> tuple[str, ...]:
+    return fact_names(version, rows["raw"][day][1])
+
+
+def _report_of(rows: Rows, week: date, _: str) -> tuple[str, ...]:
+    facts = rows.get("fact", {})
+    return report_names(name for day in Cadence.WEEKLY.period(week) for name in facts.get(day, ("", ()))[1])
+
+
+def _differences(expected: Model, main: Rows, lines: Mapping[str, tuple[Rows, Stale]], closed: int) -> str | None:
     if len(expected.published) != closed:
         return f"{closed} publications are done, expected {len(expected.published)}"
     if _rows(expected.main) != main:
         return f"main is {main}, expected {_rows(expected.main)}"
+    stale = {name: line.stale for name, line in expected.lines.items()}
+    if stale != (named := {name: days for name, (_, days) in lines.items()}):
+        return f"timelines name as stale {named}, expected {stale}"
     wanted = {name: _rows(line.tables) for name, line in expected.lines.items()}
-    found = {name: dict(line) for name, line in lines.items()}
+    found = {name: dict(line) for name, (line, _) in lines.items()}
     if _without_empty(wanted) != _without_empty(found):
         return f"timelines are {found}, expected {wanted}"
     return None

@@ -57,10 +57,31 @@ class Line:
     base: Tables
     targets: tuple[str, ...]
     versions: Mapping[str, str] = field(default_factory=dict)
+    moment: Tables | None = None
+    """What was published at the moment that it was rewound to."""
 
     @property
     def tables(self) -> Tables:
         return {table: _laid_over(self.base.get(table, {}), self.days.get(table, {})) for table in self.base}
+
+    @property
+    def stale(self) -> dict[str, set[date]]:
+        """The days that were computed from others than it shows: its own, and those that read one of its own."""
+        shown = self.tables
+        changed = {
+            day for day, own in self.days.get("fact", {}).items() if _rows(own) != _rows(self.base["fact"].get(day))
+        }
+        days = {
+            "fact": set(self.days.get("fact", ())),
+            "report": {*self.days.get("report", ()), *map(Cadence.WEEKLY.start, changed)},
+        }
+        found = {
+            table: {
+                day for day in known if day in shown[table] and shown[table][day].made[1] != _inputs(shown, table, day)
+            }
+            for table, known in days.items()
+        }
+        return {table: stale for table, stale in found.items() if stale}
 
 
 @dataclass(frozen=True)
@@ -83,6 +104,14 @@ class Model:
         main = {table: _laid_over(days, after.get(table, {})) for table, days in self.main.items()}
         made = Published(deed, before, after, main, self.epoch)
         return replace(self, main=main, published=(*self.published, made))
+
+
+def _inputs(shown: Tables, table: str, day: date) -> tuple[tuple[date, tuple[str, ...] | None], ...]:
+    """What a day would be computed from."""
+    if table == "fact":
+        return ((day, _rows(shown["raw"].get(day))),)
+    week = [day + timedelta(days=number) for number in range(7)]
+    return tuple((each, _rows(shown["fact"].get(each))) for each in week)
 
 
 def _laid_over(days: Days, over: Mapping[date, Value | None]) -> Days:
@@ -148,8 +177,7 @@ def _facts(deed: int, days: Iterable[date], version: str, raw: RawOf) -> dict[da
 
 def _report(deed: int, week: date, facts: Days) -> Value | None:
     """None if no day of the week is published: there is nothing to compute it from."""
-    days = [week + timedelta(days=number) for number in range(7)]
-    inputs = tuple((day, facts[day].rows if day in facts else None) for day in days)
+    inputs = _inputs({"fact": facts}, "report", week)
     if all(rows is None for _, rows in inputs):
         return None
     return Value(report_names(name for _, rows in inputs for name in rows or ()), ("v1", inputs), deed)
@@ -214,11 +242,22 @@ def rewind(name: str, target: str, which: int, *, before: bool, days: tuple[date
         back = _days_to_rewind(moment.main, model.main, target, days)
         if not back:
             return model, REFUSED
-        held = {table: {day: moment.main[table].get(day) for day in found} for table, found in back.items()}
-        made = replace(model, lines={**model.lines, name: Line(held, model.main, (target,))})
+        held = {target: {day: moment.main[target].get(day) for day in back[target]}}
+        if target == "fact" and "report" in back:
+            facts = {"fact": _laid_over(model.main["fact"], held["fact"])}
+            held["report"] = {week: _that_fits(week, moment.main, model.main, facts) for week in back["report"]}
+        line = Line(held, model.main, (target,), moment=moment.main)
+        made = replace(model, lines={**model.lines, name: line})
         return made, DONE if model.published[which].epoch == model.epoch and at == which else EITHER
 
     return rewound
+
+
+def _that_fits(week: date, then: Tables, now: Tables, shown: Tables) -> Value | None:
+    """The report of then if it was computed from the facts that are shown, or none was from just these; else main's."""
+    was = then["report"].get(week)
+    made = was.made[1] if was else _inputs(then, "report", week)
+    return was if made == _inputs(shown, "report", week) else now["report"].get(week)
 
 
 def _days_to_rewind(then: Tables, now: Tables, target: str, days: tuple[date, ...] | None) -> dict[str, set[date]]:
@@ -242,31 +281,45 @@ def _rows(value: Value | None) -> tuple[str, ...] | None:
     return value.rows if value else None
 
 
-def forward(deed: int, name: str, version: str, other: str | None) -> Deed:
+def forward(deed: int, name: str, version: str, other: str | None, *, arrivals: bool) -> Deed:
+    """From main as it is now, or without arrivals from all that there was at the moment."""
+
     def went(model: Model, raw: RawOf, _: Model) -> Result:
         line = model.lines.get(name)
         if line is None or (other is not None and other in model.lines):
             return model, REFUSED
         if version not in (("v1", "v2") if "fact" in line.targets else ("v1",)):
             return model, REFUSED
+        base = model.main if arrivals else line.moment
+        if base is None:
+            return model, REFUSED
+        read = raw if arrivals else {day: each.rows for day, each in base["raw"].items()}
         fact_version = version if "fact" in line.targets else "v2"
-        found = _recomputed(deed, line, model.main, raw, fact_version)
+        found = _recomputed(deed, line, base, read, fact_version)
         versions = {"fact": fact_version} if "fact" in line.days else {}
-        after = replace(line, days=found, base=model.main, versions={**versions, "report": "v1"})
+        after = replace(line, days=found, base=base, versions={**versions, "report": "v1"})
         return replace(model, lines={**model.lines, other or name: after}), DONE
 
     return went
 
 
-def _recomputed(deed: int, line: Line, main: Tables, raw: RawOf, version: str) -> Images:
-    facts = _facts(deed, line.days.get("fact", ()), version, raw)
-    read = _laid_over(main["fact"], facts)
-    weeks = {week: _report(deed, week, read) or held for week, held in line.days.get("report", {}).items()}
+def _recomputed(deed: int, line: Line, base: Tables, raw: RawOf, version: str) -> Images:
+    """A day whose inputs were never published is held back, with the week that reads it: both stay what they were."""
+    own = line.days.get("fact", {})
+    held_back = {day for day in own if day not in raw}
+    computed = _facts(deed, own.keys() - held_back, version, raw)
+    facts = {day: computed.get(day, held) for day, held in own.items()}
+    read = _laid_over(base["fact"], facts)
+    blocked = set(map(Cadence.WEEKLY.start, held_back))
+    weeks = {
+        week: held if week in blocked else _report(deed, week, read) or held
+        for week, held in line.days.get("report", {}).items()
+    }
     return {table: days for table, days in (("fact", facts), ("report", weeks)) if days}
 
 
 def run_fact_on(deed: int, name: str, days: Iterable[date], version: str) -> Deed:
-    """Days of the fact are built on a timeline, from raw as of its base."""
+    """Days of the fact are built on a timeline, from raw as of its base: all of them, or none if a day has no raw."""
     asked = tuple(days)
 
     def ran(model: Model, _: RawOf, __: Model) -> Result:
@@ -274,6 +327,8 @@ def run_fact_on(deed: int, name: str, days: Iterable[date], version: str) -> Dee
             return model, REFUSED
         shown = model.lines[name].tables
         raw = {day: value.rows for day, value in shown["raw"].items()}
+        if not raw.keys() >= set(asked):
+            return model, REFUSED
         return _build_on(model, name, {"fact": _facts(deed, asked, version, raw)}, {"fact": version}), DONE
 
     return ran

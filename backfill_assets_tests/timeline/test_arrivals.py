@@ -20,13 +20,15 @@ from backfill_assets.lakehouse.named_timelines import ArrivedRows, HeldDay, Name
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.rollback import roll_back
-from backfill_assets.published.moments import find_moment
+from backfill_assets.published.moments import find_moment, held_days
+from backfill_assets.published.positions import snapshot_of
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.timeline.arrivals import (
     add_arrivals,
     arrival_lines,
     arrivals,
     arrived_since,
+    base_at_moment,
     held_at_moment,
     waiting_days,
 )
@@ -120,6 +122,24 @@ def test_the_moment_is_read_by_its_own_files_also_if_raw_was_compacted_since(tmp
     lakehouse.storage.delete(f"{RAW}/{then[FIRST].files[0].path}")
     with pytest.raises(PublicationRefused, match="raw_sales: 1 file gone, the earliest moment is"):
         overlay_of_moment(lakehouse.storage, now, registry.steps(), made)
+
+
+def test_the_base_at_the_moment_has_all_tables_of_then_whose_files_are_there(tmp_path: Path) -> None:
+    """Facts are not what the timeline is computed from: nothing keeps their files of then."""
+    lakehouse = StreamedLakehouse(tmp_path)
+    lakehouse.land("landed", {FIRST: [1], SECOND: [2]}, "sales/2017-03-02/a.jsonl.gz")
+    lakehouse.build_bronze("bronze-0", {SECOND: [2]})
+    lakehouse.build_fact("fact-0", {SECOND: [2]})
+    made = rewound(lakehouse)
+    lakehouse.build_fact("fact-1", {SECOND: [9]})
+    then = snapshot_of(lakehouse.storage, "bronze-1")
+    assert made.moment_base is not None and FACT not in made.moment_base.versions
+    found = base_at_moment(lakehouse.storage, made)
+    assert (found.sequence, found.versions) == (then.sequence, then.versions)
+    (file,) = held_days(then, [FACT])[FACT][SECOND].files
+    lakehouse.storage.delete(f"{FACT}/{file.path}")
+    found = base_at_moment(lakehouse.storage, made)
+    assert found.versions == {table: version for table, version in then.versions.items() if table != FACT}
 
 
 def test_what_main_has_not_taken_in_is_named(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets_tests.timeline import sequential_model as model
-from backfill_assets_tests.timeline.arrow_engine import FACT, REPORT, staged_by_arrow
+from backfill_assets_tests.timeline.arrow_engine import FACT, REPORT, report_names, staged_by_arrow
 from backfill_assets_tests.timeline.played_lakehouse import DAYS, WEEKS, Deed, PlayedLakehouse
 
 pytestmark = pytest.mark.protocol
@@ -190,10 +190,11 @@ class History:
         name, version = self._name(chosen), chosen.version
         taken = {name for each in self.played.candidates for name in each.model.lines}
         other = next((free for free in _NAMES if free not in taken), chosen.name) if chosen.as_other else None
+        arrivals = chosen.number % 3 > 0
         self._do(
             chosen,
-            self.played.forward(name, version, other),
-            lambda deed: model.forward(deed, name, version, other),
+            self.played.forward(name, version, other, arrivals=arrivals),
+            lambda deed: model.forward(deed, name, version, other, arrivals=arrivals),
         )
 
     def run_on(self, chosen: Chosen) -> None:
@@ -315,7 +316,7 @@ def test_publishing_leaves_days_that_the_timeline_does_not_hold(begun: PlayedLak
         played.rewind("one", "fact", wrong, before=True, days=None),
         lambda _: model.rewind("one", "fact", wrong, before=True, days=None),
     )
-    do(played.forward("one", "v2", None), lambda deed: model.forward(deed, "one", "v2", None))
+    do(played.forward("one", "v2", None), lambda deed: model.forward(deed, "one", "v2", None, arrivals=True))
     do(played.run_fact(between, "v1"), lambda deed: model.run_fact(deed, between, "v1"))
     do(played.publish("one", "campaign-1"), lambda deed: model.publish(deed, "one"))
     assert {day: version for day, (version, _) in played.main()["fact"].items()} == dict(
@@ -336,7 +337,9 @@ def test_a_history_of_one_rewind_from_its_moment_to_its_publication(begun: Playe
 
     def forward(name: str, other: str, dies_after: int | None = None) -> str:
         work = played.forward(name, "v2", other)
-        return played.do(work, lambda deed: model.forward(deed, name, "v2", other), dies_after=dies_after)
+        return played.do(
+            work, lambda deed: model.forward(deed, name, "v2", other, arrivals=True), dies_after=dies_after
+        )
 
     assert forward("one", "two", dies_after=3) == "died"
     assert [forward("one", "two"), forward("two", "three")] == [model.DONE, model.DONE]
@@ -346,4 +349,47 @@ def test_a_history_of_one_rewind_from_its_moment_to_its_publication(begun: Playe
     played.read_again()
     assert played.do(played.publish("three", "campaign-1"), lambda deed: model.publish(deed, "three")) == model.DONE
     played.read_again()
+    played.remove()
+
+
+def test_without_arrivals_the_other_days_of_a_week_are_of_the_moment_too(begun: PlayedLakehouse) -> None:
+    """A day of two goes back: its week is main's, stale; forward computes it from both as the timeline shows them."""
+    played, which = begun.copy(), len(begun.publications()) - 3
+    back, other, week = DAYS[2], DAYS[3], WEEKS[1]
+
+    def do(work: object, modelled: object) -> model.Line:
+        assert played.do(work, modelled) == model.DONE  # type: ignore[arg-type]
+        (each,) = played.candidates
+        return each.model.lines[name]
+
+    for name, arrivals in (("over-main", True), ("over-its-moment", False)):
+        line = do(
+            played.rewind(name, "fact", which, before=False, days=DayRange(back, back)),
+            lambda _, name=name: model.rewind(name, "fact", which, before=False, days=(back,)),
+        )
+        assert line.stale == {"report": {week}} and line.days["report"][week] == line.base["report"][week]
+        line = do(
+            played.forward(name, "v2", None, arrivals=arrivals),
+            lambda deed, name=name, arrivals=arrivals: model.forward(deed, name, "v2", None, arrivals=arrivals),
+        )
+        assert line.stale == {} and line.tables["fact"][other].version == ("v1" if arrivals else "v2")
+    played.remove()
+
+
+def test_publishing_computes_the_week_that_was_stale(begun: PlayedLakehouse) -> None:
+    """It goes by what is published together, and not by the record that the timeline keeps of the week."""
+    played, which = begun.copy(), len(begun.publications()) - 3
+    back, other, week = DAYS[2], DAYS[3], WEEKS[1]
+    before = played.main()["report"][week]
+    rewound = model.rewind("one", "fact", which, before=False, days=(back,))
+
+    def do(work: object, modelled: object) -> None:
+        assert played.do(work, modelled) == model.DONE  # type: ignore[arg-type]
+        assert all(each.model.lines["one"].stale == {"report": {week}} for each in played.candidates)
+
+    do(played.rewind("one", "fact", which, before=False, days=DayRange(back, back)), lambda _: rewound)
+    do(played.run_on("one", FACT, (other,), "v2"), lambda deed: model.run_fact_on(deed, "one", (other,), "v2"))
+    do(played.publish("one", "campaign-1"), lambda deed: model.publish(deed, "one"))
+    facts, report = (played.main()[table] for table in ("fact", "report"))
+    assert before != report[week] == ("v1", report_names(facts[back][1] + facts[other][1]))
     played.remove()

@@ -17,11 +17,13 @@ from backfill_assets.published.moments import find_moment
 from backfill_assets.timeline.rewind import (
     RewindRequest,
     copied_timeline,
+    days_after_rewind,
     days_to_rewind,
     differing_from_main,
     earliest_moment,
     rewound_timeline,
 )
+from backfill_assets.timeline.view import inputs_shown
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol
@@ -56,6 +58,55 @@ def test_days_that_are_asked_for_go_back_also_if_they_are_equal() -> None:
         RANKING: {FIRST},
     }
     assert rewound_days(DayRange(date(2016, 1, 1), date(2016, 1, 2))) == {}
+
+
+@pytest.mark.parametrize(
+    ("days", "of_then"),
+    [
+        (DayRange(FIRST, THIRD), True),
+        (DayRange(SECOND, THIRD), True),
+        (DayRange(FIRST, FIRST), False),
+        (DayRange(SECOND, SECOND), False),
+    ],
+    ids=["all days", "all that differ", "none that differs", "one of two that differ"],
+)
+def test_a_week_is_what_it_was_if_it_was_computed_from_what_is_shown_else_as_published(
+    days: DayRange, of_then: bool
+) -> None:
+    """Where no day differs, what is published is right; where one of two goes back, neither is."""
+    step = registry.step(RANKING)
+
+    def week_of(facts: dict[date, HeldDay], rows: int) -> dict[date, HeldDay]:
+        inputs = inputs_shown(step, step.version(), [FIRST], {FACT: facts})[FIRST].inputs
+        content = DayContent(rows=rows, checksum="1", code_version=step.current, inputs=inputs)
+        return {FIRST: HeldDay(day=FIRST, content=content)}
+
+    before, now = held(FIRST, SECOND, THIRD), held(FIRST) | held(SECOND, THIRD, rows=2)
+    then, since = ({FACT: facts, RANKING: week_of(facts, rows)} for facts, rows in ((before, 1), (now, 2)))
+    asked = RewindRequest("x", (FACT,), days)
+    found = days_after_rewind(
+        registry.steps(), asked, days_to_rewind(registry.steps(), asked, then, since), then, since
+    )
+    assert found[FACT] == {day: before[day] for day in days}
+    assert found[RANKING] == (then if of_then else since)[RANKING]
+
+
+def test_a_version_that_is_gone_and_a_foreign_write_come_along_only_as_they_are_shown() -> None:
+    """What a version read that is not declared any more is compared all the same; a foreign write is not known."""
+    step = registry.step(REVENUE)
+    facts = held(FIRST, SECOND)
+    inputs = inputs_shown(step, step.version(), [FIRST, SECOND], {FACT: facts})
+    gone = {
+        day: HeldDay(day=day, content=DayContent(rows=1, checksum="1", code_version="v0", inputs=found.inputs))
+        for day, found in inputs.items()
+    }
+    foreign = HeldDay(day=SECOND, foreign="x")
+    then, since = {FACT: facts, REVENUE: {**gone, SECOND: foreign}}, {FACT: held(FIRST, SECOND, rows=2), REVENUE: gone}
+    asked = RewindRequest("x", (FACT,))
+    days = days_to_rewind(registry.steps(), asked, then, since)
+    found = days_after_rewind(registry.steps(), asked, days, then, since)
+    assert found[REVENUE] == {FIRST: gone[FIRST], SECOND: gone[SECOND]}
+    assert found[FACT] == facts
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -15,12 +16,19 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.plan.status import DayStatus, day_statuses
-from backfill_assets.published.moments import observe_at
+from backfill_assets.published.moments import HeldDays, observe_at
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.published.positions import snapshot_of
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild import decide
-from backfill_assets.timeline.view import timeline_view
+from backfill_assets.timeline.view import (
+    inputs_shown,
+    next_for_stale,
+    stale_days,
+    stale_lines,
+    tables_around,
+    timeline_view,
+)
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
@@ -88,6 +96,55 @@ def test_an_empty_day_is_there_and_a_foreign_write_is_one() -> None:
     foreign = HeldDay(day=SECOND, files=(file("foreign"),), foreign=fingerprints.physical(["foreign"]))
     view = timeline_view(base(), timeline(**{REVENUE: (empty, foreign)}))
     assert statuses(view) == {(REVENUE, FIRST): "fresh", (REVENUE, SECOND): DayStatus.FOREIGN_WRITE}
+
+
+def fact_of(day: date, rows: int) -> HeldDay:
+    """Computed from what is shown of bronze, which is nothing."""
+    step = registry.step(FACT)
+    return HeldDay(day=day, content=content(rows, inputs=inputs_shown(step, step.version(), [day], {})[day].inputs))
+
+
+def stale(base: HeldDays, **own: tuple[HeldDay, ...]) -> dict[str, dict[date, str]]:
+    return {table: dict(days) for table, days in stale_days(STEPS, timeline(**own), base).items()}
+
+
+def held(contents: Mapping[date, DayContent]) -> dict[date, HeldDay]:
+    return {day: HeldDay(day=day, content=each) for day, each in contents.items()}
+
+
+def test_what_its_base_has_computed_from_other_days_is_stale_with_the_command_that_computes_it() -> None:
+    """A reader of a day of its own; one that reads through to what it was computed from is no concern of it."""
+    fact = {day: content(2) for day in (FIRST, SECOND)}
+    revenue = {FIRST: revenue_of(FIRST, content(2)), SECOND: revenue_of(SECOND, content(2)), THIRD: content(1, REVENUE)}
+    base = {FACT: held(fact), REVENUE: held(revenue)}
+    assert stale(base) == stale(base, **{FACT: (fact_of(FIRST, 2),)}) == {}
+    own = {FACT: (fact_of(SECOND, 5),)}
+    why = f"was computed from other days of {FACT} than the timeline shows"
+    found = stale(base, **own)
+    assert found == {REVENUE: {SECOND: why}}
+    assert stale_lines(timeline(**own), found) == [f"stale on x: {REVENUE} {SECOND} {why}"]
+    assert next_for_stale(timeline(**own), found) == [f"  backfill run {REVENUE} --days {SECOND} --on x"]
+
+
+def test_a_day_of_its_own_is_compared_by_what_it_read_also_if_its_version_is_gone() -> None:
+    base = {FACT: held({FIRST: content(2), SECOND: content(2)})}
+    gone = replace(revenue_of(FIRST, content(2)), code_version="v0")
+    other = replace(revenue_of(SECOND, content(9)), code_version="v0")
+    own = {REVENUE: (HeldDay(day=FIRST, content=gone), HeldDay(day=SECOND, content=other))}
+    found = stale(base, **own)
+    assert found == {REVENUE: {SECOND: f"was computed from other days of {FACT} than the timeline shows"}}
+    assert next_for_stale(timeline(**own), found) == ["  backfill forward x"]
+
+
+def test_tables_around_are_those_that_read_them_and_what_these_read() -> None:
+    assert tables_around(registry.steps(), [REVENUE]) == {REVENUE, FACT}
+    assert tables_around(registry.steps(), ["bronze_fx_rates"]) == {
+        "raw_fx_rates",
+        "bronze_fx_rates",
+        "quarantine_fx_rates",
+        FACT,
+        "bronze_sales",
+    }
 
 
 @pytest.mark.protocol

@@ -16,10 +16,10 @@ from backfill_assets.cli.foreground import foreground_builder, report_progress, 
 from backfill_assets.cli.ids import Show, campaigns, find_plan, plans, short_ids, typed_storage
 from backfill_assets.cli.output import ask, ranges, say, say_facts, say_json, screen
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table
-from backfill_assets.cli.queries.diff import next_command, say_difference, say_sums
+from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table, facts_of, say_next
+from backfill_assets.cli.queries.diff import say_difference, say_sums
 from backfill_assets.cli.wiring import current_settings, open_storage
-from backfill_assets.errors import CampaignStopped, InvalidRequest, LakehouseUnusable
+from backfill_assets.errors import CampaignStopped, LakehouseUnusable
 from backfill_assets.published.boundaries import boundary_line, boundary_values
 from backfill_assets.text import format_count
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from backfill_assets.published.boundaries import DaysBoundary
     from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
 
+RolledBack = Mapping[str, Mapping[str, Sequence[str]]]
+"""Ranges of days by table, by the rollback that put them back."""
 _EPILOG = """
 \b
 Examples:
@@ -72,22 +74,21 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
     --daemon`, this command records your approval, and Dagster's daemon does the rest.
     """
     from backfill_assets.campaign.approval import moved_sentence
+    from backfill_assets.campaign.course import is_published
     from backfill_assets.lakehouse.campaign_journal import CampaignStep
 
     plan = find_plan(typed_storage(), plan)
     with ExitStack() as stack:
         at = _campaign_run(plan, "backfill approve", stack)
-        _refuse_unstaged(at)
+        back: RolledBack = {}
+        if any(entry.step == CampaignStep.CUT_OVER for entry in at.catch_up()) and is_published(at.state):
+            report_step(f"{at.facts.publication} was approved and begun by a process that died: it goes on")
+        else:
+            back = _take_approval(at, without_held_back=without_held_back, yes=yes, as_json=as_json)
+            if at.state.approved is None:
+                _say_waits(plan, f"Your approval of {plan} is recorded, and {at.next().reason}.", as_json)
+                return
         seen = _difference(at)
-        _say_difference(seen, as_json)
-        at.require_approvable(without_held_back=without_held_back, seen=seen)
-        _say_what_is_published(at, as_json)
-        if not yes:
-            ask("Publish this?")
-        at.approve(without_held_back=without_held_back, seen=seen)
-        if at.state.approved is None:
-            _say_waits(plan, f"Your approval of {plan} is recorded, and {at.next().reason}.", as_json)
-            return
         if at.state.daemon:
             show_it = f"backfill campaign {_short_plan(plan)} shows how far it is"
             words = f"{plan} is approved. Dagster's daemon cuts it over: {show_it}."
@@ -102,7 +103,8 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
         report, times = done[CampaignStep.CUT_OVER].report, _times(at.plan, at.entries())
     if as_json:
         boundaries = [boundary_values(each) for each in _boundaries_read(report["publication"])]
-        say_json({**report, "waits": move.reason, "times": times.json, "boundaries": boundaries})
+        outcome = {"rolled_back": back, "waits": move.reason, "times": times.json, "boundaries": boundaries}
+        say_json({**report, **outcome})
         return
     again = report["staged again"]
     rows = ((table, ", ".join(again.get(table, ())), ", ".join(days)) for table, days in report["days"].items())
@@ -151,7 +153,7 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
         days, times = campaign_json(campaign_days(storage, kept)), _times(kept, entries).json
         boundaries = [boundary_values(each) for each in _boundaries_read(_published_as(kept, entries))]
         values = {"plan": plan, "entries": entry_values, "days": days, "times": times, "boundaries": boundaries}
-        say_json({**values, **_people(storage, kept, entries)})
+        say_json({**values, **_standing_json(storage, kept), **_people(storage, kept, entries)})
         return
     with ExitStack() as stack:
         _say_campaign(_campaign_run(plan, "backfill campaign", stack), entries)
@@ -177,6 +179,13 @@ def _journals(storage: Storage) -> tuple[dict[str, list[JournalEntry]], dict[str
             damaged[name] = error.message
     # A process that was killed at its first entry has left a folder.
     return {name: entries for name, entries in begun.items() if entries}, damaged
+
+
+def _standing_json(storage: Storage, plan: Plan) -> Mapping[str, str]:
+    from backfill_assets.campaign.standing import next_command, standing_of
+
+    facts = facts_of(storage, plan)
+    return {"standing": standing_of(facts).value, "next": next_command(facts)}
 
 
 def _people(storage: Storage, plan: Plan, entries: Sequence[JournalEntry]) -> Mapping[str, object]:
@@ -224,24 +233,24 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options], first: str | No
     if done:
         _say(done, changes, at.held_back, _difference(at))
     say(times.shown)
-    say(f"{_short_plan(plan)}: {move.reason}.", *_next_command(plan))
+    say(f"{_short_plan(plan)}: {move.reason}.")
+    say_next(typed_storage(), plan)
 
 
-# ------------------------------------------------------------------ what is refused
+def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool, as_json: bool) -> RolledBack:
+    """Show what a yes publishes, ask, and record it; the days that a person has rolled back since, which it takes."""
+    from backfill_assets.campaign.look import rolled_back_since
+    from backfill_assets.campaign.standing import PlanWord
 
-
-def _refuse_unstaged(at: CampaignRun) -> None:
-    from backfill_assets.lakehouse.campaign_journal import CampaignStep
-
-    course, plan = at.state, at.plan.id
-    if CampaignStep.CUT_OVER in course.done and not course.rolled_back:
-        publication = course.done[CampaignStep.CUT_OVER].report["publication"]
-        raise InvalidRequest(f"{plan} is published already, as {publication}.", hint=f"backfill campaign {plan}")
-    if CampaignStep.VALIDATE not in course.done and course.stopped:
-        why = course.stopped.reason.removesuffix(".")
-        raise InvalidRequest(f"{plan} was stopped: {why}.", hint=f"backfill campaign {plan} shows how far it came.")
-    if CampaignStep.VALIDATE not in course.done:
-        raise InvalidRequest(f"Nothing of {plan} is staged and validated.", hint=f"backfill run {plan} stages it.")
+    at.require(PlanWord.APPROVE)
+    seen, back = _difference(at), rolled_back_since(at.builder.lake.publisher, at.campaign, at.plan)
+    _say_difference(seen, as_json)
+    at.require_approvable(without_held_back=without_held_back, seen=seen)
+    _say_what_is_published(at, back, as_json)
+    if not yes:
+        ask("Publish this?")
+    at.approve(without_held_back=without_held_back, seen=seen)
+    return back
 
 
 # ------------------------------------------------------------------ what it works with
@@ -277,15 +286,15 @@ def _carry_on(at: CampaignRun, *, as_json: bool) -> Move:
 # ------------------------------------------------------------------ what it shows
 
 
-def _next_command(plan: str) -> list[str]:
-    return [command] if (command := next_command(typed_storage(), plan)) else []
+def _short_publication(publication: str) -> str:
+    return short_ids(typed_storage())(publication)
 
 
 def _short_plan(plan: str) -> str:
     return short_ids(typed_storage(), plans)(plan)
 
 
-def _say_what_is_published(at: CampaignRun, quiet: bool) -> None:
+def _say_what_is_published(at: CampaignRun, back: RolledBack, quiet: bool) -> None:
     """The days that a yes publishes, and those that it does not; the difference above has what changes on them."""
     from backfill_assets.campaign.day_outcomes import campaign_days
     from backfill_assets.campaign.steps import staged_notice
@@ -304,6 +313,9 @@ def _say_what_is_published(at: CampaignRun, quiet: bool) -> None:
     say(f"{publishes}, all at once, for {_short_plan(at.plan.id)}:")
     if found:
         say(campaign_table(found))
+    for by, by_table in back.items():
+        which = "; ".join(f"{table} {', '.join(put_back)}" for table, put_back in by_table.items())
+        say(Text(f"Rolled back since, by {_short_publication(by)}, and published by a yes: {which}.", "yellow"))
     say("It is one publication: one `backfill rollback` puts all of it back.", "The notice that is sent then:")
     say(*(f"  {line}" for line in notice_lines(staged_notice(at))))
 
@@ -438,7 +450,8 @@ def _say_campaign(at: CampaignRun, entries: Sequence[JournalEntry]) -> None:
     say(rows)
     if on_screen:
         say_facts("", found)
-    say(*_approval_lines(at), f"Next: {at.next().reason}.", *_next_command(at.plan.id))
+    say(*_approval_lines(at), f"Next: {at.next().reason}.")
+    say_next(typed_storage(), at.plan.id)
 
 
 def _by(entry: JournalEntry) -> str:

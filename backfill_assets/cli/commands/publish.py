@@ -14,6 +14,7 @@ from backfill_assets.cli.foreground import report_step
 from backfill_assets.cli.ids import find_timeline as find_timeline_name
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.plan_screen import say_plan
+from backfill_assets.cli.queries.campaign_table import facts_of
 from backfill_assets.cli.wiring import current_settings, open_publisher
 
 if TYPE_CHECKING:
@@ -98,10 +99,9 @@ def _statuses(storage: Storage, table: str) -> Mapping[date, DayStatus]:
 
 
 def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:
-    from backfill_assets.campaign.course import state_of
-    from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
+    """Those that can go on: of the days of the others, a new plan is made."""
+    from backfill_assets.campaign.standing import PlanStanding, standing_of
     from backfill_assets.plan.observe import open_plans
 
-    plans = open_plans(storage)
-    campaigns = {plan.id: campaign_of(plan.id) for plan in plans}
-    return [(plan, state_of(campaigns[plan.id], entries(storage, campaigns[plan.id]))) for plan in plans]
+    found = ((plan, facts_of(storage, plan)) for plan in open_plans(storage))
+    return [(plan, facts.course) for plan, facts in found if standing_of(facts) is not PlanStanding.OVERTAKEN]

@@ -20,6 +20,7 @@ from backfill_assets.cli.foreground import foreground_builder, report_progress, 
 from backfill_assets.cli.ids import Show, find_publication, short_ids
 from backfill_assets.cli.ids import find_moment as find_moment_text
 from backfill_assets.cli.ids import find_timeline as find_timeline_name
+from backfill_assets.cli.on_timeline import say_stale, stale_json, stale_on
 from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
@@ -94,6 +95,9 @@ def rewind(
 
     Files are named, and none is read or copied: it takes a second, and starts no Spark. What is published stays as it
     is. Raw is not rewound: `backfill forward` takes the rows that arrived since, once.
+
+    A week or month of which only a part goes back stays as published, and is named as stale: `backfill forward`
+    computes it.
     """
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
@@ -118,14 +122,16 @@ def rewind(
     before = find_publication(publisher.storage, before) if before else None
     found = _moment(publisher.storage, to, before, tables[0])
     made = create_timeline(publisher.storage, rewound_timeline(publisher.storage, registry.steps(), asked, found, now))
+    stale = stale_on(publisher.storage, made)
     if as_json:
-        say_json(summary_values(made))
+        say_json({**summary_values(made), "stale": stale_json(stale)})
         return
     rows = new_table("table", "days", "which days", numbers=["days"])
     for table, held in made.days.items():
         rows.add_row(table, f"{len(held):,}", ranges([each.day for each in held], most=3))
     say(rows, *(f"read by then: {line}" for line in made.read_up_to))
     say(f"On {name}, these days are as of {made.moment}. What is published has not changed.")
+    say_stale(made, stale)
     say(f"  backfill forward {name} --version V     computes them again, by the logic V")
 
 
@@ -224,6 +230,7 @@ def forward(
 
         done = attempt_forward(publisher, found, other, getpass.getuser(), change, go)
     made = done.timeline
+    stale = stale_on(publisher.storage, made)
     if as_json:
         since_last = {
             table: [_arrival_values(each) for each in days] for table, days in done.arrived.since_last.items()
@@ -235,6 +242,7 @@ def forward(
                 "arrived_since_last": since_last,
                 "waiting": {table: list(days) for table, days in done.arrived.waiting.items()},
                 "steps": [step_values(each) for each in done.steps],
+                "stale": stale_json(stale),
             }
         )
         return
@@ -247,6 +255,7 @@ def forward(
     say(*arrival_lines(made))
     for table, days in done.arrived.waiting.items():
         say(f"{table} has not taken in all of that: {ranges(days, most=3)} are as main has them.")
+    say_stale(made, stale)
     say(f"{made.name} went forward. What is published has not changed. backfill timeline show {made.name}")
 
 

@@ -22,6 +22,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.text import format_are, format_first
 
 if TYPE_CHECKING:
+    from backfill_assets.campaign.standing import PlanFacts
     from backfill_assets.campaign.undo import UndoPlan
     from backfill_assets.lakehouse.records import InputRead, Prepared, TableChange
     from backfill_assets.publication.publisher import Published, Publisher
@@ -52,40 +53,53 @@ def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
     command shows these days, and the time that they take, before it asks.
     """
     publisher = open_publisher(current_settings())
-    prepared = _find(publisher, _publication(publisher, find_undoable(publisher.storage, what)))
-    made_by = prepared.publication.provenance
-    if made_by.campaign:
-        _refuse_undone(publisher, prepared)
+    what = find_undoable(publisher.storage, what)
+    prepared = _find(publisher, _publication(publisher, what))
+    if campaign := prepared.publication.provenance.campaign:
+        _require_undoable(publisher, campaign, prepared)
         _undo_campaign(prepared, dry_run=dry_run, yes=yes, as_json=as_json)
     else:
         _roll_back_publication(publisher, prepared, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _refuse_undone(publisher: Publisher, prepared: Prepared) -> None:
-    """Its cut-over may be named as well as its plan; the publication that undid it is there to bring it back."""
-    from backfill_assets.publication.rollback import newest_of, require_in_force
+def _require_undoable(publisher: Publisher, campaign: str, prepared: Prepared) -> None:
+    """The publication that undid it is there to bring it back; its cut-over may be named as well as its plan."""
+    from backfill_assets.campaign.standing import PlanWord, require_allowed
+    from backfill_assets.publication.rollback import require_in_force
 
-    made_by = prepared.publication.provenance
-    if made_by.undoes:
+    if prepared.publication.provenance.undoes:
         require_in_force(publisher, prepared)
     else:
-        newest_of(publisher, made_by.campaign)
+        require_allowed(PlanWord.ROLLBACK, _facts(publisher, campaign))
 
 
 def _publication(publisher: Publisher, what: str) -> str:
-    """The id of the publication to roll back: for a plan or a campaign, the one that published it."""
-    from backfill_assets.campaign.undo_request import record_in_journal
+    """The id of the publication to roll back: for a plan or a campaign, the one that brought what main has of it.
+
+    What a dead process has begun is ended first: it may be what is asked for.
+    """
+    from backfill_assets.campaign.standing import PlanWord, require_allowed
     from backfill_assets.lakehouse.campaign_journal import campaign_of
     from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.lakehouse.timelines import CAMPAIGN
-    from backfill_assets.publication.rollback import newest_of
     from backfill_assets.published.reading import anything_published
 
-    campaign = campaign_of(what) if is_plan_id(what) else what
-    if not campaign.startswith(CAMPAIGN) or not anything_published(publisher.storage):
+    if not anything_published(publisher.storage):
         return what
-    record_in_journal(publisher, campaign, run_info(_COMMAND).launched_by)
-    return newest_of(publisher, campaign)
+    campaign = campaign_of(what) if is_plan_id(what) else what
+    if not campaign.startswith(CAMPAIGN):
+        publisher.recover()
+        return what
+    facts = _facts(publisher, campaign)
+    require_allowed(PlanWord.ROLLBACK, facts)
+    return facts.publication
+
+
+def _facts(publisher: Publisher, campaign: str) -> PlanFacts:
+    from backfill_assets.campaign.look import catch_up, look
+
+    catch_up(publisher, campaign, run_info(_COMMAND).launched_by)
+    return look(publisher, campaign)
 
 
 def _roll_back_publication(
@@ -100,7 +114,6 @@ def _roll_back_publication(
         undoable,
     )
 
-    publisher.recover()
     undoable(publisher, prepared.publication.id)
     require_in_force(publisher, prepared)
     if not as_json:
@@ -128,9 +141,9 @@ def _roll_back_publication(
 
 
 def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    from backfill_assets.campaign.look import carry_out_undo
     from backfill_assets.campaign.undo import plan_undo
     from backfill_assets.campaign.undo_days import require_undoable
-    from backfill_assets.campaign.undo_request import carry_out_undo
 
     settings = current_settings()
     with ExitStack() as stack:

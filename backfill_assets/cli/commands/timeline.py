@@ -10,6 +10,7 @@ import click
 from backfill_assets.cli.completion import complete_state, complete_timeline
 from backfill_assets.cli.ids import find_state, short_ids, timeline_ids
 from backfill_assets.cli.ids import find_timeline as find_timeline_name
+from backfill_assets.cli.on_timeline import say_stale, stale_json, stale_on
 from backfill_assets.cli.output import ask, moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
@@ -120,9 +121,11 @@ def show(name: str, as_json: bool) -> None:
     publisher = open_publisher(current_settings())
     found = find_place(publisher.storage, find_timeline_name(publisher.storage, name), publisher.now())
     tables = tables_on(found, held_days(Snapshot.newest(publisher.storage), found.days))
+    stale = stale_on(publisher.storage, found)
     if as_json:
         values = {each.table: {"days": len(each.days), "differing": len(each.differing)} for each in tables}
-        say_json({**summary_values(found), "tables": values, "held_back": found.held_back})
+        stale_values = stale_json(stale)
+        say_json({**summary_values(found), "tables": values, "held_back": found.held_back, "stale": stale_values})
         return
     _say_summary(found)
     numbers = ("days", "rows", "differ from main")
@@ -133,6 +136,7 @@ def show(name: str, as_json: bool) -> None:
         rows.add_row(each.table, *cells, ", ".join(each.versions), ranges(each.days, most=3))
     say(rows if tables else "It holds no day of its own yet.")
     say(*(f"held back: {each}" for each in found.held_back))
+    say_stale(found, stale)
 
 
 @timeline.command("rename")

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from backfill_assets.cli.completion import complete_days, complete_state, complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress
-from backfill_assets.cli.ids import find_plan, find_state, plans, short_ids
+from backfill_assets.cli.ids import find_plan, find_state
 from backfill_assets.cli.output import moment, say, say_json
 from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.queries.campaign_table import say_next
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from backfill_assets.difference.kept import Difference
-    from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.settings import Settings
 
 _SHOWN_GROUPS = 5
@@ -119,7 +119,7 @@ def diff(
     else:
         say_difference(found, sample, by_day)
         if right is None and not found.unmet:
-            say(*filter(None, [next_command(open_storage(settings), left)]))
+            say_next(open_storage(settings), left)
     if found.unmet:
         ctx.exit(1)
 
@@ -222,6 +222,7 @@ def say_difference(found: Difference, sample: int = 0, by_day: bool = False) -> 
     for table in found.tables:
         _say_rows(text.SAMPLE_COLUMNS, text.sample_rows(table, sample), (), table.table, ("day", "key"))
     say(*(f"{table.table}: {note}" for table in found.tables for note in text.notes(table)))
+    say(*(Text(line, "yellow") for line in found.stale))
     for expected, outcome, where in text.verdict_rows(found):
         say(Text.assemble((outcome, _COLOURS[outcome]), f"  {expected}", f": {where}" if where else ""))
     say(f"As of entry {found.log_entry} of the publication log, at {moment(found.made_at)}.")
@@ -233,19 +234,6 @@ def say_sums(found: Difference) -> None:
 
     sums = [row for table in found.tables for row in text.sum_rows(table)]
     _say_rows(text.SUM_COLUMNS, sums, text.SUM_NUMBERS, drop=("before",))
-
-
-def next_command(storage: Storage, plan: str) -> str:
-    """What to type next for ``plan``, as a sentence; empty if that is not for a person, or not known."""
-    from backfill_assets.campaign.course import state_of, waits_for_approval
-    from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
-
-    now, short = state_of(campaign_of(plan), entries(storage, campaign_of(plan))), short_ids(storage, plans)(plan)
-    if not now.started:
-        return f"Nothing of it is staged yet. To stage it: backfill run {short}"
-    if waits_for_approval(now):
-        return f"Nothing of it is published yet. To publish all of it at once: backfill approve {short}"
-    return ""
 
 
 def _say_rows(

@@ -15,7 +15,7 @@ from backfill_assets.cli.ids import Show, find_timeline, plans, short_ids, typed
 from backfill_assets.cli.on_timeline import observe_timeline
 from backfill_assets.cli.output import moment, ranges, say, say_json, say_lines
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table
+from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table, say_next
 from backfill_assets.cli.queries.show import DAMAGED
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange, TableDay, contiguous
@@ -198,6 +198,7 @@ def _say_under_way(found: Sequence[PlanUnderWay], campaigns: Mapping[str, Sequen
             say_lines(each.damage)
         if days := campaigns.get(each.plan):
             say(campaign_table(days))
+            say_next(typed_storage(), each.plan)
 
 
 def _say_place(place: ObservedTimeline) -> None:

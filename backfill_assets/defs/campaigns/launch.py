@@ -8,9 +8,10 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from backfill_assets.campaign.look import carry_out_undo
 from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.standing import PlanWord
 from backfill_assets.campaign.undo import Undone, plan_undo
-from backfill_assets.campaign.undo_request import carry_out_undo
 from backfill_assets.defs.campaigns.carry_on import STARTS_TAG, Code, launch_next_run, run_under_way
 from backfill_assets.defs.campaigns.example import PlanExample
 from backfill_assets.defs.campaigns.jobs import CAMPAIGNS, GROUP, PLANNED, ROLLED_BACK, step_key
@@ -30,7 +31,6 @@ from backfill_assets.plan.records import Plan, PlanRequest, Scope
 from backfill_assets.plan.text import markdown
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import deliver
-from backfill_assets.publication.rollback import newest_of
 from backfill_assets.publication.senders import log_writer, sender_of
 from backfill_assets.rebuild.person import Person
 
@@ -209,7 +209,8 @@ def _after_undo(context: dg.AssetExecutionContext, done: Undone) -> Entries:
 def _undo(context: dg.AssetExecutionContext, backfill: Backfill) -> Undone:
     at = backfill.campaign(context.partition_key, context.run, context.log.info)
     lake = at.builder.lake
-    plan = plan_undo(lake, newest_of(lake.publisher, at.campaign))
+    at.require(PlanWord.ROLLBACK)
+    plan = plan_undo(lake, at.facts.publication)
     done = carry_out_undo(lake, plan, at.run, context.log.info)
     deliver(lake.publisher, sender_of(backfill.settings.notices, log_writer(context.log)))
     return done

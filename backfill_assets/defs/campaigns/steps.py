@@ -12,8 +12,8 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.campaign.step_sentences import step_markdown
 from backfill_assets.campaign.steps import do_step
-from backfill_assets.campaign.text import markdown
 from backfill_assets.defs.campaigns.carry_on import MOVE_TAG, Code, launch_next_run
 from backfill_assets.defs.campaigns.jobs import CAMPAIGNS, GROUP, PLANNED, step_key
 from backfill_assets.defs.campaigns.letter import letter_link
@@ -99,7 +99,7 @@ def _step_asset(
         yield dg.MaterializeResult(
             metadata={
                 **in_markdown(after_step(at, step, facts, pages, next_run)),
-                _REPORT.get(step, "report"): dg.MetadataValue.md(markdown(step, facts)),
+                _REPORT.get(step, "report"): dg.MetadataValue.md(step_markdown(step, facts)),
                 **letter_link(step, facts, at.plan.id, backfill.settings.letters),
                 **_times(at, step),
             }

@@ -121,7 +121,7 @@ def test_with_two_approvals_the_first_yes_is_not_said_to_publish(
     plan = PLAN.model_copy(update={"terms": PLAN.terms.model_copy(update={"approvals": 2})})
     builder = SimpleNamespace(lake=SimpleNamespace(storage=storage))
     at: Any = SimpleNamespace(builder=builder, plan=plan, state=SimpleNamespace(given=()))
-    campaign._say_what_is_published(at, quiet=False)
+    campaign._say_what_is_published(at, {}, quiet=False)
     said = capsys.readouterr().out.splitlines()[0]
     assert said.startswith("2 people have to say yes, 0 have. The last one publishes ") and "A yes" not in said
 

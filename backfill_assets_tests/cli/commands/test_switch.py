@@ -8,15 +8,18 @@ import pytest
 
 from backfill_assets.cli import foreground
 from backfill_assets.cli.queries import checkup
+from backfill_assets.datasets import registry
+from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import Standby, find_timeline
-from backfill_assets.lakehouse.records import Publication, Switch
+from backfill_assets.lakehouse.records import Provenance, Publication, Switch
 from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.settings import Settings
 from backfill_assets.timeline.standby import write_standby
 from backfill_assets_tests.cli.command import Backfill
-from backfill_assets_tests.small_lakehouse import Crashed
+from backfill_assets_tests.small_lakehouse import Crashed, SmallLakehouse
 from backfill_assets_tests.two_versions import (
     DAYS,
     FACT,
@@ -327,3 +330,40 @@ def test_a_standby_is_dropped_by_any_table_of_its_step_and_when_the_step_is_gone
 def test_a_copy_of_a_standby_is_a_timeline_like_any_other(kept: Backfill) -> None:
     kept("forward", STANDBY, "--version", FIRST, "--as", "trial")
     assert [each["version"] for each in kept.json("standby", "refresh")] == [FIRST]
+
+
+def test_a_campaign_whose_days_a_switch_has_put_back_is_not_undone_once_more(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The undo published the days that both versions make alike, and its own undo said "In force again"."""
+    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
+    lakehouse, plan = backfill.lakehouse, "plan-0123456789abcdef"
+    publish_inputs(lakehouse, "in", DAYS)
+    publish_facts(lakehouse, "one", DAYS, FIRST, 100)
+    backfill("standby", "keep", FACT, FIRST)
+    backfill("standby", "refresh")
+    ids = {day: [100 if day == DAYS[-1] else 200, day.day] for day in DAYS}
+    asked = [
+        lakehouse.request("cut-fact", {FACT: ids}, code=SECOND, inputs=_inputs(lakehouse, FACT, SECOND)),
+        lakehouse.request("cut", {REVENUE: ids}, inputs=_inputs(lakehouse, REVENUE, FIRST)),
+    ]
+    made = Provenance(campaign=campaign_of(plan))
+    tables = tuple(change for each in asked for change in each.tables)
+    lakehouse.publisher.publish(asked[1].model_copy(update={"tables": tables, "provenance": made}))
+    switched = backfill.json("switch", FACT, FIRST, "--yes")["publication"]
+    for option in ("--dry-run", "--yes"):
+        refused = backfill("rollback", plan, option, exit_code=1).stderr
+        assert f"its days are as they were before that already: {switched} did it" in refused
+        assert f"To bring them back: backfill rollback {switched}" in refused
+    assert [each["publication"] for each in backfill.json("history", "--limit", "2")] == [switched, "cut"]
+    backfill("rollback", switched, "--yes")
+    assert _ids(backfill) == {day: sorted(ids[day]) for day in DAYS}
+    backfill("rollback", plan, "--yes")
+    assert _ids(backfill) == {day: sorted([100, day.day]) for day in DAYS}
+
+
+def _inputs(lakehouse: SmallLakehouse, table: str, version: str) -> dict[date, str]:
+    step = registry.step(table)
+    reads = decide.read_days(step, step.version(version), list(DAYS))
+    logicals = {name: read.days for name, read in lakehouse.publisher.pin({}, reads).inputs.items()}
+    return {day: found.inputs for day, found in decide.wanted(step, step.version(version), DAYS, logicals).items()}

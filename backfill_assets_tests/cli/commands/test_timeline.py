@@ -7,6 +7,21 @@ from datetime import date
 import pytest
 
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.timeline.computed_reports import (
+    CLOSE,
+    DAYS,
+    FACT,
+    MONDAY,
+    MONTH,
+    RANKING,
+    TUESDAY,
+    WEDNESDAY,
+    WEEK,
+    inputs_of,
+    publish_facts,
+    publish_reports,
+    wrong_then_right,
+)
 
 REVENUE = "fact_daily_revenue"
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
@@ -15,8 +30,9 @@ FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 @pytest.fixture
 def rewound(backfill: Backfill) -> Backfill:
     """The second day is as it was before its second publication, on the timeline ``before-v2``."""
-    backfill.lakehouse.publish("one", {REVENUE: {FIRST: [1, 2], SECOND: [3]}})
-    backfill.lakehouse.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2")
+    inputs = inputs_of(REVENUE, "v1", [FIRST, SECOND], {})
+    backfill.lakehouse.publish("one", {REVENUE: {FIRST: [1, 2], SECOND: [3]}}, inputs=inputs)
+    backfill.lakehouse.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2", inputs=inputs)
     made = backfill.json("rewind", REVENUE, "--before", "two", "--on", "before-v2")
     assert (made["days"], made["moment"], made["targets"]) == (1, "before publication two", [REVENUE])
     return backfill
@@ -103,3 +119,84 @@ def test_what_is_no_number_and_no_day_of_the_calendar_is_refused(
 ) -> None:
     assert message in rewound(*typed, exit_code=1).stderr
     assert [each["name"] for each in rewound.json("timeline", "list")] == ["before-v2"]
+
+
+THEN = "reports-v1-report-monthly-close"
+"""The publication after which everything is v1's."""
+TWO_MOMENTS = f"reads days of two moments of {FACT}"
+BOTH_STALE = {RANKING: {str(WEEK): TWO_MOMENTS}, CLOSE: {str(MONTH): TWO_MOMENTS}}
+
+
+@pytest.fixture
+def wrong(backfill: Backfill) -> Backfill:
+    """Three days and the reports of their week and month are v1's, and then v2's."""
+    wrong_then_right(backfill.lakehouse)
+    return backfill
+
+
+def test_reports_of_a_part_that_went_back_stay_as_published_and_are_named_as_stale(wrong: Backfill) -> None:
+    """The week of two moments was never computed: no report of one moment is shown for it without a word."""
+    typed = ("rewind", FACT, "--to", THEN, "--days", f"{MONDAY}..{TUESDAY}", "--on")
+    output = wrong(*typed, "part").output
+    assert f"stale on part: {RANKING} {WEEK} {TWO_MOMENTS}" in output
+    assert f"stale on part: {CLOSE} {MONTH} {TWO_MOMENTS}" in output
+    assert "backfill forward part" in output
+    assert wrong.json(*typed, "part-2")["stale"] == BOTH_STALE
+    shown = wrong.json("timeline", "show", "part")
+    assert shown["stale"] == BOTH_STALE
+    assert {table: each["differing"] for table, each in shown["tables"].items()} == {FACT: 2, RANKING: 0, CLOSE: 0}
+    assert f"stale on part: {CLOSE} {MONTH}" in wrong("timeline", "show", "part").output
+    for table, day in ((RANKING, WEEK), (CLOSE, MONTH)):
+        statuses = wrong.json("status", table, "--on", "part")["tables"][table]["by_day"]
+        assert statuses[str(day)]["status"] == "stale: input changed"
+        on = ("--day", day, "--on", "part")
+        assert wrong.json("show", table, *on)["status"] == f"a day of part, stale: it {TWO_MOMENTS}"
+
+
+def test_the_whole_week_and_month_go_back_with_their_reports_of_then(wrong: Backfill) -> None:
+    made = wrong.json("rewind", FACT, "--to", THEN, "--on", "all")
+    assert made["stale"] == {} and made["days"] == 5
+    shown = wrong.json("timeline", "show", "all")
+    assert {table: each["differing"] for table, each in shown["tables"].items()} == {FACT: 3, RANKING: 1, CLOSE: 1}
+    assert "stale" not in wrong("timeline", "show", "all").output
+
+
+def test_reports_of_equal_days_are_those_that_were_made_of_them(wrong: Backfill) -> None:
+    """The third day became what it was at the moment: what was computed from the three then is right again."""
+    publish_facts(wrong.lakehouse, "facts-again", {WEDNESDAY: [18]}, "v1")
+    days = f"{MONDAY}..{TUESDAY}"
+    made = wrong.json("rewind", FACT, "--to", THEN, "--days", days, "--on", "equal")
+    assert made["stale"] == {}
+    tables = wrong.json("timeline", "show", "equal")["tables"]
+    assert tables[RANKING]["differing"] == tables[CLOSE]["differing"] == 1
+
+
+def test_a_report_that_was_not_published_at_the_moment_stays_as_published(wrong: Backfill) -> None:
+    """It is nothing where all that it reads is of then, and main's, stale, where a part is."""
+    made = wrong.json("rewind", FACT, "--to", "facts-v1", "--on", "before-reports")
+    assert made["stale"] == {}
+    assert "rows" not in wrong.json("show", CLOSE, "--day", MONTH, "--on", "before-reports")
+    typed = ("rewind", FACT, "--to", "facts-v1", "--days", str(TUESDAY), "--on", "part")
+    assert wrong.json(*typed)["stale"] == BOTH_STALE
+
+
+def test_a_report_that_is_asked_for_is_what_it_was_and_is_stale_beside_facts_of_now(wrong: Backfill) -> None:
+    asked = ("--to", THEN, "--on", "close")
+    assert wrong.json("rewind", CLOSE, *asked)["stale"] == {
+        CLOSE: {str(MONTH): f"was computed from other days of {FACT} than the timeline shows"}
+    }
+
+
+def test_the_difference_says_which_days_of_a_state_are_stale(wrong: Backfill) -> None:
+    wrong("rewind", FACT, "--to", THEN, "--days", f"{MONDAY}..{TUESDAY}", "--on", "part")
+    found = wrong.json("diff", "main", "part", "--table", RANKING, "--table", CLOSE)
+    assert {table["table"]: [day["how"] for day in table["days"]] for table in found["tables"]} == {
+        RANKING: ["equal"],
+        CLOSE: ["equal"],
+    }
+    lines = [f"stale on part: {table} {day} {TWO_MOMENTS}" for table, day in ((RANKING, WEEK), (CLOSE, MONTH))]
+    assert found["stale"] == lines
+    output = wrong("diff", "part", "main", "--table", RANKING).output
+    assert all(line in output for line in lines)
+    publish_reports(wrong.lakehouse, "again", {day: [20 + day.day] for day in DAYS})
+    assert "stale" not in wrong.json("diff", "main", "facts-v2", "--table", RANKING)

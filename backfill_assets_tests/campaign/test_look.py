@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets.campaign.look import catch_up
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.steps import do_step
-from backfill_assets.campaign.undo_request import record_in_journal
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
@@ -46,7 +46,8 @@ def lakehouse(settings: Settings) -> SmallLakehouse:
     asked = found.request("cut", {"fact": {DAY: [2]}})
     found.publisher.publish(asked.model_copy(update={"provenance": Provenance(campaign=CAMPAIGN)}))
     for kind, step in (("started", ""), ("step", CampaignStep.CUT_OVER.value)):
-        entry = journal.JournalEntry.model_validate({"kind": kind, "step": step, "at": MADE})
+        report = {"publication": "cut"} if step else {}
+        entry = journal.JournalEntry.model_validate({"kind": kind, "step": step, "at": MADE, "report": report})
         journal.write(found.storage, CAMPAIGN, entry)
     return found
 
@@ -62,16 +63,16 @@ def _kinds(lakehouse: SmallLakehouse) -> list[str]:
 
 def test_the_journal_gets_what_the_log_says_and_only_once(lakehouse: SmallLakehouse) -> None:
     """Undone, brought back, and undone again."""
-    record_in_journal(lakehouse.publisher, CAMPAIGN, "me")
+    catch_up(lakehouse.publisher, CAMPAIGN, "me")
     assert _kinds(lakehouse) == []
     _undo(lakehouse, "cut", "back")
     for _ in range(2):
-        record_in_journal(lakehouse.publisher, CAMPAIGN, "me")
+        catch_up(lakehouse.publisher, CAMPAIGN, "me")
         assert _kinds(lakehouse) == ["rolled back"]
     _undo(lakehouse, "back", "forth")
-    record_in_journal(lakehouse.publisher, CAMPAIGN, "me")
+    catch_up(lakehouse.publisher, CAMPAIGN, "me")
     _undo(lakehouse, "forth", "back-again")
-    record_in_journal(lakehouse.publisher, CAMPAIGN, "me")
+    catch_up(lakehouse.publisher, CAMPAIGN, "me")
     assert _kinds(lakehouse) == ["rolled back", "restored", "rolled back"]
     assert journal.entries(lakehouse.storage, CAMPAIGN)[-1].reason == "by back-again"
 
@@ -79,7 +80,7 @@ def test_the_journal_gets_what_the_log_says_and_only_once(lakehouse: SmallLakeho
 def test_other_campaigns_and_unknown_ones_are_left_alone(lakehouse: SmallLakehouse) -> None:
     """One without a journal, and one that has published nothing."""
     _undo(lakehouse, "cut", "back")
-    record_in_journal(lakehouse.publisher, "campaign-none", "me")
+    catch_up(lakehouse.publisher, "campaign-none", "me")
     assert journal.campaigns(lakehouse.storage) == [CAMPAIGN]
     assert _kinds(lakehouse) == []
 

@@ -1,0 +1,193 @@
+"""Looks at how a plan stands, in its journal and on the publication log; brings the journal up to the log first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+
+from backfill_assets.campaign.course import (
+    CampaignState,
+    entries_behind,
+    is_given_up,
+    is_published,
+    next_move,
+    state_of,
+)
+from backfill_assets.campaign.cutover import other_campaign
+from backfill_assets.campaign.standing import PlanFacts
+from backfill_assets.campaign.undo import Undone, UndoPlan, undo
+from backfill_assets.campaign.undo_days import require_undoable
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, plan_of
+from backfill_assets.lakehouse.plans import close_plan
+from backfill_assets.lakehouse.records import DayContent, Publication
+from backfill_assets.lakehouse.timelines import GateVerdict, newest_days
+from backfill_assets.plan.records import Plan, as_ranges
+from backfill_assets.plan.shadow_steps import rebuilt_steps
+from backfill_assets.plan.text import command_of
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication.rollback import Newest, newest
+from backfill_assets.published.boundaries import boundary_line
+from backfill_assets.published.positions import publication_boundaries
+from backfill_assets.published.reading import anything_published
+from backfill_assets.published.rolled_back import rollbacks
+from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.text import format_count
+
+
+def catch_up(publisher: Publisher, campaign: str, by: str) -> list[JournalEntry]:
+    """End what a dead process has begun, and write into the journal what the log has of ``campaign`` beside it.
+
+    This comes before every question about what stands. Returns what was written.
+    """
+    if not anything_published(publisher.storage):
+        return []
+    publisher.recover()
+    found = _behind(publisher, campaign, journal.entries(publisher.storage, campaign), newest(publisher, campaign), by)
+    for entry in found:
+        journal.write(publisher.storage, campaign, entry)
+    if found:
+        close_plan(publisher.storage, plan_of(campaign))
+    return found
+
+
+def carry_out_undo(lake: Lake, plan: UndoPlan, run: RunInfo, progress: Progress) -> Undone:
+    """Undo what ``plan`` says, and write it into the campaign's journal. Raises like :func:`undo`."""
+    require_undoable(plan.days)
+    done = undo(lake, plan.publication, run, progress)
+    catch_up(lake.publisher, plan.campaign, run.launched_by)
+    return done
+
+
+def look(publisher: Publisher, campaign: str, plan: Plan | None = None) -> PlanFacts:
+    """What is so of a plan now; nothing is written. Of one that is not kept any more, only what the log has."""
+    storage, id = publisher.storage, plan_of(campaign)
+    window = timedelta(days=plan.rollback_window_days if plan else 0)
+    found = newest(publisher, campaign) if anything_published(storage) else None
+    entries = journal.entries(storage, campaign)
+    if found is not None and not entries:
+        entries = [JournalEntry(kind="started", at=found.at)]  # the log knows enough of one whose journal is gone
+    course = state_of(campaign, [*entries, *_behind(publisher, campaign, entries, found, "")])
+    move = next_move(replace(course, stopped=None), (), window, datetime.now(UTC))
+    facts = PlanFacts(id, course, left="" if move.waits else move.reason)
+    if plan is not None:
+        again = command_of(plan, *map(str, plan.expectations))
+        facts = replace(facts, plan_again=again, overtaken=_overtaken(publisher, campaign, plan, course))
+    if found is not None:
+        facts = replace(facts, publication=found.publication, at=found.at, undone=found.undoes, restored=found.restores)
+        facts = replace(facts, put_back_by="" if found.undoes else _put_back_by(publisher, found))
+    if half_done := _half_done(publisher, campaign):
+        facts = replace(facts, half_done=half_done.id, half_done_undoes=bool(half_done.provenance.undoes))
+    return facts
+
+
+def _behind(
+    publisher: Publisher, campaign: str, entries: Sequence[JournalEntry], found: Newest | None, by: str
+) -> list[JournalEntry]:
+    if found is None:
+        return []
+    at, now = datetime.now(UTC), state_of(campaign, entries)
+    brought = found.cut_over
+    report: dict[str, object] = {
+        "publication": brought.id,
+        "days": {change.table: list(as_ranges(day.day for day in change.days)) for change in brought.tables},
+        "staged again": {},
+        "moved": {},
+        **read_up_to(publisher, brought.id),
+    }
+    cut_over = JournalEntry(kind="step", step=CampaignStep.CUT_OVER, at=at, by=by, report=report)
+    kind: journal.Kind = "rolled back" if found.undoes else "restored" if found.restores else "step"
+    last = JournalEntry(kind=kind, at=at, by=by, reason=f"by {found.publication}")
+    return entries_behind(now, entries, cut_over, last)
+
+
+def read_up_to(publisher: Publisher, publication: str) -> Mapping[str, list[str]]:
+    """Up to where streams had been read for the days that ``publication`` brought; nothing without a stream."""
+    lines = [
+        boundary_line(each) for each in publication_boundaries(publisher.storage, [publication]).get(publication, ())
+    ]
+    return {"read up to": lines} if lines else {}
+
+
+def _half_done(publisher: Publisher, campaign: str) -> Publication | None:
+    """A publication of the campaign that is begun and not ended."""
+    if not anything_published(publisher.storage):
+        return None
+    log = publisher.log
+    begun = (log.prepared(entry).publication for entry in log.head().state.open.values())
+    return next((each for each in begun if each.provenance.campaign == campaign), None)
+
+
+def _verdicts(publisher: Publisher, campaign: str, plan: Plan) -> Iterator[tuple[TableDay, GateVerdict]]:
+    for table in (table for step in rebuilt_steps(plan) for table in step.tables):
+        for day, (_, staged) in newest_days(publisher.storage, table, campaign, judged=True).items():
+            if staged.verdict is not None:
+                yield TableDay(table, day), staged.verdict
+
+
+def _overtaken(publisher: Publisher, campaign: str, plan: Plan, now: CampaignState) -> str:
+    """The first day that another campaign has brought since it was staged, and by which publication."""
+    if not now.started or is_published(now) or now.rolled_back or is_given_up(now):
+        return ""
+    verdicts = dict(_verdicts(publisher, campaign, plan))
+    if not verdicts or not anything_published(publisher.storage):
+        return ""
+    log = publisher.log
+    states, find = log.day_states(log.head(), {key.table for key in verdicts}), cache(log.find_prepared)
+    moved = {
+        key: states[key].publication
+        for key, verdict in verdicts.items()
+        if key in states and states[key].publication != verdict.replaces
+    }
+    brought = {key: other_campaign(find, key, publication) for key, publication in moved.items()}
+    others = {key: by for key, by in brought.items() if by and by[0] != campaign}
+    if not others:
+        return ""
+    key, (other, publication) = next(iter(others.items()))
+    more = f" and {format_count(len(others) - 1, 'more day')}" if len(others) > 1 else ""
+    return f"{key}{more} {'were' if more else 'was'} brought by {other} ({publication})"
+
+
+def _put_back_by(publisher: Publisher, found: Newest) -> str:
+    """The publication since which every day that the campaign has changed is as it was before; empty without one."""
+    log = publisher.log
+    prepared = log.find_prepared(found.publication)
+    if prepared is None:
+        return ""
+    before = prepared[0].before
+    states = log.day_states(log.head(), prepared[0].publication.writes)
+    changed = [
+        (states.get(TableDay(change.table, day.day)), was)
+        for change in prepared[0].publication.tables
+        for day in change.days
+        if _content(was := before[change.table][day.day].content) != _content(prepared[0].result(change.table, day.day))
+    ]
+    back = [state for state, was in changed if state is not None and _content(state.content) == _content(was)]
+    return max(back, key=lambda state: state.sequence).publication if back and len(back) == len(changed) else ""
+
+
+def _content(content: DayContent | None) -> str:
+    return content.logical if content else ""
+
+
+def rolled_back_since(publisher: Publisher, campaign: str, plan: Plan) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The days of ``plan`` that a person has rolled back since it looked at them: ranges by table, by rollback."""
+    if not anything_published(publisher.storage):
+        return {}
+    log, known, verdicts = publisher.log, rollbacks(publisher.storage), dict(_verdicts(publisher, campaign, plan))
+    validated = state_of(campaign, journal.entries(publisher.storage, campaign)).done.get(CampaignStep.VALIDATE)
+    planned = {table: step.days for step in rebuilt_steps(plan) for table in step.tables}
+    found: dict[str, dict[str, list[date]]] = {}
+    for key, state in log.day_states(log.head(), planned).items():
+        by = known.of(key.table, key.day, state.publication) if key.day in planned[key.table] else ""
+        if not by:
+            continue
+        staged = verdicts.get(key)
+        since = validated is not None and known.at(by) > validated.at
+        if staged.replaces != state.publication if staged else since:
+            found.setdefault(by, {}).setdefault(key.table, []).append(key.day)
+    return {by: {table: as_ranges(days) for table, days in tables.items()} for by, tables in found.items()}
