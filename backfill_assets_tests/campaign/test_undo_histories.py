@@ -1,4 +1,4 @@
-"""Built, brought by campaigns, undone and brought back in any order: no publication contradicts what main shows with it.
+"""Built, brought by campaigns, undone and brought back in any order: no publication contradicts what main shows.
 
 Two to five operations after a first build, some of them killed and typed again. ``HISTORIES`` and ``HISTORIES_SEED``
 ask for more histories, or others, than the default; ``HISTORIES_SHRINK=1`` looks for the shortest history that fails.
@@ -16,7 +16,9 @@ from typing import get_args
 
 import pytest
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
+from backfill_assets.published.rolled_back import rollbacks
+from backfill_assets.rebuild.reproduction.recorded_inputs import origins
 from backfill_assets_tests.campaign.undo_lakehouse import (
     DAYS,
     DIED,
@@ -25,8 +27,10 @@ from backfill_assets_tests.campaign.undo_lakehouse import (
     FACT,
     FRIDAY,
     MONDAY,
+    REFUSED,
     SATURDAY,
     STEPS,
+    SUNDAY,
     Arrival,
     Reach,
     UndoLakehouse,
@@ -294,6 +298,27 @@ def test_an_undo_that_dies_and_is_typed_again_is_done_once(played: UndoLakehouse
     assert played.do(*played.campaign("v2", DAYS)) == DONE
     assert undo(played, dies_after=points) == DIED
     assert len(played.undos()) == 1
+
+
+def test_a_week_that_followed_an_undo_is_built_like_any_other(played: UndoLakehouse) -> None:
+    """It was no part of what is undone, so no one has rolled it back."""
+    assert played.do(*played.campaign("v2", (SUNDAY, MONDAY))) == DONE
+    assert [undo(played), undo(played)] == [DONE, DONE]
+    assert played.do(*played.arrive("rate", FRIDAY)) == DONE
+    assert undo(played) == DONE
+    assert played.do(*played.build_all()) == DONE
+
+
+def test_the_run_of_a_report_that_followed_an_undo_since_is_not_rolled_back(played: UndoLakehouse) -> None:
+    assert played.do(*played.arrive("late row", SATURDAY, "reports")) == DONE
+    (run,) = (each.made for each in played.judge.seen[played.begun_with :] if each.made.writes == {"daily"})
+    assert played.do(*played.campaign("v2", DAYS), *played.arrive("late row", SATURDAY)) == DONE
+    assert undo(played) == DONE
+    undone = played.judge.seen[-1].prepared
+    made_by = {TableDay(each.table, each.day): each.made_by for each in origins(played.log, undone)}
+    assert made_by[TableDay("daily", SATURDAY)] == undone, "it was staged by the undo"
+    assert rollbacks(played.storage).of("daily", SATURDAY, undone.publication.id) == ""
+    assert played.do(played.roll_back(run.id)) == REFUSED
 
 
 def test_run_again_nothing_is_published(played: UndoLakehouse) -> None:
