@@ -66,7 +66,8 @@ _WEIGHTS = {
 _REACHES: Sequence[Reach] = ("raw", "bronze", "bronze", "bronze", "reports")
 _BETWEEN = ("", "", "between stagings", "before the cut-over")
 _NEWEST = 4
-_MOST_POINTS = 40
+_POINTS = (8, 40)
+"""Before the crash points of a short operation are over, or of a long one."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def operations_of(seed: int) -> list[Chosen]:
             reach=draw.choice(_REACHES),
             between=draw.choice(_BETWEEN),
             flag=draw.random() < 0.5,
-            dies_after=draw.randrange(_MOST_POINTS) if draw.random() < 0.25 else None,
+            dies_after=draw.randrange(draw.choice(_POINTS)) if draw.random() < 0.3 else None,
         )
         for _ in range(draw.randrange(2, 6))
     ]
