@@ -81,8 +81,9 @@ story-rewind: setup ## 60 real days, of which 41 go wrong: rewind, forward twice
 generated: setup ## the generated tests with many more examples than `make test` draws: EXAMPLES=20 times as many
 	@EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/pytest $(IN_TWO) -m "hypothesis and not long"
 
-histories: setup ## what is done on main and on timelines, in any order and killed anywhere, beside a sequential model: HISTORIES=500
-	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s -m long backfill_assets_tests/timeline/test_histories.py
+histories: setup ## what is done on main and on timelines in any order, undone and killed anywhere, judged by models: HISTORIES=500
+	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s -m long backfill_assets_tests/timeline/test_histories.py \
+		backfill_assets_tests/campaign/test_undo_histories.py
 
 kills: setup ## the cut-over killed at every step and at 100 random moments
 	@BACKFILL_RANDOM_KILLS=100 $(BIN)/pytest -q -s -m long backfill_assets_tests/stories/test_killed_cut_over.py

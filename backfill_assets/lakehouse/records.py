@@ -312,6 +312,10 @@ class Prepared(Record):
     def change(self, table: str) -> TableChange:
         return next(change for change in self.publication.tables if change.table == table)
 
+    def before_of(self, table: str, day: date) -> Before | None:
+        """The before-image of a day; None if this did not bring it. An undo may bring more than what it undoes."""
+        return self.before.get(table, {}).get(day)
+
     def target(self, table: str) -> dict[date, dict[str, AddedFile]]:
         """The files that each touched day is to have, by path."""
         return {day.day: self.target_of(table, day) for day in self.change(table).days}

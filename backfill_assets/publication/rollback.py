@@ -481,7 +481,8 @@ def _last_compaction(find: FindPrepared, table: str, day: date, publication: str
         undone = find(made.provenance.undoes) if made.kind == "rollback" else None
         if undone is None:
             return None
-        publication = undone[0].before[table][day].publication
+        before = undone[0].before_of(table, day)
+        publication = before.publication if before else ""
     return None
 
 

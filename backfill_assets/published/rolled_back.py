@@ -42,16 +42,20 @@ class Rollbacks:
         """The rollback by which a person put the day back that ``publication`` left; empty if none stands.
 
         A compaction changes nothing about it. Undoing a rollback brings back what that had taken away, so the day is
-        again as the publication before the rollback left it.
+        again as the publication before the rollback left it. One that only follows an undo was staged, and not put
+        back.
         """
         while publication in self.moves:
             prepared = self.find(publication)
             moved_back = prepared
             if self.moves[publication].kind == "rollback":
                 moved_back = self.find(prepared.publication.provenance.undoes) if prepared else None
-                if moved_back is None or moved_back.publication.kind not in MOVES_FILES:
+                if moved_back is None:
                     return publication
-            publication = moved_back.before[table][day].publication if moved_back else ""
+                if moved_back.publication.kind not in MOVES_FILES:
+                    return publication if moved_back.before_of(table, day) else ""
+            before = moved_back.before_of(table, day) if moved_back else None
+            publication = before.publication if before else ""
         return ""
 
     def at(self, rollback: str) -> datetime:

@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import Environment, InputRead
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder, written_files
-from backfill_assets.landing import deletions
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
 from backfill_assets.rebuild import overlay
@@ -106,20 +106,21 @@ def _report(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"report": ArrowRows(facts.engine, {week: report_names(names) for week, names in weeks.items()})}
 
 
-def _table(name: str, layer: Any) -> Table:
+def named_table(name: str, layer: Any) -> Table:
+    """A table of names by day."""
     return Table(name, layer, f"The {name}.", NamedRow, ("name",))
 
 
 RAW = Step(
-    (_table("raw", "raw"),), source=Source("raw", "day", ("name",), "name", ("name", "day"), types={"day": "date"})
+    (named_table("raw", "raw"),), source=Source("raw", "day", ("name",), "name", ("name", "day"), types={"day": "date"})
 )
 FACT = Step(
-    (_table("fact", "fact"),),
+    (named_table("fact", "fact"),),
     tuple(Version(name, name, (Reads("raw"),), _fact(name)) for name in ("v1", "v2")),
     current="v2",
 )
 REPORT = Step(
-    (_table("report", "report"),),
+    (named_table("report", "report"),),
     (Version("v1", "v1", (Reads("fact", partial=True),), _report),),
     current="v1",
     cadence=Cadence.WEEKLY,
@@ -136,15 +137,12 @@ def names_in(folder: str, files: Iterable[AddedFile]) -> dict[date, list[str]]:
     return found
 
 
-def staged_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let builds read and write rows by Arrow."""
-    steps = {step.name: step for step in STEPS}
-    tables = {name: step.tables[0] for name, step in steps.items()}
-    monkeypatch.setattr(deletions, "registry", SimpleNamespace(step=steps.__getitem__))
+def staged_by_arrow(monkeypatch: pytest.MonkeyPatch, steps: Sequence[Step] = STEPS) -> None:
+    """Let builds of ``steps``, which are all that are declared then, read and write rows by Arrow."""
+    monkeypatch.setattr(registry, "steps", lambda: tuple(steps))
     monkeypatch.setattr(overlay, "published_rows", _published_rows)
     monkeypatch.setattr(overlay, "rows_of_main_files", _rows_of_main_files)
     monkeypatch.setattr(overlay, "staged_rows", _staged_rows)
-    monkeypatch.setattr(staging, "registry", SimpleNamespace(table=tables.__getitem__))
     monkeypatch.setattr(staging, "struct_type", lambda _: SimpleNamespace(names=COLUMNS))
     monkeypatch.setattr(staging, "environment_of", lambda _: Environment(git_commit="c0ffee"))
     monkeypatch.setattr(staging, "stage", _stage)

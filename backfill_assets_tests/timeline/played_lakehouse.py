@@ -333,7 +333,9 @@ class PlayedLakehouse:
             first = int(names[0].rpartition("/")[2])
             position = Position(id=f"landed {first}", before=None, after=1)
             made = change(timeline, {day: names}, mode="append", positions=(position,))
-            publication = Publication(id=lake.new_id("raw"), kind="append", tables=(_measured(made, names),))
+            publication = Publication(
+                id=lake.new_id("raw"), kind="append", tables=(measured_change(made, {day: names}),)
+            )
             assert isinstance(lake.publisher.publish(publication), Published)
             return None
 
@@ -389,11 +391,15 @@ class PlayedLakehouse:
         return lambda lake: delete_timeline(lake.storage, find_timeline(lake.storage, name, self.clock), self.clock)
 
 
-def _measured(made: TableChange, names: tuple[str, ...]) -> TableChange:
+def measured_change(made: TableChange, rows: Mapping[date, Iterable[str]]) -> TableChange:
     """With the metrics that the days of a build have."""
+    days = tuple(day.model_copy(update={"content": _content(rows[day.day])}) for day in made.days)
+    return made.model_copy(update={"days": days})
+
+
+def _content(names: Iterable[str]) -> DayContent:
     figures = measured(names)
-    content = DayContent(rows=figures.pop("rows"), checksum=str(figures.pop("checksum")), metrics=figures)
-    return made.model_copy(update={"days": tuple(d.model_copy(update={"content": content}) for d in made.days)})
+    return DayContent(rows=figures.pop("rows"), checksum=str(figures.pop("checksum")), metrics=figures)
 
 
 def _by_day(rows: Iterable[Mapping[str, object]]) -> dict[date, tuple[str, ...]]:

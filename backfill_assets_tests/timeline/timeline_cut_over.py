@@ -23,7 +23,7 @@ from backfill_assets.timeline.rewind import differing_from_main
 
 def publish_timeline(lake: Lake, steps: Sequence[Step], timeline: NamedTimeline, campaign: str) -> CutOver:
     asked = timeline_request(steps, timeline, differing_from_main(lake.storage, timeline))
-    found = shadow_steps(steps, make_plan(asked, _context(lake, steps)))
+    found = shadow_steps(steps, make_plan(asked, plan_context(lake, steps)))
     if not found:
         raise InvalidRequest(f"Nothing of {timeline.name} is to be published.")
     return cut_over(lake, campaign, found, RunInfo("publish"), silent)
@@ -35,7 +35,8 @@ def shadow_steps(steps: Sequence[Step], plan: Plan) -> list[ShadowStep]:
     return [ShadowStep(by_name[each.name], by_name[each.name].version(each.version), each.days) for each in planned]
 
 
-def _context(lake: Lake, steps: Sequence[Step]) -> PlanContext:
+def plan_context(lake: Lake, steps: Sequence[Step]) -> PlanContext:
+    """What a plan is made from, of a lakehouse without a landing zone."""
     seen = observe_tables(lake.storage, [name for step in steps for name in step.table_names])
     return PlanContext(
         steps=steps,

@@ -207,9 +207,9 @@ class _Origins:
         undone = self.find(publication.provenance.undoes)
         if undone is None:
             return Before()
-        before = undone.before[table][day.day]
-        # An undo stages days again that moved since: these have files of their own.
-        return before if (day.adds, day.content) == (before.files, before.content) else None
+        before = undone.before_of(table, day.day)
+        # An undo stages days again that moved since, and what reads them: these have files of their own.
+        return before if before and (day.adds, day.content) == (before.files, before.content) else None
 
     def find(self, publication: str) -> Prepared | None:
         if publication not in self.known:
