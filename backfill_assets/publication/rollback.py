@@ -219,7 +219,7 @@ def rollback_request(
         inputs=origins.inputs,
         provenance=provenance or Provenance(reason=f"rollback of {undone.id}"),
         switches=undo_switches(undone, publisher.log.head().state.current),
-        leaves_stale=left_stale(steps, view, tables) | origins.behind,
+        leaves_stale={**left_stale(steps, view, tables), **origins.behind},
     )
     return undoing(prepared, request)
 
@@ -345,7 +345,8 @@ def recorded_reads(log: PublicationLog, key: TableDay, publication: str) -> Mapp
                 return days[key].days_read
         made = entry[0].publication
         moved = entry if made.kind == "compact" else log.find_prepared(made.provenance.undoes)
-        publication = moved[0].before[key.table][key.day].publication if moved else ""
+        before = moved[0].before_of(key.table, key.day) if moved else None
+        publication = before.publication if before else ""
     return None
 
 

@@ -222,7 +222,7 @@ def test_a_day_that_it_brought_first_is_taken_away_with_the_row_that_came_there(
 
 
 def test_what_cannot_be_put_back_refuses_all_of_it(of_a_new_day: Undoable) -> None:
-    """Rows that nobody knows of lie on a day that was not published before: to take them away is for a person."""
+    """Foreign rows lie on a day that was not published before: to take them away is for a person."""
     of_a_new_day.small.write_past_the_protocol("bronze_sales", FIRST, [333])
     ids = of_a_new_day.ids()
     with pytest.raises(PublicationRefused, match=r"bronze_sales 2017-03-03 cannot be put back: .* bypassed the log"):

@@ -180,7 +180,7 @@ def test_the_oldest_of_those_who_ask_goes_first(lake: Lake) -> None:
 
 @pytest.mark.protocol
 def test_a_torn_publication_is_refused_before_it_is_on_the_log(tmp_path: Path) -> None:
-    """Bronze of other rows than raw holds: nothing is prepared, whoever asks, and nobody has to recover it."""
+    """Bronze of other rows than raw holds: nothing is prepared, and nothing is left to recover."""
     small = SmallLakehouse(tmp_path)
     small.publish("raw", {"raw_sales": {D1: [1]}})
     other = fingerprints.inputs({"raw_sales": {D1: fingerprints.logical(1, 2)}})

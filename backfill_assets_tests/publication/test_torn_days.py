@@ -87,7 +87,7 @@ WHOLE = {
 TORN = {
     "main held something else": bringing(("fact", FACT), read={"bronze": {D1: held(2)}}),
     "what comes with it is something else": bringing(("bronze", day(D1, 2)), ("fact", FACT)),
-    "what comes with it counts, whatever main held": bringing(
+    "what comes with it counts, and not what main held": bringing(
         ("bronze", day(D1, 2)), ("fact", FACT), read={"bronze": {D1: held(1)}}
     ),
     "its input is withdrawn": bringing(("bronze", DayChange(day=D1, content=None)), ("fact", FACT)),
@@ -129,7 +129,7 @@ def test_a_day_that_main_shows_already_may_lie_in_other_files() -> None:
 
 
 @given(brought=st.dictionaries(st.sampled_from([D1, D2]), st.integers(0, 2)), shift=st.sampled_from([0, 0, 1]))
-def test_whatever_part_of_its_inputs_comes_along(brought: Mapping[date, int], shift: int) -> None:
+def test_any_part_of_its_inputs_may_come_along(brought: Mapping[date, int], shift: int) -> None:
     """The rest is what main held. One input that is another than it was made of tears it."""
     now = {each: held(brought.get(each, 9)) for each in BOTH}
     made = {**now, D2: held(brought.get(D2, 9) + shift)}
