@@ -13,7 +13,8 @@ from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.defs import resources
 from backfill_assets.defs.resources import SESSION_TAG, Backfill, SharedSpark, launched_by, person_behind
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import campaign_of
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan, keep_planner
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.publication_log.log import utc_now
@@ -160,6 +161,8 @@ def test_a_run_of_dagster_approves_by_the_rule_of_its_place(tmp_path: Path) -> N
         return backfill.campaign(campaign, run, print)
 
     run_of(user="bela").start(Options(daemon=True))
+    for step in STEPS[: STEPS.index(CampaignStep.CUT_OVER)]:
+        journal.write(backfill.storage, campaign, JournalEntry(kind="step", step=step.value, at=utc_now()))
     for tags in ({}, {"user": "ana"}, {"user": "bela"}):
         with pytest.raises(InvalidRequest, match="cannot be approved by"):
             run_of(**tags).approve()
