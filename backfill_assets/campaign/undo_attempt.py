@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, cached_property
@@ -93,6 +93,11 @@ class UndoAttempt:
         """What is published when the attempt begins: which days there are that may read one that changes."""
         return observe(self.lake.storage, [name for step in registry.steps() for name in step.table_names])
 
+    @cached_property
+    def contents(self) -> Callable[[str], Mapping[date, DayContent | None]]:
+        """What the published days of a table hold; None for a foreign write."""
+        return cache(self.view.contents)
+
     def look(self) -> tuple[UndoneDay, ...]:
         """What would become of each day. Days that read what is staged again count as staged again."""
         for part, found in self.parts():
@@ -142,7 +147,7 @@ class UndoAttempt:
             content = self.prepared.before[tables[0]][day].content
             by_version.setdefault(_version_name(step, content), []).append(day)
         for day in sorted(self.readers(step) - own):
-            by_version.setdefault(_version_name(step, self.view.contents(tables[0]).get(day)), []).append(day)
+            by_version.setdefault(_version_name(step, self.contents(tables[0]).get(day)), []).append(day)
         versions = {version.name: version for version in step.versions}
         return [VersionDays(step, tables, versions.get(name), tuple(sorted(days))) for name, days in by_version.items()]
 
@@ -151,7 +156,7 @@ class UndoAttempt:
         if not any(self.changed.values()) or not step.versions:
             return set()
         readers = reading_as_published(step, self.changed, self.view.states)
-        contents = self.view.contents(step.table_names[0])
+        contents = self.contents(step.table_names[0])
         return {day for day in readers if contents.get(day) is not None}
 
     def pin(self, part: VersionDays) -> Pin:
@@ -188,7 +193,7 @@ class UndoAttempt:
     def remaking(self, part: VersionDays, day: date, pin: Pin, missing: Sequence[str]) -> Remaking:
         reads = self.made_of(part, day)
         before = self.prepared.before.get(part.tables[0], {}).get(day)
-        content = before.content if before else self.view.contents(part.tables[0]).get(day)
+        content = before.content if before else self.contents(part.tables[0]).get(day)
         wanted = ""
         if reads and content is not None:
             inputs = fingerprints.inputs(
@@ -205,7 +210,7 @@ class UndoAttempt:
         )
 
     def state_of(self, table: str, day: date, pin: Pin, *, own: bool) -> TableDayState:
-        now = self.view.states.get(TableDay(table, day)) if not own else pin.states.get(TableDay(table, day))
+        now = pin.states.get(TableDay(table, day))
         now_files = frozenset(pin.expected[TableDay(table, day)].files)
         if not own:
             return TableDayState(table, None, frozenset(), None, now, now_files)
@@ -258,15 +263,20 @@ class UndoAttempt:
             self.overlay = self.overlay.putting_back(table, held.items())
             self.note_changed(table, {day: each.logical for day, each in held.items()})
             self.withdrawn[table] = self.withdrawn.get(table, frozenset()) | frozenset(gone)
-        self.read += (read for day in back for read in self.inputs_read(part, day, pin))
+        self.read += self.inputs_read(part, back, pin)
 
-    def inputs_read(self, part: VersionDays, day: date, pin: Pin) -> Iterable[InputRead]:
-        for table, days in self.made_of(part, day).items():
-            read = pin.inputs[table]
-            yield self.overlay.from_main(read.model_copy(update={"days": {each: read.days[each] for each in days}}))
+    def inputs_read(self, part: VersionDays, days: Iterable[date], pin: Pin) -> Iterable[InputRead]:
+        """What ``days`` were made of that is main's; compare-and-swap looks at it once a table."""
+        made: dict[str, set[date]] = {}
+        for day in days:
+            for table, read in self.made_of(part, day).items():
+                made.setdefault(table, set()).update(read)
+        for table, read_days in made.items():
+            logicals = {day: pin.inputs[table].days[day] for day in sorted(read_days)}
+            yield self.overlay.from_main(pin.inputs[table].model_copy(update={"days": logicals}))
 
     def note_changed(self, table: str, logicals: Mapping[date, str]) -> None:
-        now = self.view.contents(table)
+        now = self.contents(table)
         for day, logical in logicals.items():
             content = now.get(day)
             if content is None or content.logical != logical:
