@@ -159,7 +159,7 @@ def say_stale(days: Mapping[str, Sequence[date]]) -> None:
     """Name the published days, by table, that read what changes and do not change with it."""
     if days:
         named = "; ".join(f"{table} {ranges(found)}" for table, found in days.items())
-        say(Text.assemble(("stale", "yellow"), f" then, made of something else than there is: {named}"))
+        say(Text.assemble(("stale", "yellow"), f" then, built from what was there before: {named}"))
 
 
 def ranges(days: Iterable[date] | Sequence[DayRange], most: int = _MOST_RANGES) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -122,19 +121,18 @@ def _roll_back_publication(
     request = rollback_request(publisher, prepared, registry.steps())
     require_in_place(publisher, request)
     stale = dict(request.leaves_stale)
+    if not as_json:
+        say_stale(request.leaves_stale)
     if dry_run:
-        if not as_json:
-            say_stale(request.leaves_stale)
         _say_dry({"publication": prepared.publication.id, "leaves_stale": stale}, as_json)
         return
     if not yes:
-        say_stale(request.leaves_stale)
         ask("Put this back?")
     done = _roll_back(publisher, prepared.publication.id, looked_at)
     if as_json:
         say_json({"publication": done.publication, "versions": done.versions, "leaves_stale": stale})
     else:
-        _say_result(done, publisher, request.leaves_stale)
+        _say_result(done, publisher)
 
 
 # ------------------------------------------------------------------ a campaign
@@ -164,7 +162,8 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
         say_json({**_undo_json(done.plan), **published, "leaves_stale": dict(done.leaves_stale)})
     else:
         say(*(f"{table}: {what}" for table, what in done.tables.items()))
-        _say_result(done.published, lake.publisher, done.leaves_stale)
+        say_stale(done.leaves_stale)
+        _say_result(done.published, lake.publisher)
 
 
 def _say_undo(plan: UndoPlan) -> None:
@@ -265,8 +264,7 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
     return roll_back(publisher, publication, id=new_rollback_id(), provenance=provenance, inputs=looked_at)
 
 
-def _say_result(published: Published, publisher: Publisher, stale: Mapping[str, Sequence[date]]) -> None:
+def _say_result(published: Published, publisher: Publisher) -> None:
     tables = ", ".join(f"{table} (version {version})" for table, version in sorted(published.versions.items()))
     say(Text.assemble(("Rolled back", "bold green"), f": {tables}." if tables else "."))
-    say_stale(stale)
     say(f"To undo: backfill rollback {short_ids(publisher.storage)(published.publication)}")

@@ -233,7 +233,7 @@ def test_the_days_that_read_what_is_put_back_are_named(backfill: Backfill, monke
     two_versions.publish_facts(backfill.lakehouse, "two", days, "v2", 200)
     fact = f"two-{two_versions.FACT.replace('_', '-')}"
     stale = {two_versions.REVENUE: [str(day) for day in days]}
-    words = f"stale then, made of something else than there is: {two_versions.REVENUE} {days[0]}..{days[-1]}"
+    words = f"stale then, built from what was there before: {two_versions.REVENUE} {days[0]}..{days[-1]}"
     assert backfill.json("rollback", fact, "--dry-run")["leaves_stale"] == stale
     assert words in backfill("rollback", fact, "--dry-run").output
     assert words in backfill("rollback", fact, "--yes").output
