@@ -122,12 +122,12 @@ class UndoAttempt:
         for step in registry.steps():
             for part in self.parts_of(step):
                 pin = self.pin(part)
-                found = [each for each in self.decide(part, pin) if self.is_told(each)]
+                found = [each for each in self.decide(part, pin) if self.is_shown(each)]
                 self.days += found
                 self.put_back(part, pin, found)
                 yield part, found
 
-    def is_told(self, day: UndoneDay) -> bool:
+    def is_shown(self, day: UndoneDay) -> bool:
         """A reader that stays as it is was only looked at."""
         return day.way is not UndoAction.STANDS or day.day in self.own_days(registry.step(day.step))
 

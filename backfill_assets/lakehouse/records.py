@@ -206,6 +206,14 @@ class DayChange(Record):
     """The days of each table that ``content`` was made of, also if an earlier publication made it: what is published
     has to agree with them (:mod:`backfill_assets.publication.torn_days`). None for raw rows, and if it is not known."""
 
+    @property
+    def logical(self) -> str:
+        """The logical fingerprint of the day once it is published so, in place of what there was."""
+        if self.content is not None:
+            return self.content.logical
+        physical = fingerprints.physical(file.path for file in self.adds)
+        return fingerprints.foreign(physical) if self.adds else fingerprints.NEVER_PUBLISHED
+
 
 class Position(Record):
     """Progress in one partition of a source (a topic partition's offset, a landed file's content)."""

@@ -34,7 +34,7 @@ from backfill_assets.publication.publisher import Conflict, Published, Publisher
 from backfill_assets.publication_log.lineage import lineages
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.published.observed import LogView, observe
-from backfill_assets.published.readers import declared_version, left_stale, logical_after, logical_in
+from backfill_assets.published.readers import declared_version, left_stale, logical_in
 from backfill_assets.text import format_count, format_ranges
 
 _MOST_REASONS = 3
@@ -231,9 +231,7 @@ class _Origins:
         self.publisher, self.prepared, self.view = publisher, prepared, view
         self.steps = step_by_table(steps)
         self.after = {
-            TableDay(change.table, day.day): logical_after(
-                change.table, DayChange(day=day.day, adds=before.files, content=before.content)
-            )
+            TableDay(change.table, day.day): DayChange(day=day.day, adds=before.files, content=before.content).logical
             for change in prepared.publication.tables
             for day in change.days
             for before in [prepared.before[change.table][day.day]]
@@ -428,7 +426,7 @@ def _undo_table(publisher: Publisher, prepared: Prepared, change: TableChange, o
     The last publication is taken as of now: a later one that was itself rolled back has left our result in place.
     """
     before, target = prepared.before[change.table], prepared.target(change.table)
-    states = publisher.log.day_states(publisher.log.head(), {change.table})
+    states = origins.view.states
     find = cache(publisher.log.find_prepared)
     days = tuple(
         DayChange(

@@ -16,7 +16,6 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, InputRead, Publication
-from backfill_assets.published.readers import logical_after
 from backfill_assets.text import format_count
 
 Reads = Mapping[date, str]
@@ -98,7 +97,7 @@ def _given(
 def _brought_days(publication: Publication) -> dict[str, Reads]:
     """What each day will hold; of an append only main knows that."""
     return {
-        change.table: {day.day: logical_after(change.table, day) for day in change.days}
+        change.table: {day.day: day.logical for day in change.days}
         for change in publication.tables
         if change.mode == "replace"
     }

@@ -1,4 +1,4 @@
-"""Which published days read which others, and which are stale once a publication has brought other content. Pure."""
+"""Which published days read which others, and which are stale once a publication has brought other content."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date
 
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, TableChange, logical_of
+from backfill_assets.lakehouse.records import DayContent, DayState, TableChange, logical_of
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import Days, made_of, reading
 from backfill_assets.published.observed import LogView
@@ -88,16 +88,8 @@ def stale_readers(steps: Iterable[Step], view: LogView, changed: Days, after: Lo
 
 def left_stale(steps: Iterable[Step], view: LogView, brought: Iterable[TableChange]) -> dict[str, tuple[date, ...]]:
     """:func:`stale_readers` of what a publication is about to bring."""
-    after = {
-        TableDay(change.table, day.day): logical_after(change.table, day) for change in brought for day in change.days
-    }
+    after = {TableDay(change.table, day.day): day.logical for change in brought for day in change.days}
     return stale_readers(steps, view, changed_by(view, after), after)
-
-
-def logical_after(table: str, day: DayChange) -> str:
-    """The logical fingerprint of ``day`` once it is published as it is, in place of what there was."""
-    physical = fingerprints.physical(file.path for file in day.adds)
-    return logical_of(DayState(table, day.day, "", -1, physical, day.content), physical)
 
 
 def _is_stale(step: Step, key: TableDay, view: LogView, after: Logicals) -> bool:

@@ -246,7 +246,7 @@ def test_a_rollback_is_not_undone_by_the_sensor(world: World) -> None:
     """What it puts back was made of older inputs, and could be built again at once: that is for that person to say."""
     for table in ("fact_sales_transactions", "fact_daily_revenue"):
         publish_step(world.lakehouse, "new", SMALL.step_of(table), {DAY: 3})
-    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo-revenue")
+    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo-revenue", steps=SMALL.steps)
     told = world.tick()
     assert f"For a person: fact_daily_revenue {DAY}: a person has rolled it back" in told
     assert world.backfills() == []
@@ -255,7 +255,7 @@ def test_a_rollback_is_not_undone_by_the_sensor(world: World) -> None:
 def test_a_rollback_is_remembered_after_a_compaction(world: World) -> None:
     """Maintenance publishes the day again every few nights: it is still as a person put it back."""
     publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
-    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo")
+    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo", steps=SMALL.steps)
     _compact_in_name(world.lakehouse, "fact_daily_revenue")
     publish_step(world.lakehouse, "newer", SMALL.step_of("fact_sales_transactions"), {DAY: 4})
     told = world.tick()
@@ -267,8 +267,8 @@ def test_a_rollback_is_remembered_after_a_compaction(world: World) -> None:
 def test_a_rollback_that_was_undone_holds_no_repair_back(world: World, compacted: bool) -> None:
     """What is there is the publication again, which was not taken away."""
     publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
-    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo")
-    roll_back(world.lakehouse.publisher, "undo", id="redo")
+    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo", steps=SMALL.steps)
+    roll_back(world.lakehouse.publisher, "undo", id="redo", steps=SMALL.steps)
     if compacted:
         _compact_in_name(world.lakehouse, "fact_daily_revenue")
     publish_step(world.lakehouse, "newer", SMALL.step_of("fact_sales_transactions"), {DAY: 4})

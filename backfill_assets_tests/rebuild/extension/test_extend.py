@@ -15,14 +15,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
+from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
 from backfill_assets.model.declaration import Step, Version
+from backfill_assets.model.graph import made_of
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.holds import put_hold
 from backfill_assets.publication.publisher import Published
+from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.extension.extend import InputMemory
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets_tests.rebuild.extension.streamed_sales import (
@@ -212,7 +215,8 @@ def with_other_keys(step: Step) -> Step:
 def publish_as(sales: StreamedSales, table: str, day: date, rows: int, **changes: Any) -> None:
     """What an error in an extension would leave: a published day that is said to have other rows than it has."""
     publisher = sales.workshop.builder.lake.publisher
-    pin = publisher.pin({table: [day]}, {})
+    step = registry.step(table)
+    pin = publisher.pin({table: [day]}, decide.read_days(step, step.version(), [day]))
     main = MainTable.open(publisher.storage, table)
     content = sales.workshop.states(table)[day].content
     assert main is not None and content is not None
@@ -221,9 +225,11 @@ def publish_as(sales: StreamedSales, table: str, day: date, rows: int, **changes
         adds=main.state().of_days([day])[day],
         content=replace(content, rows=rows, **changes),
         expected=pin.expected[TableDay(table, day)],
+        made_of=made_of(step, step.version(), day),
     )
     changed = TableChange(table=table, table_schema=str(main.handle.schema().to_json()), days=(change,))
-    assert isinstance(publisher.publish(Publication(id="wrong", kind="replace", tables=(changed,))), Published)
+    request = Publication(id="wrong", kind="replace", tables=(changed,), inputs=tuple(pin.inputs.values()))
+    assert isinstance(publisher.publish(request), Published)
 
 
 @pytest.mark.timeout(600)
