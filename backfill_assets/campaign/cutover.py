@@ -192,7 +192,7 @@ def _request(
     made = provenance(run, campaign).model_copy(update={"campaign": campaign})
     tables = tuple(change for request in requests for change in request.tables)
     declared = registry.steps()
-    view = observe(lake.storage, [name for step in declared for name in step.table_names])
+    view = observe(lake.storage, [name for step in declared for name in step.table_names], log=lake.publisher.log)
     found = Publication(
         id=lake.new_id(campaign),
         kind="replace",

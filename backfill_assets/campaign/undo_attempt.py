@@ -91,7 +91,8 @@ class UndoAttempt:
     @cached_property
     def view(self) -> LogView:
         """What is published when the attempt begins: which days there are that may read one that changes."""
-        return observe(self.lake.storage, [name for step in registry.steps() for name in step.table_names])
+        tables = [name for step in registry.steps() for name in step.table_names]
+        return observe(self.lake.storage, tables, log=self.lake.publisher.log)
 
     @cached_property
     def contents(self) -> Callable[[str], Mapping[date, DayContent | None]]:

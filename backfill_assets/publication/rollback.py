@@ -209,17 +209,18 @@ def rollback_request(
     Raises :class:`PublicationRefused` for a before-image that was made of something else than main has now.
     """
     undone = prepared.publication
-    view = observe(publisher.storage, {*undone.writes, *(name for step in steps for name in step.table_names)})
+    tables = {*undone.writes, *(name for step in steps for name in step.table_names)}
+    view = observe(publisher.storage, tables, log=publisher.log)
     origins = _Origins(publisher, prepared, steps, view)
-    tables = tuple(_undo_table(publisher, prepared, change, origins) for change in undone.tables)
+    changes = tuple(_undo_table(publisher, prepared, change, origins) for change in undone.tables)
     request = Publication(
         id=id,
         kind="rollback",
-        tables=tables,
+        tables=changes,
         inputs=origins.inputs,
         provenance=provenance or Provenance(reason=f"rollback of {undone.id}"),
         switches=undo_switches(undone, publisher.log.head().state.current),
-        leaves_stale={**left_stale(steps, view, tables), **origins.behind},
+        leaves_stale={**left_stale(steps, view, changes), **origins.behind},
     )
     return undoing(prepared, request)
 

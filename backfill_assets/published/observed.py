@@ -61,8 +61,12 @@ class LogView:
         return {**dict.fromkeys(files), **known}
 
 
-def observe(storage: Storage, tables: Iterable[str], read: ReadLog = read_log) -> LogView:
+def observe(
+    storage: Storage, tables: Iterable[str], read: ReadLog = read_log, log: PublicationLog | None = None
+) -> LogView:
     """Look at ``tables``; reads logs only, never data, and writes nothing. ``read`` gives the files of a version.
+
+    A ``log`` that was read before knows the days of most of its files.
 
     Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile, which would look
     like a foreign write. Publications of other tables do not matter.
@@ -70,7 +74,7 @@ def observe(storage: Storage, tables: Iterable[str], read: ReadLog = read_log) -
     wanted = list(tables)
     if not anything_published(storage):
         return LogView(newest={table: _newest(storage, table, read) for table in wanted})
-    log = PublicationLog(storage, utc_now)
+    log = log or PublicationLog(storage, utc_now)
     retry = Retry(f"Looking at {', '.join(wanted)}", most=_MOST_LOOKS)
     while True:
         head = log.head()
