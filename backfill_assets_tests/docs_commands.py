@@ -56,6 +56,7 @@ TRACED = "32074897568-825412"
 """The key of a real line that the demo lands, on 2017-03-03."""
 PLAN = "plan-0123456789abcdef"
 PUBLICATION = "20170601t101500-fact-daily-revenue-1a2b3c4d"
+FACT_PUBLICATION = "20170601t101000-fact-sales-transactions-4d5e6f70"
 
 EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill sample --days {DAYS}": "lands_and_is_built",
@@ -97,6 +98,7 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill run {FACT} --downstream --days {DAYS}": "builds_v2",
     "backfill run fact_daily_revenue --days 2017-03-01..2017-03-07": ("Nothing was computed",),
     "backfill history fact_daily_revenue --limit 5": (REVENUE,),
+    f"backfill rollback {FACT_PUBLICATION}": ("stale then", REVENUE, "To undo"),
     f"backfill rollback {PUBLICATION}": "is_rolled_back",
     "backfill maintain --dry-run": "is_maintained",
     "backfill maintain": "is_maintained",

@@ -65,7 +65,10 @@ class Terminal:
     def words(self, line: str) -> list[str]:
         shown = re.compile("|".join(map(re.escape, sorted(NARROWED, key=len, reverse=True))))
         typed = shown.sub(lambda found: NARROWED[found[0]], line)
-        words = shlex.split(typed.replace(docs.PLAN, self.plan).replace(docs.PUBLICATION, self.publication))[1:]
+        ids = {docs.PLAN: self.plan, docs.PUBLICATION: self.publication, docs.FACT_PUBLICATION: self.newest(docs.FACT)}
+        for shown_id, id in ids.items():
+            typed = typed.replace(shown_id, id)
+        words = shlex.split(typed)[1:]
         command = main.get_command(click.Context(main), words[0])
         asks = command is not None and any(option.name == "yes" for option in command.params)
         return [*words, "--yes"] if asks and "--dry-run" not in words else words
@@ -99,7 +102,10 @@ class Terminal:
     @property
     def publication(self) -> str:
         """The newest of daily revenue."""
-        found = self.log.day_states(self.log.head(), {docs.REVENUE}).values()
+        return self.newest(docs.REVENUE)
+
+    def newest(self, table: str) -> str:
+        found = self.log.day_states(self.log.head(), {table}).values()
         return max(((state.sequence, state.publication) for state in found), default=(0, ""))[1]
 
     def versions(self, table: str = docs.FACT) -> set[str]:
@@ -216,9 +222,10 @@ def is_undone_untold(terminal: Terminal, line: str) -> None:
 
 
 def is_rolled_back(terminal: Terminal, line: str) -> None:
-    """And a run that builds the day again says so, before and after."""
+    """And a run that builds the day again says so, before and after; the fact is another one by then."""
     terminal(line)
     back = terminal.publication
+    terminal(f"backfill run {docs.FACT} --days {DAYS}")
     said = terminal(f"backfill run {docs.REVENUE} --days {DAYS} --dry-run").stdout
     assert f"by {back}, would be built again: {DAYS.first}" in said
     spark = terminal.spark
