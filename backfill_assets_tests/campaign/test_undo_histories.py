@@ -275,8 +275,8 @@ def test_a_deletion_that_the_campaign_took_from_raw_stays_when_it_is_undone(play
     assert [len(played.names("bronze", SATURDAY)), len(played.names("fact", SATURDAY))] == [1, 1]
 
 
-@pytest.mark.parametrize("days", [DAYS, EQUAL_DAYS], ids=["of all days", "of equal days"])
-@pytest.mark.parametrize("what", ["late row", "rate"])
+@pytest.mark.parametrize("days", [DAYS, EQUAL_DAYS], ids=["of-all-days", "of-equal-days"])
+@pytest.mark.parametrize("what", ["late row", "rate"], ids=["row", "rate"])
 def test_what_came_after_the_campaign_reaches_the_reports_of_equal_days_when_it_is_undone(
     played: UndoLakehouse, what: Arrival, days: Sequence[date]
 ) -> None:
