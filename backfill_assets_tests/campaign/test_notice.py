@@ -37,6 +37,8 @@ def test_with_the_publication_they_learn_what_changed_who_approved_and_how_to_un
     assert (notice.reports, notice.approved_by) == ((REPORT,), "ana")
     assert notice.undo == f"backfill rollback {PLAN.id}"
     assert len(completion(PLAN, [change], [REPORT], "ana").lines) == 1
+    stale = completion(PLAN, [change], [REPORT], "ana", stale={"weekly": [DAY]})
+    assert stale.lines[1:] == (f"weekly: stale until built again: {DAY}.",)
 
 
 def test_what_it_is_for_comes_first() -> None:

@@ -16,9 +16,13 @@ from typing import get_args
 
 import pytest
 
+from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.published.rolled_back import rollbacks
+from backfill_assets.rebuild.builder import silent
+from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.reproduction.recorded_inputs import origins
+from backfill_assets.rebuild.shadow import ShadowStep
 from backfill_assets_tests.campaign.undo_lakehouse import (
     DAYS,
     DIED,
@@ -28,6 +32,7 @@ from backfill_assets_tests.campaign.undo_lakehouse import (
     FRIDAY,
     MONDAY,
     REFUSED,
+    RUN,
     SATURDAY,
     STEPS,
     SUNDAY,
@@ -284,6 +289,17 @@ def test_what_came_after_the_campaign_reaches_the_reports_of_equal_days_when_it_
     assert played.do(*played.campaign("v2", days), *played.arrive(what, SATURDAY)) == DONE
     assert undo(played) == DONE
     assert undo(played) == DONE, "the undo of the undo"
+
+
+def test_a_cut_over_of_the_fact_alone_names_the_days_that_read_it(played: UndoLakehouse) -> None:
+    """A person asked for a part only: what reads it stands in the entry, and nothing else does."""
+    alone = [ShadowStep(FACT, FACT.version("v2"), (MONDAY,))]
+
+    def brought(lake: Lake) -> object:
+        return cut_over(lake, "campaign-alone", alone, RUN, silent)
+
+    assert played.do(brought) == DONE
+    assert played.judge.seen[-1].made.leaves_stale == {"daily": (MONDAY,), "weekly": (MONDAY,)}
 
 
 def test_undone_with_nothing_in_between_and_brought_back_it_has_the_files_of_before(played: UndoLakehouse) -> None:
