@@ -292,7 +292,7 @@ def test_what_came_after_the_campaign_reaches_the_reports_of_equal_days_when_it_
 
 
 def test_a_cut_over_of_the_fact_alone_names_the_days_that_read_it(played: UndoLakehouse) -> None:
-    """A person asked for a part only: what reads it stands in the entry, and nothing else does."""
+    """A person asked for a part only: the entry lists what reads it, and no other day."""
     alone = [ShadowStep(FACT, FACT.version("v2"), (MONDAY,))]
 
     def brought(lake: Lake) -> object:
