@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 
 import pytest
@@ -338,18 +339,17 @@ def test_a_campaign_whose_days_a_switch_has_put_back_is_not_undone_once_more(
     """The undo published the days that both versions make alike, and its own undo said "In force again"."""
     monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
     lakehouse, plan = backfill.lakehouse, "plan-0123456789abcdef"
+    made = campaign_of(plan)
     publish_inputs(lakehouse, "in", DAYS)
     publish_facts(lakehouse, "one", DAYS, FIRST, 100)
     backfill("standby", "keep", FACT, FIRST)
     backfill("standby", "refresh")
     ids = {day: [100 if day == DAYS[-1] else 200, day.day] for day in DAYS}
-    asked = [
-        lakehouse.request("cut-fact", {FACT: ids}, code=SECOND, inputs=_inputs(lakehouse, FACT, SECOND)),
-        lakehouse.request("cut", {REVENUE: ids}, inputs=_inputs(lakehouse, REVENUE, FIRST)),
-    ]
-    made = Provenance(campaign=campaign_of(plan))
-    tables = tuple(change for each in asked for change in each.tables)
-    lakehouse.publisher.publish(asked[1].model_copy(update={"tables": tables, "provenance": made}))
+    facts = lakehouse.request("cut-fact", {FACT: ids}, code=SECOND, inputs=_inputs(lakehouse, FACT, SECOND))
+    brought = {day.day: day.logical for change in facts.tables for day in change.days}
+    revenue = lakehouse.request("cut", {REVENUE: ids}, inputs=_inputs(lakehouse, REVENUE, FIRST, {FACT: brought}))
+    cut = {"tables": (*facts.tables, *revenue.tables), "inputs": facts.inputs, "provenance": Provenance(campaign=made)}
+    lakehouse.publisher.publish(revenue.model_copy(update=cut))
     switched = backfill.json("switch", FACT, FIRST, "--yes")["publication"]
     for option in ("--dry-run", "--yes"):
         refused = backfill("rollback", plan, option, exit_code=1).stderr
@@ -362,8 +362,12 @@ def test_a_campaign_whose_days_a_switch_has_put_back_is_not_undone_once_more(
     assert _ids(backfill) == {day: sorted([100, day.day]) for day in DAYS}
 
 
-def _inputs(lakehouse: SmallLakehouse, table: str, version: str) -> dict[date, str]:
+def _inputs(
+    lakehouse: SmallLakehouse, table: str, version: str, brought: Mapping[str, Mapping[date, str]] | None = None
+) -> dict[date, str]:
+    """The fingerprint of what each day is computed from: days that are ``brought``, and main's."""
     step = registry.step(table)
     reads = decide.read_days(step, step.version(version), list(DAYS))
-    logicals = {name: read.days for name, read in lakehouse.publisher.pin({}, reads).inputs.items()}
+    pinned = lakehouse.publisher.pin({}, reads).inputs
+    logicals = {**{name: read.days for name, read in pinned.items()}, **(brought or {})}
     return {day: found.inputs for day, found in decide.wanted(step, step.version(version), DAYS, logicals).items()}
