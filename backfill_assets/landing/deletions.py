@@ -13,6 +13,8 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.model.deletion import DELETED, DELETION
 
+_ARRIVAL, _COUNTS = "arrival_day", "rows left"
+
 
 def days_with_deletions(states: Mapping[TableDay, DayState], table: str, days: Iterable[date]) -> list[date]:
     """Those of ``days`` of a raw table that have deletions, or may have some: where ``states`` does not say it.
@@ -43,10 +45,15 @@ def rows_that_stand(
 def standing_rows(raw: DataFrame) -> DataFrame:
     """``raw`` without its deletions, and without one equal row for each of them.
 
-    Of equal rows it makes no difference which one goes, so the rest is the same in any order.
+    A deletion does not say when the row that it cancels arrived: the place of a row does. Of equal rows it makes no
+    difference which one goes, so the rest is the same in any order.
     """
-    deleted = raw.where(_is_deletion()).withColumns({"record_kind": _deleted_kind(), "arrival_day": deleted_arrival()})
-    return raw.where(~_is_deletion()).exceptAll(deleted.select(*raw.columns))
+    kinds = raw.withColumns({_COUNTS: F.when(_is_deletion(), -1).otherwise(1), "record_kind": _kind()})
+    same = kinds.groupBy(*(name for name in raw.columns if name != _ARRIVAL))
+    left = same.agg(F.max(_ARRIVAL).alias(_ARRIVAL), F.sum(_COUNTS).cast("int").alias(_COUNTS)).where(
+        F.col(_COUNTS) > 0
+    )
+    return left.withColumn(_COUNTS, F.explode(F.array_repeat(F.lit(0), F.col(_COUNTS)))).select(*raw.columns)
 
 
 def as_deletions(rows: DataFrame) -> DataFrame:
@@ -55,14 +62,15 @@ def as_deletions(rows: DataFrame) -> DataFrame:
 
 
 def deleted_arrival() -> Column:
-    """The arrival day of the row that a deletion cancels, from the path of its file; null for a marker."""
-    return F.split_part("source_file", F.lit("/"), F.lit(2)).cast("date")
+    """The arrival day of the landed row that a deletion cancels, from the path of its file; else null."""
+    return F.split_part("source_file", F.lit("/"), F.lit(2)).try_cast("date")
 
 
 def _is_deletion() -> Column:
     return F.col("record_kind") == DELETION
 
 
-def _deleted_kind() -> Column:
-    """A marker is the only row without a file."""
-    return F.when(F.col("source_file").isNull(), "supersession").otherwise("received")
+def _kind() -> Column:
+    """What a row is, and of a deletion what it cancels: a marker is the only row without a file."""
+    cancelled = F.when(F.col("source_file").isNull(), "supersession").otherwise("received")
+    return F.when(_is_deletion(), cancelled).otherwise(F.col("record_kind"))

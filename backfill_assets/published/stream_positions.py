@@ -1,6 +1,8 @@
 """The positions of a stream in raw: how far each partition of a topic was read at a version of the table.
 
 A position is the next offset to read. It is a Delta transaction of raw, so it was committed with the rows before it.
+A topic that was deleted and created again, or another cluster's of that name, is another one: raw knows topics by their
+ids. The second one that is read under a name is called ``name@2``, in its positions and in the places of its events.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from backfill_assets.lakehouse.records import Position
 from backfill_assets.lakehouse.storage import Storage
 
 KAFKA = "kafka"
-_BEGUN, _BOUNDARY = "begun", "boundary"
+_BEGUN, _BOUNDARY, _IDS = "begun", "boundary", "ids"
 
 
 def position_id(source: str, topic: str, partition: int) -> str:
@@ -32,18 +34,51 @@ def boundary_id(source: str, topic: str, partition: int) -> str:
 
 
 @dataclass(frozen=True)
+class TopicIds:
+    """What Kafka calls a cluster and, in it, a topic: another one of the same name has another id."""
+
+    cluster: str
+    topic: str
+
+    def __str__(self) -> str:
+        return f"{self.cluster}/{self.topic}"
+
+
+def ids_id(source: str, topic: str, ids: TopicIds) -> str:
+    """Under what raw records which topic it is that was read as ``topic``."""
+    return f"{KAFKA}:{source}:{topic}:{_IDS}:{ids.cluster}:{ids.topic}"
+
+
+@dataclass(frozen=True)
 class TopicPositions:
     """How far a topic was read, by partition. ``boundary`` is where what is live began."""
 
     topic: str
+    """As raw calls it: ``sales``, and ``sales@2`` for the second topic of that name."""
     begun: bool = False
+    ids: TopicIds | None = None
     next_offsets: Mapping[int, int] = field(default_factory=dict)
     boundary: Mapping[int, int] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        """As Kafka calls it."""
+        return self.topic.partition("@")[0]
+
+    @property
+    def number(self) -> int:
+        """How many topics of that name were read, with this one."""
+        return int(self.topic.partition("@")[2] or 1)
+
+    def next_topic(self) -> TopicPositions:
+        """Those of another topic of the same name, of which nothing was read."""
+        return TopicPositions(f"{self.name}@{self.number + 1}")
+
 
 def topic_positions(storage: Storage, source: str, topic: str, version: int | None = None) -> TopicPositions:
-    """The positions of ``topic`` in raw of ``source``, now or at a Delta ``version`` of that table."""
-    return all_positions(storage, source, version).get(topic, TopicPositions(topic))
+    """The positions of the newest ``topic`` of that name in raw of ``source``, now or at a Delta ``version``."""
+    named = [each for each in all_positions(storage, source, version).values() if each.name == topic]
+    return max(named, key=lambda each: each.number, default=TopicPositions(topic))
 
 
 def all_positions(storage: Storage, source: str, version: int | None = None) -> dict[str, TopicPositions]:
@@ -55,20 +90,22 @@ def all_positions(storage: Storage, source: str, version: int | None = None) -> 
 
 def parse_positions(source: str, transactions: Mapping[str, int]) -> dict[str, TopicPositions]:
     """The positions among the ``transactions`` of raw, by topic. One that was taken back to 0 counts as none."""
-    found: dict[str, tuple[bool, dict[int, int], dict[int, int]]] = {}
+    found: dict[str, tuple[bool, TopicIds | None, dict[int, int], dict[int, int]]] = {}
     prefix = f"{KAFKA}:{source}:"
     for id, value in transactions.items():
         if not id.startswith(prefix) or not value:
             continue
         topic, *rest = id.removeprefix(prefix).split(":")
-        begun, offsets, boundary = found.get(topic, (False, {}, {}))
+        begun, ids, offsets, boundary = found.get(topic, (False, None, {}, {}))
         if rest == [_BEGUN]:
             begun = True
+        elif rest[0] == _IDS:
+            ids = TopicIds(*rest[1:])
         elif rest[0] == _BOUNDARY:
             boundary[int(rest[1])] = value
         else:
             offsets[int(rest[0])] = value
-        found[topic] = (begun, offsets, boundary)
+        found[topic] = (begun, ids, offsets, boundary)
     return {topic: TopicPositions(topic, *parts) for topic, parts in found.items()}
 
 

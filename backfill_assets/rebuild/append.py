@@ -68,8 +68,8 @@ class Arrivals:
     """What the rows were made of: staged days of an earlier run are used if theirs is the same."""
     positions: tuple[Position, ...]
     """Committed together with the rows."""
-    stage: Callable[[Timeline], None]
-    """Write the rows into a timeline. Runs Spark."""
+    stage: Callable[[Timeline], InputRead | None]
+    """Write the rows into a timeline. Runs Spark. Returns the days of raw of which it cancels rows, as it read them."""
     may_be_staged: bool = True
     """Whether to look for them in the open timelines, which is one look at each."""
 
@@ -95,6 +95,8 @@ class AppendBuild:
     """The staged files that were measured, as main would name them."""
     started: float = 0.0
     """When the rows that are being appended began to be staged."""
+    cancels_of: InputRead | None = None
+    """The days of the table of which staged rows cancel some: until publishing they have to be as they were read."""
 
     @property
     def table(self) -> Table:
@@ -121,6 +123,9 @@ class AppendBuild:
         with ExitStack() as held:
             for attempt in range(_MOST_ATTEMPTS):
                 pin = self.pin(timeline)
+                if moved := self.moved_below_deletions(pin):
+                    timeline.close()
+                    return Conflict(inputs={self.table.name: moved}, passed=("rows that are deleted",))
                 with waiting(self.progress, f"{self.table.name}: the staged rows are measured"):
                     measured = self.measured(timeline, pin)
                 self.judge(timeline, pin, arrivals, measured, empty)
@@ -171,15 +176,23 @@ class AppendBuild:
         if self.source.personal_fields:
             require_token_key(self.lake.storage, Path(self.lake.token_key_file), {self.table.name, *tables_of_tokens()})
         timeline = self.lake.timelines(self.step)[self.table.name]
-        arrivals.stage(timeline)
+        self.cancels_of = arrivals.stage(timeline)
         self.environment = environment_of(self.lake.spark())
         return timeline
 
     def pin(self, timeline: Timeline) -> Pin:
         """With a supersession window the table is an input of itself, and may not even gain rows until publishing."""
-        around = self.window_days(timeline.days_with_files())
+        cancelled = self.cancels_of.days if self.cancels_of else ()
+        around = sorted({*self.window_days(timeline.days_with_files()), *cancelled})
         reads = {self.table.name: around} if around else {}
         return self.lake.publisher.pin(writes={}, reads=reads, exact=reads, also={self.table.name})
+
+    def moved_below_deletions(self, pin: Pin) -> frozenset[date]:
+        """The days of which staged rows cancel some, and that have changed since they were looked up."""
+        if self.cancels_of is None:
+            return frozenset()
+        now = pin.inputs[self.table.name].days
+        return frozenset(day for day, logical in self.cancels_of.days.items() if now.get(day) != logical)
 
     def window_days(self, days: set[date]) -> list[date]:
         width = self.source.supersession_window_days
@@ -267,7 +280,8 @@ class AppendBuild:
         schema = timeline.schema()
         judged = [self.judged_day(day, measured.get(day, nothing), pin, schema, seconds) for day in days]
         self.report_implausible_days(measured)
-        made_of = dict.fromkeys(days, arrivals.fingerprint)
+        # Staged deletions hold for what raw was when they were looked up: no later run may adopt them.
+        made_of = dict.fromkeys(days, "" if self.cancels_of else arrivals.fingerprint)
         self.staged = {
             day.day: replace(day, files=tuple(file for file in day.files if file.path in self.looked_at))
             for day in record_verdicts(timeline, judged, made_of, self.environment)

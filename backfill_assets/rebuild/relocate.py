@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from backfill_assets.days import TableDay, contiguous
@@ -144,7 +145,8 @@ class _Attempt:
 
     def stage(self) -> set[date]:
         """Write the rows of the days that were asked for, each on its day; returns the days that are written whole."""
-        was = self.rows(self.asked).withColumn("arrival_day", F.coalesce("arrival_day", deleted_arrival()))
+        of_event = F.max("arrival_day").over(Window.partitionBy("source_file", "source_line"))
+        was = self.rows(self.asked).withColumn("arrival_day", F.coalesce("arrival_day", deleted_arrival(), of_event))
         before = was.withColumns({f"{name} before": F.col(name) for name in ("day", "day_is_arrival")})
         placed = before.withColumns(
             {name: F.when(_was_received(), now).otherwise(F.col(name)) for name, now in event_day(self.source).items()}

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from functools import partial
+from datetime import date, datetime
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from backfill_assets.errors import PublicationRefused, SourceUnreadable
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.records import DayChange, DayContent, Position, Publication, TableChange
-from backfill_assets.lakehouse.rows import nullable_schema, observed, stage
+from backfill_assets.lakehouse.records import DayChange, DayContent, InputRead, Position, Publication, TableChange
+from backfill_assets.lakehouse.rows import nullable_schema, observed, published_rows, rows_of_files, stage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.raw_rows import raw_schema
+from backfill_assets.landing.tombstones import deletions_by, rows_of_keys
 from backfill_assets.landing.zone import LandedFile, changed_file
 from backfill_assets.landing.zone import position_id as landed_id
 from backfill_assets.model.declaration import DayFacts, Source, Step
 from backfill_assets.publication.publisher import Conflict, Published
-from backfill_assets.published.stream_positions import begun_id, boundary_id, position_id
+from backfill_assets.published.stream_positions import TopicPositions, begun_id, boundary_id, ids_id, position_id
 from backfill_assets.quality import gates
 from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild.append import AppendBuild, Arrivals
@@ -29,12 +32,22 @@ from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.stage import as_facts, content_of, with_verdict
-from backfill_assets.stream.events import ArrivalTimes, arrival_times, event_rows, within
-from backfill_assets.stream.offsets import OffsetRange, Offsets, Start, new_ranges
+from backfill_assets.stream.broker import Broker, is_about_an_event
+from backfill_assets.stream.events import (
+    EventsSeen,
+    deleted_keys,
+    event_rows,
+    is_tombstone,
+    of_no_key,
+    seen_events,
+    within,
+)
+from backfill_assets.stream.offsets import OffsetRange, Offsets, Start, another_topic, new_ranges
 from backfill_assets.stream.sources import KafkaTopic
+from backfill_assets.stream.unreadable import EachEvent
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
 
 _MOST_ATTEMPTS = 10
 HOLD_SECONDS = 5.0
@@ -57,6 +70,8 @@ class AppendedBatch:
     """That gained rows, or markers of newer versions on other days."""
     received: int
     """Rows, without those markers."""
+    at: datetime
+    """When readers had them in raw."""
 
 
 @dataclass
@@ -88,7 +103,8 @@ class RawAppender:
     def appended(self, build: AppendBuild, outcome: Published) -> AppendedBatch:
         self.first = False
         received = (staged.content.metrics["received"] for staged in build.staged.values())
-        return AppendedBatch(outcome.publication, tuple(sorted(build.staged)), sum(int(str(each)) for each in received))
+        days, now = tuple(sorted(build.staged)), self.lake.publisher.now()
+        return AppendedBatch(outcome.publication, days, sum(int(str(each)) for each in received), now)
 
 
 @dataclass
@@ -96,13 +112,25 @@ class TopicBatches(RawAppender):
     """Appends the events of a topic."""
 
     topic: KafkaTopic = field(kw_only=True)
-    arrived: ArrivalTimes | None = None
-    """When the topic received the events of the last batch."""
+    properties: Mapping[str, str] = field(kw_only=True, repr=False)
+    """Kafka client properties; may hold secrets."""
+    known: TopicPositions = field(init=False)
+    """What raw has read of it, when the stream was opened: its name there, and its ids."""
+    seen: EventsSeen | None = None
+    """What the last batch was."""
+
+    def __post_init__(self) -> None:
+        self.known = TopicPositions(self.topic.topic)
+
+    @property
+    def broker(self) -> Broker:
+        return Broker(self.lake.spark(), self.topic, self.properties)
 
     def publish(self, events: DataFrame, planned: Sequence[OffsetRange]) -> AppendedBatch | None:
         """Publish those of ``planned`` that raw has not read; None if it has read them all.
 
-        Raises :class:`PublicationRefused` when another stream keeps reading the same events.
+        Raises :class:`PublicationRefused` when another stream keeps reading the same events, and
+        :class:`SourceUnreadable` when they are of another topic of that name.
         """
         for _ in range(_MOST_ATTEMPTS):
             ranges = new_ranges(planned, self.positions([each.partition for each in planned]))
@@ -112,7 +140,7 @@ class TopicBatches(RawAppender):
             outcome = build.append(self.arrivals(events, ranges))
             if isinstance(outcome, Published):
                 return self.appended(build, outcome)
-            self.progress(f"{self.step.name}: another stream has read the same events, looking again")
+            self.progress(f"{self.step.name}: {' and '.join(outcome.passed) or 'raw'} moved meanwhile, looking again")
         raise PublicationRefused(
             f"{self.step.name}: another stream keeps reading the same events of {self.topic}.",
             hint="Stop one of them: a stream that is started now names the one that has the lease.",
@@ -123,35 +151,91 @@ class TopicBatches(RawAppender):
         main = MainTable.open(self.lake.storage, self.step.name)
         if main is None:
             return {}
-        ids = {partition: position_id(self.source.name, self.topic.topic, partition) for partition in partitions}
+        ids = {partition: position_id(self.source.name, self.known.topic, partition) for partition in partitions}
         return {partition: main.transaction(id) or 0 for partition, id in ids.items()}
 
     def arrivals(self, events: DataFrame, ranges: Sequence[OffsetRange]) -> Arrivals:
-        read = fingerprints.physical(f"{self.topic.topic} {each}" for each in ranges)
+        read = fingerprints.physical(f"{self.known.topic} {each}" for each in ranges)
         made_of = fingerprints.input_fingerprint(self.step.code_version, "", read)
         positions = tuple(self._position(each.partition, each.first, each.end) for each in ranges)
         return Arrivals(made_of, positions, partial(self._stage, events, ranges), self.first)
 
-    def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> None:
+    def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> InputRead | None:
+        """Write the rows of ``ranges``; an event that cannot be read is set apart only when Spark stumbles over it."""
+        wanted = events.where(within(ranges))
+        try:
+            self._stage_rows(wanted, timeline)
+        except Exception as error:
+            if not is_about_an_event(error):
+                raise
+            rows = partial(self._rows, self.lake.spark())
+            each = EachEvent(self.lake.spark(), self.broker, self.properties, rows, self.lake.publisher.now())
+            wanted = each.events(ranges)
+            self._stage_rows(wanted, timeline)
+        deleted = self._stage_deletions(wanted, timeline) if self.seen and self.seen.tombstones else None
+        self.require_same_topic()
+        return deleted
+
+    def _stage_rows(self, events: DataFrame, timeline: Timeline) -> None:
         from pyspark.sql import Observation
 
         seen = Observation()
-        watched = events.where(within(ranges)).observe(seen, *arrival_times())
-        rows = event_rows(self.lake.spark(), self.source, watched, self.lake.token_key_file)
-        stage(rows, timeline, {}, other_days=True)
-        self.arrived = ArrivalTimes.of(observed(seen))
+        watched = events.observe(seen, *seen_events()).where(~is_tombstone())
+        stage(self._rows(self.lake.spark(), watched), timeline, {}, other_days=True)
+        self.seen = EventsSeen.of(observed(seen))
+
+    def _rows(self, spark: SparkSession, events: DataFrame) -> DataFrame:
+        return event_rows(spark, self.source, self.known.topic, events, self.lake.token_key_file)
+
+    def _stage_deletions(self, events: DataFrame, timeline: Timeline) -> InputRead | None:
+        """Cancel what the tombstones among ``events`` delete, in raw and in what is staged; keep those of no key.
+
+        Where the keys are is not known before: of all days of raw the columns of the key are read once.
+        """
+        spark, source, table = self.lake.spark(), self.source, self.step.name
+        topic, schema = self.known.topic, raw_schema(self.source)
+        staged = rows_of_files(spark, timeline, timeline.files())
+        published = [day for name, day in self.lake.states(self.step) if name == table]
+        read = self.lake.publisher.pin(writes={}, reads={table: published}, also={table}).inputs.get(table)
+        tombs = deleted_keys(spark, source, topic, events, self.lake.token_key_file).persist()
+        try:
+            found, parts = self._days_with(tombs, read), [staged]
+            if found is not None:
+                parts.append(published_rows(spark, self.lake.storage, found, schema))
+            deletions = [deletions_by(source, part.select(*schema.names), tombs) for part in parts]
+            unknown = self._rows(spark, of_no_key(topic, events, tombs))
+            stage(reduce(DataFrame.unionByName, deletions, unknown), timeline, {}, other_days=True)
+        finally:
+            tombs.unpersist()
+        return found
+
+    def _days_with(self, tombs: DataFrame, read: InputRead | None) -> InputRead | None:
+        """Of the days of raw, those that have rows of deleted keys."""
+        if read is None:
+            return None
+        raw = published_rows(self.lake.spark(), self.lake.storage, read, raw_schema(self.source))
+        rows = rows_of_keys(self.source, raw, tombs).select("day").distinct().collect()
+        days = {row["day"]: read.days[row["day"]] for row in rows}
+        return read.model_copy(update={"days": days}) if days else None
+
+    def require_same_topic(self) -> None:
+        """What was read is of the topic whose positions raw has: ids never come back, so it was so all along."""
+        ids = self.broker.ids()
+        if self.known.ids not in (None, ids):
+            raise another_topic(self.topic, self.known.ids, ids)
 
     def _position(self, partition: int, before: int, after: int) -> Position:
-        id = position_id(self.source.name, self.topic.topic, partition)
+        id = position_id(self.source.name, self.known.topic, partition)
         return Position(id=id, before=before or None, after=after)
 
     # ----------------------------------------------------- positions without rows
 
     def begin(self, start: Start) -> None:
         """Write down from where the stream reads, and where what is live begins, before anything is read."""
-        name, topic = self.source.name, self.topic.topic
+        name, topic = self.source.name, self.known.topic
         positions = [
             Position(id=begun_id(name, topic), before=None, after=1),
+            *([Position(id=ids_id(name, topic, self.known.ids), before=None, after=1)] if self.known.ids else []),
             *(self._position(partition, 0, offset) for partition, offset in start.offsets.items() if offset),
             *(
                 Position(id=boundary_id(name, topic, partition), before=None, after=offset)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
-from backfill_assets.stream.offsets import Offsets, TopicOffsets
+from backfill_assets.published.stream_positions import TopicIds
+from backfill_assets.stream.offsets import OffsetRange, Offsets, TopicOffsets
 from backfill_assets.stream.sources import KafkaTopic
 from backfill_assets.text import suggest_name
 
@@ -24,13 +26,33 @@ _AWAY = re.compile(
 )
 """Of Kafka's client and of Spark's connector. Spark has timeouts of its own, which say that something else is slow."""
 _MISSING = re.compile(r"UnknownTopicOrPartition")
-_PAST_ALL_TIMES = re.compile(r"java\.lang\.ArithmeticException: long overflow")
-"""Spark turns the time of each event into microseconds, before the event can be looked at."""
+_OF_AN_EVENT = re.compile(
+    r"java\.lang\.(?:ArithmeticException|StackOverflowError)|kafka\.common\.errors\.(?:RecordDeserialization|CorruptRecord)"
+    r"|Received exception when fetching the next record|\[(?:[A-Z_]+_OVERFLOW|CAST_INVALID_INPUT)[\].]"
+)
+"""Of Spark, which turns the time of each event into microseconds before the event can be looked at, and of Kafka."""
 _GONE = re.compile(r"Some data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition")
+
+
+_AROUND = ("TASK_WRITE_FAILED",)
+"""Conditions of Spark that say where an error came up."""
 
 
 class BrokerAway(SourceUnreadable):
     """No broker answers: nothing was read, and what is there is read when one does."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One event as the client of this process reads it; ``reason`` says why it could not."""
+
+    partition: int
+    offset: int
+    key: bytes | None = None
+    value: bytes | None = None
+    time: int | None = None
+    """As it was sent: milliseconds since 1970 if the producer is right."""
+    reason: str = ""
 
 
 class Broker:
@@ -45,16 +67,25 @@ class Broker:
         """The oldest and the end offset of each partition. Raises :class:`SourceUnreadable` for a missing topic, and
         :class:`BrokerAway`.
         """
-        with self._consumer() as consumer:
+        with self._client(self._new_consumer) as consumer:
             partitions = self._partitions(consumer)
-            return TopicOffsets(
-                _by_partition(consumer.beginningOffsets(partitions)), _by_partition(consumer.endOffsets(partitions))
-            )
+            oldest = _by_partition(consumer.beginningOffsets(partitions))
+            end = _by_partition(consumer.endOffsets(partitions))
+        return TopicOffsets(oldest, end, self.ids())
+
+    def ids(self) -> TopicIds:
+        """Which topic it is. A broker before Kafka 2.8 has no ids of topics: all have the same one there."""
+        names = self._jvm.java.util.ArrayList()
+        names.add(self.source.topic)
+        with self._client(self._new_admin) as admin:
+            cluster = admin.describeCluster().clusterId().get()
+            found = admin.describeTopics(names).allTopicNames().get().get(self.source.topic)
+            return TopicIds(str(cluster), str(found.topicId()))
 
     def offsets_since(self, day: date) -> Offsets:
         """By partition, the offset of the first event that reached the topic on ``day`` (UTC) or later."""
         since = int(datetime.combine(day, time.min, UTC).timestamp() * 1000)
-        with self._consumer() as consumer:
+        with self._client(self._new_consumer) as consumer:
             partitions = self._partitions(consumer)
             times = self._jvm.java.util.HashMap()
             for partition in partitions:
@@ -64,21 +95,53 @@ class Broker:
             at = {entry.getKey().partition(): entry.getValue() for entry in found.entrySet()}
             return {number: end if at[number] is None else int(at[number].offset()) for number, end in ends.items()}
 
+    def records(self, wanted: OffsetRange) -> Iterator[Record]:
+        """The events of ``wanted``, one by one, also those that Spark cannot read; one that Kafka cannot: why."""
+        partition = self._jvm.org.apache.kafka.common.TopicPartition(self.source.topic, wanted.partition)
+        partitions = self._jvm.java.util.ArrayList()
+        partitions.add(partition)
+        with self._client(self._new_consumer) as consumer:
+            consumer.assign(partitions)
+            consumer.seek(partition, wanted.first)
+            while (at := consumer.position(partition)) < wanted.end:
+                try:
+                    polled = consumer.poll(self._jvm.java.time.Duration.ofSeconds(ANSWER_SECONDS))
+                except Exception as error:
+                    if not is_about_an_event(error):
+                        raise
+                    yield Record(wanted.partition, at, reason=reason_of(error))
+                    consumer.seek(partition, at + 1)
+                    continue
+                if polled.isEmpty() and consumer.position(partition) == at:
+                    raise BrokerAway(f"No Kafka broker at {self.source.servers} has sent offset {at:,}.")
+                for each in polled.records(partition):
+                    if each.offset() < wanted.end:
+                        yield Record(wanted.partition, each.offset(), each.key(), each.value(), each.timestamp())
+
     @contextmanager
-    def _consumer(self) -> Iterator[Any]:
-        consumer = None
+    def _client(self, opened: Callable[[], Any]) -> Iterator[Any]:
+        client = None
         try:
-            consumer = self._new_consumer()
-            yield consumer
+            client = opened()
+            yield client
         except Exception as error:
             if isinstance(error, SourceUnreadable):
                 raise
             raise self._explained(error) from error
         finally:
-            if consumer is not None:
-                consumer.close(self._jvm.java.time.Duration.ofSeconds(1))
+            if client is not None:
+                client.close(self._jvm.java.time.Duration.ofSeconds(1))
+
+    def _new_admin(self) -> Any:
+        return self._jvm.org.apache.kafka.clients.admin.AdminClient.create(self._client_properties())
 
     def _new_consumer(self) -> Any:
+        serialization = self._jvm.org.apache.kafka.common.serialization
+        return self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
+            self._client_properties(), serialization.ByteArrayDeserializer(), serialization.ByteArrayDeserializer()
+        )
+
+    def _client_properties(self) -> Any:
         properties = self._jvm.java.util.Properties()
         patience = str(ANSWER_SECONDS * 1000)
         ours = {
@@ -89,10 +152,7 @@ class Broker:
         }
         for name, value in {**self._properties, **ours}.items():
             properties.setProperty(name, value)
-        serialization = self._jvm.org.apache.kafka.common.serialization
-        return self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
-            properties, serialization.ByteArrayDeserializer(), serialization.ByteArrayDeserializer()
-        )
+        return properties
 
     def _partitions(self, consumer: Any) -> Any:
         infos = consumer.partitionsFor(self.source.topic)
@@ -129,16 +189,17 @@ def broker_away(source: KafkaTopic, error: Exception) -> BrokerAway | None:
     )
 
 
-def unreadable_time(source: KafkaTopic, error: Exception) -> SourceUnreadable | None:
-    """What ``error`` says of an event whose time Spark cannot read; None if it is about something else."""
-    if not _PAST_ALL_TIMES.search(str(error)):
-        return None
-    return SourceUnreadable(
-        f"An event of {source} has a time that Spark cannot read. It is in nanoseconds, perhaps: Kafka's are in"
-        " milliseconds.",
-        hint="Correct the producer. The event can be passed over once it is deleted: delete the records of its"
-        " partition up to it (kafka-delete-records.sh), then start with --accept-gap, which records which they are.",
-    )
+def is_about_an_event(error: Exception) -> bool:
+    """Whether one event of a batch cannot be read or made a row of, which says nothing of the others."""
+    return _OF_AN_EVENT.search(str(error)) is not None
+
+
+def reason_of(error: Exception) -> str:
+    """What is wrong with an event: the error's own name. Its message may quote the event, which may be personal."""
+    named = re.findall(r"\[([A-Z]+(?:_[A-Z]+)+)[\].]|\b(?:[a-z]+\.)+(\w+(?:Exception|Error))\b", str(error))
+    conditions = [condition for condition, _ in named if condition and condition not in _AROUND]
+    classes = [name for _, name in named if name]
+    return str((conditions or classes or [type(error).__name__])[-1])
 
 
 def says_events_are_gone(error: Exception) -> bool:

@@ -1,14 +1,17 @@
-"""How late events are published: from the moment that a source received them until readers see them."""
+"""How late events are: from when a source received them until readers see them, in raw and in what follows."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from backfill_assets.text import format_count
 
 _REMEMBERED = 600
+SHARES = (0.0, 0.002, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Of the events of a batch, oldest first: the times of these are kept. The oldest decide the 99th percentile."""
 
 
 @dataclass(frozen=True)
@@ -19,36 +22,58 @@ class Delays:
     p99: float
 
     def __str__(self) -> str:
-        return f"delay p50 {self.p50:.1f} s, p99 {self.p99:.1f} s"
+        return f"p50 {self.p50:.1f} s, p99 {self.p99:.1f} s"
+
+
+@dataclass(frozen=True)
+class Received:
+    """When a source received the ``events`` of a batch: by :data:`SHARES`, in milliseconds since 1970."""
+
+    events: int
+    at_ms: tuple[int, ...]
+
+    @classmethod
+    def of(cls, events: int, times_ms: Iterable[int]) -> Received:
+        """From the times of some of them, each standing for as many."""
+        times = sorted(times_ms)
+        return cls(events, tuple(times[min(len(times) - 1, int(share * len(times)))] for share in SHARES))
+
+    @property
+    def newest_ms(self) -> int:
+        return self.at_ms[-1]
+
+    def weighted(self, now: datetime) -> list[tuple[float, float]]:
+        """How late the events are if readers see them ``now``, and how many. Clocks of two machines may differ."""
+        at = now.timestamp() * 1000
+        shares = zip(SHARES, SHARES[1:], self.at_ms, strict=False)
+        return [(max(0.0, (at - ms) / 1000), self.events * (end - first)) for first, end, ms in shares]
+
+    def delays(self, now: datetime) -> Delays:
+        return delays_of(self.weighted(now))
 
 
 @dataclass
 class RecentDelays:
-    """The delays of the last batches, each with its events."""
+    """The delays of the events of the last batches."""
 
-    _batches: deque[tuple[int, Delays]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    _batches: deque[list[tuple[float, float]]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
-    def add(self, events: int, delays: Delays) -> None:
-        if events:
-            self._batches.append((events, delays))
+    def add(self, received: Received, now: datetime) -> None:
+        self._batches.append(received.weighted(now))
 
     def summary(self) -> Delays | None:
-        """Over the events of all batches that are remembered; None without any.
-
-        Of a batch, 98 of 100 events count with its p50 and the others with its p99: no more of it is kept.
-        """
-        if not self._batches:
-            return None
-        weighted = [
-            (value, events * share)
-            for events, each in self._batches
-            for value, share in ((each.p50, 0.98), (each.p99, 0.02))
-        ]
-        return Delays(_percentile(weighted, 0.5), _percentile(weighted, 0.99))
+        """Over all events of the batches that are remembered; None without any."""
+        events = [each for batch in self._batches for each in batch]
+        return delays_of(events) if events else None
 
 
-def _percentile(weighted: Iterable[tuple[float, float]], share: float) -> float:
+def delays_of(weighted: Iterable[tuple[float, float]]) -> Delays:
+    """Of delays, each of so many events."""
     ordered = sorted(weighted)
+    return Delays(_percentile(ordered, 0.5), _percentile(ordered, 0.99))
+
+
+def _percentile(ordered: list[tuple[float, float]], share: float) -> float:
     wanted, seen = share * sum(weight for _, weight in ordered), 0.0
     for value, weight in ordered:
         seen += weight
@@ -57,8 +82,8 @@ def _percentile(weighted: Iterable[tuple[float, float]], share: float) -> float:
     return ordered[-1][0]
 
 
-def describe_batch(number: int, events: int, seconds: float, delays: Delays | None, slowed_down: str = "") -> str:
-    """One line about a batch, for people; ``slowed_down`` says why the stream reads more slowly, if it does."""
-    late = f", {delays}" if delays else ""
+def describe_batch(number: int, events: int, seconds: float, late: dict[str, Delays], slowed_down: str = "") -> str:
+    """One line about a batch, for people: by table, how ``late`` readers see it; why the stream reads more slowly."""
+    when = "".join(f"; in {table} after {each}" for table, each in late.items())
     slow = f"; slowed down: {slowed_down}" if slowed_down else ""
-    return f"batch {number}: {format_count(events, 'event')} in {seconds:.1f} s{late}{slow}"
+    return f"batch {number}: {format_count(events, 'event')} in {seconds:.1f} s{when}{slow}"

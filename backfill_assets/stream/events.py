@@ -1,10 +1,9 @@
-"""From the events of a topic to raw rows: every event, as text, on the day it belongs to."""
+"""From the events of a topic to raw rows: every event, as text, on the day it belongs to; null values delete keys."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -12,40 +11,48 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from backfill_assets.landing.raw_rows import readable_text, rows_of_lines
+from backfill_assets.landing.tombstones import is_event, key_line, tombstones, unreadable
 from backfill_assets.model.declaration import Source
-from backfill_assets.stream.delays import Delays
+from backfill_assets.stream.delays import SHARES, Received
 from backfill_assets.stream.offsets import OffsetRange
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_TIMES = "arrival_times"
+_TIMES, _EVENTS, _TOMBSTONES = "arrival_times", "events", "tombstones"
 _LAST_MS = 253_402_300_799_999
 """The end of the year 9999 in milliseconds since 1970: a later time is one in microseconds."""
 
 
 @dataclass(frozen=True)
-class ArrivalTimes:
-    """When a topic received the events of a batch, in milliseconds since 1970: the middle one, and the oldest 1 %."""
+class EventsSeen:
+    """What Spark saw of the events of a batch while it wrote them."""
 
-    middle_ms: int
-    oldest_ms: int
+    tombstones: int
+    """Events without a value that may delete a key."""
+    received: Received | None
+    """When the topic received them; None for a batch without events, such as one of an aborted transaction."""
 
     @classmethod
-    def of(cls, observed: Mapping[str, Any]) -> ArrivalTimes | None:
-        """From what Spark observed by :func:`arrival_times`; None for a batch without events."""
+    def of(cls, observed: Mapping[str, Any]) -> EventsSeen:
+        """From what Spark observed by :func:`seen_events`."""
         times = observed.get(_TIMES)
-        return cls(int(times[1]), int(times[0])) if times else None
-
-    def delays(self, now: datetime) -> Delays:
-        """How late the events are, if they are published ``now``. Clocks of two machines may differ."""
-        at = now.timestamp()
-        return Delays(max(0.0, at - self.middle_ms / 1000), max(0.0, at - self.oldest_ms / 1000))
+        received = Received(int(observed[_EVENTS]), tuple(map(int, times))) if times else None
+        return cls(int(observed.get(_TOMBSTONES) or 0), received)
 
 
-def arrival_times() -> list[Column]:
+def seen_events() -> list[Column]:
     """What Spark observes of a batch while it writes it."""
-    return [F.percentile_approx(F.unix_millis(_received()), [0.01, 0.5], 10_000).alias(_TIMES)]
+    return [
+        F.percentile_approx(F.unix_millis(_received()), list(SHARES), 10_000).alias(_TIMES),
+        F.count(F.lit(1)).alias(_EVENTS),
+        F.count_if(is_tombstone()).alias(_TOMBSTONES),
+    ]
+
+
+def is_tombstone() -> Column:
+    """Whether an event has a key and no value: it deletes its key."""
+    return F.col("value").isNull() & F.col("key").isNotNull()
 
 
 def _received() -> Column:
@@ -57,20 +64,39 @@ def _received() -> Column:
     return F.when(number > _LAST_MS, F.timestamp_micros(number)).otherwise(F.col("timestamp"))
 
 
-def event_rows(spark: SparkSession, source: Source, events: DataFrame, token_key_file: str) -> DataFrame:
+def event_rows(spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str) -> DataFrame:
     """One raw row for each of ``events``, which have the columns of Spark's Kafka source.
 
-    ``source_file`` is ``kafka:<topic>/<partition>``, ``source_line`` the offset. ``arrival_day`` is that of the
-    record's timestamp, in UTC: reading an event again gives the same row. A null value is kept as the line ``null``,
-    an empty one as ``""``, and one that is no UTF-8 as Base64; all are quarantined.
+    ``source_file`` is ``kafka:<topic>/<partition>``, with ``topic`` as raw calls it, and ``source_line`` the offset.
+    ``arrival_day`` is that of the record's timestamp, in UTC: reading an event again gives the same row. A null value
+    is kept as the line ``null``, an empty one as ``""``, and one that is no UTF-8 as Base64; all are quarantined.
     """
-    lines = events.select(
-        _text(F.col("value")).alias("value"),
-        F.concat(F.lit("kafka:"), "topic", F.lit("/"), "partition").alias("source_file"),
+    return rows_of_lines(spark, source, _lines(topic, events, _text(F.col("value"))), token_key_file)
+
+
+def deleted_keys(spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str) -> DataFrame:
+    """The keys that tombstones among ``events`` delete: :func:`~backfill_assets.landing.tombstones.tombstones`."""
+    keys = key_line(source, _text(F.col("key")))
+    return tombstones(spark, source, _lines(topic, events.where(is_tombstone()), keys), token_key_file)
+
+
+def of_no_key(topic: str, events: DataFrame, tombs: DataFrame) -> DataFrame:
+    """The tombstones among ``events`` that, by ``tombs``, name no key: their lines are kept, to be looked at."""
+    unknown = tombs.where(unreadable(tombs))
+    return events.where(is_tombstone()).join(unknown, is_event(unknown, _file(topic), F.col("offset")), "left_semi")
+
+
+def _lines(topic: str, events: DataFrame, value: Column) -> DataFrame:
+    return events.select(
+        value.alias("value"),
+        _file(topic).alias("source_file"),
         F.col("offset").alias("source_line"),
         F.to_date(_received()).alias("arrival_day"),
     )
-    return rows_of_lines(spark, source, lines, token_key_file)
+
+
+def _file(topic: str) -> Column:
+    return F.concat(F.lit(f"kafka:{topic}/"), "partition")
 
 
 def within(ranges: Sequence[OffsetRange]) -> Column:

@@ -102,11 +102,14 @@ class StreamStatus(AuditRecord):
     events: int = 0
     """Published since the start."""
     events_per_second: float = 0.0
-    delay_ms: int | None = None
-    """From the newest published event at its source until readers had it; None before the first one."""
     delay_p50_ms: int | None = None
     delay_p99_ms: int | None = None
-    """Of the events of the last minutes."""
+    """Of the events of the last minutes, from their source until readers had them in raw; None before the first one."""
+    followed: str = ""
+    """The last table that follows raw; empty if none does."""
+    followed_p50_ms: int | None = None
+    followed_p99_ms: int | None = None
+    """Of the same events, until readers had them there."""
     batch: int = 0
     """How many micro-batches were published since the start."""
     batch_seconds: float = 0.0

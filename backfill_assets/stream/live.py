@@ -62,7 +62,8 @@ class StreamListener:
 class LiveStream:
     """One run of a stream into raw. ``follow`` is called with the days of each batch after it was published.
 
-    ``follow_again`` is called each minute in which no batch comes, for days that could not follow.
+    Each minute in which no batch comes, what could not be read is tried again, and ``follow_again`` is called for days
+    that could not follow.
     """
 
     reading: Reading
@@ -149,7 +150,9 @@ class LiveStream:
         began = time.monotonic()
         progress = self._query.lastProgress if self._query else None
         answer = self._observe_answer(progress)
-        read = self.reading.publish(rows, number, _latest(progress))
+        self._done(number, self.reading.publish(rows, number, _latest(progress)), began, answer)
+
+    def _done(self, number: int, read: BatchRead, began: float, answer: float | None = None) -> None:
         if read.appended is not None:
             self.follow(read.appended.days)
             self._followed = self.now()
@@ -199,9 +202,12 @@ class LiveStream:
         self._followed = self._followed or now
         if now - self._followed >= _FOLLOW_AGAIN and self._busy.acquire(blocking=False):
             try:
+                began, again = time.monotonic(), self.reading.read_again()
+                if again is not None:
+                    self._done(self._last.number if self._last else 0, again, began)
                 self.follow_again()
             except Exception as error:
-                raise full_disk("The stream stopped while days followed", error) or error from error
+                raise full_disk("The stream stopped between batches", error) or error from error
             finally:
                 self._followed = self.now()
                 self._busy.release()

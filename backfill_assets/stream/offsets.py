@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.errors import SourceUnreadable
-from backfill_assets.published.stream_positions import TopicPositions
+from backfill_assets.published.stream_positions import TopicIds, TopicPositions
 from backfill_assets.stream.sources import KafkaTopic
 from backfill_assets.text import format_count
 
@@ -16,14 +16,14 @@ Offsets = Mapping[int, int]
 
 @dataclass(frozen=True, order=True)
 class OffsetRange:
-    """The events of one partition from ``first`` up to, and without, ``end``."""
+    """The events of one partition from ``first`` up to, and without, ``end``; an offset may have none."""
 
     partition: int
     first: int
     end: int
 
     @property
-    def events(self) -> int:
+    def offsets(self) -> int:
         return self.end - self.first
 
     def __str__(self) -> str:
@@ -36,6 +36,7 @@ class TopicOffsets:
 
     oldest: Offsets
     end: Offsets
+    ids: TopicIds
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def start_of(known: TopicPositions, kept: TopicOffsets, history: Offsets | None)
     """From where to read: the positions that raw has; for a stream that begins, ``history`` if it is wanted, or now.
 
     A partition that was added to the topic after the stream began is read from its beginning. One that was read and
-    is not there any more keeps its position, which :func:`require_same_topic` refuses.
+    is not there any more keeps its position, which :func:`require_not_shorter` refuses.
     """
     if known.begun:
         offsets = {**dict.fromkeys(kept.end, 0), **known.next_offsets}
@@ -62,6 +63,28 @@ def start_of(known: TopicPositions, kept: TopicOffsets, history: Offsets | None)
         offsets = {partition: max(history.get(partition, 0), oldest) for partition, oldest in kept.oldest.items()}
         return Start(offsets, True, dict(kept.end), "begins with its history")
     return Start(dict(kept.end), True, dict(kept.end), "begins with what comes from now on")
+
+
+def known_topic(known: TopicPositions, source: KafkaTopic, ids: TopicIds, *, new_topic: bool) -> TopicPositions:
+    """The positions of the topic with ``ids``: those that are ``known``, or none if it is a ``new_topic`` of that name.
+
+    Raises :class:`SourceUnreadable` if it is another topic than the one that was read, and that is not asked for.
+    """
+    if not known.begun or known.ids == ids:
+        return known
+    if not new_topic:
+        raise another_topic(source, known.ids, ids)
+    return known.next_topic()
+
+
+def another_topic(source: KafkaTopic, read: TopicIds | None, found: TopicIds) -> SourceUnreadable:
+    """The error for a topic that is not the one that was ``read``; its offsets say nothing of the other's."""
+    return SourceUnreadable(
+        f"{source} is another topic than the one that raw has read: it is {found}, and that was {read}. The topic was"
+        " deleted and created again, or this is another cluster.",
+        hint="Nothing was read of it. Name the right broker; or read it from its first event on, as another topic of"
+        " that name: --new-topic",
+    )
 
 
 def lost_ranges(start: Offsets, oldest: Offsets) -> list[OffsetRange]:
@@ -73,24 +96,24 @@ def lost_ranges(start: Offsets, oldest: Offsets) -> list[OffsetRange]:
     ]
 
 
-def require_same_topic(source: KafkaTopic, start: Offsets, end: Offsets) -> None:
-    """Raise :class:`SourceUnreadable` if the topic has fewer events than were read: it is another one of that name."""
+def require_not_shorter(source: KafkaTopic, start: Offsets, end: Offsets) -> None:
+    """Raise :class:`SourceUnreadable` if the topic has fewer events than were read."""
     ahead = [partition for partition, offset in sorted(start.items()) if offset > end.get(partition, 0)]
     if ahead:
         partition = ahead[0]
         raise SourceUnreadable(
             f"{source}: partition {partition} ends at offset {end.get(partition, 0):,}, and raw has read up to"
-            f" {start[partition]:,}. The topic was deleted and created again, or this is another cluster.",
-            hint="Nothing was read. Name the right broker; or give the events a topic of another name and stream that.",
+            f" {start[partition]:,}. The broker has lost events.",
+            hint="Nothing was read. Bring the events back, or give those that come a topic of another name.",
         )
 
 
 def lost_events(source: KafkaTopic, lost: Sequence[OffsetRange]) -> SourceUnreadable:
-    """The error for events that the broker deleted before they were read."""
-    events = sum(each.events for each in lost)
+    """The error for events that the broker deleted before they were read; some offsets may have had none."""
+    offsets = sum(each.offsets for each in lost)
     ranges = "; ".join(map(str, lost))
     return SourceUnreadable(
-        f"{source} has deleted {format_count(events, 'event')} that raw has not read: {ranges}.",
+        f"{source} has deleted {format_count(offsets, 'offset')} that raw has not read: {ranges}.",
         hint="Bring them back from the source, or go on without them and have that recorded: --accept-gap",
     )
 
@@ -117,4 +140,4 @@ def new_ranges(planned: Sequence[OffsetRange], known: Offsets) -> list[OffsetRan
 def planned_ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
     """The events between two sets of offsets, by partition."""
     spans = (OffsetRange(partition, start.get(partition, 0), last) for partition, last in sorted(end.items()))
-    return [each for each in spans if each.events > 0]
+    return [each for each in spans if each.offsets > 0]

@@ -45,16 +45,39 @@ class Trigger:
 def read_topic(
     spark: SparkSession, topic: KafkaTopic, start: Offsets, properties: Mapping[str, str], most_events: int
 ) -> DataFrame:
-    """The events of ``topic`` from ``start`` on; an event that the broker has deleted meanwhile ends the query."""
+    """The events of ``topic`` from ``start`` on; an event that the broker has deleted meanwhile ends the query.
+
+    ``properties`` say whether those of a transaction that is not committed count.
+    """
     options = {
-        **{f"kafka.{name}": value for name, value in properties.items()},
-        "kafka.bootstrap.servers": topic.servers,
+        **_of_topic(topic, properties),
         "subscribe": topic.topic,
-        "startingOffsets": json.dumps({topic.topic: {str(number): offset for number, offset in start.items()}}),
-        "failOnDataLoss": "true",
+        "startingOffsets": _json_offsets(topic, start),
         "maxOffsetsPerTrigger": str(most_events),
     }
     return spark.readStream.format("kafka").options(**options).load()
+
+
+def read_range(
+    spark: SparkSession, topic: KafkaTopic, partition: int, first: int, end: int, properties: Mapping[str, str]
+) -> DataFrame:
+    """The events of one partition from the offset ``first`` up to, and without, ``end``."""
+    options = {
+        **_of_topic(topic, properties),
+        "assign": json.dumps({topic.topic: [partition]}),
+        "startingOffsets": _json_offsets(topic, {partition: first}),
+        "endingOffsets": _json_offsets(topic, {partition: end}),
+    }
+    return spark.read.format("kafka").options(**options).load()
+
+
+def _of_topic(topic: KafkaTopic, properties: Mapping[str, str]) -> dict[str, str]:
+    kafka = {f"kafka.{name}": value for name, value in properties.items()}
+    return {**kafka, "kafka.bootstrap.servers": topic.servers, "failOnDataLoss": "true"}
+
+
+def _json_offsets(topic: KafkaTopic, offsets: Offsets) -> str:
+    return json.dumps({topic.topic: {str(number): offset for number, offset in offsets.items()}})
 
 
 def read_landing(spark: SparkSession, pattern: str, files_in_flight: int) -> DataFrame:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from backfill_assets.errors import SourceUnreadable
-from backfill_assets.published.stream_positions import topic_positions
+from backfill_assets.published.stream_positions import TopicPositions, topic_positions
 from backfill_assets.stream.batches import AppendedBatch, LandedBatches, TopicBatches, file_stamp
-from backfill_assets.stream.broker import Broker, broker_away, says_events_are_gone, unreadable_time
+from backfill_assets.stream.broker import Broker, broker_away, says_events_are_gone
 from backfill_assets.stream.checkpoint import Checkpoint
-from backfill_assets.stream.delays import Delays
+from backfill_assets.stream.delays import Delays, Received
 from backfill_assets.stream.lease import StreamPosition
 from backfill_assets.stream.offsets import (
     Offsets,
     Start,
+    known_topic,
     lost_events,
     lost_ranges,
     planned_ranges,
-    require_same_topic,
+    require_not_shorter,
     start_of,
 )
 from backfill_assets.stream.query import read_landing, read_topic
@@ -44,6 +46,8 @@ class StartRequest:
     """With ``from_beginning``: history begins with what arrived on this day (UTC)."""
     accept_gap: bool = False
     """Go on after events that the broker deleted before they were read, and record which they are."""
+    new_topic: bool = False
+    """Read a topic although another one of that name was read before it, from its first event on."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,15 @@ class BatchRead:
 
     events: int
     appended: AppendedBatch | None
-    delays: Delays | None
+    received: Received | None
+    """When its source received the events."""
     bytes: int = 0
     """Of landed files, as they lie on disk; 0 for a topic."""
+
+    @property
+    def delays(self) -> Delays | None:
+        """Until the events were in raw."""
+        return self.received.delays(self.appended.at) if self.received and self.appended else None
 
 
 class Reading(ABC):
@@ -90,6 +100,10 @@ class Reading(ABC):
     def publish(self, rows: DataFrame, number: int, ends: Offsets) -> BatchRead:
         """Publish micro-batch ``number`` of the query. ``ends`` is what the source is known to have."""
 
+    def read_again(self) -> BatchRead | None:
+        """Read what could not be read before, and may be by now; None if there is none. Called each idle minute."""
+        return None
+
     def explain(self, error: Exception) -> Exception | None:
         """What an error of Spark says about the source; None if it is about something else."""
         return None
@@ -104,8 +118,6 @@ class TopicReading(Reading):
     batches: TopicBatches
     checkpoint: Checkpoint
     request: StartRequest
-    properties: Mapping[str, str] = field(repr=False)
-    """Kafka client properties; may hold secrets."""
     start: Start | None = None
     _end: Offsets = field(default_factory=dict)
     _kept: Offsets = field(default_factory=dict)
@@ -130,16 +142,17 @@ class TopicReading(Reading):
 
     def open(self, most_events: int, files_in_flight: int) -> DataFrame:
         topic = self.batches.topic
-        self.start = start = self._start(Broker(self.batches.lake.spark(), topic, self.properties))
+        self.start = start = self._start(self.batches.broker)
         self.checkpoint.renew(self.batches.step.name, str(topic), self.batches.lake.storage.uri())
         self._end = start.offsets
-        return read_topic(self.batches.lake.spark(), topic, start.offsets, self.properties, most_events)
+        return read_topic(self.batches.lake.spark(), topic, start.offsets, self.batches.properties, most_events)
 
     def _start(self, broker: Broker) -> Start:
         topic, kept = self.batches.topic, broker.offsets()
-        known = topic_positions(self.batches.lake.storage, self.batches.source.name, topic.topic)
+        known = known_topic(self._known(), topic, kept.ids, new_topic=self.request.new_topic)
+        self.batches.known = replace(known, ids=kept.ids)
         start = start_of(known, kept, self._history(broker))
-        require_same_topic(topic, start.offsets, kept.end)
+        require_not_shorter(topic, start.offsets, kept.end)
         if start.new:
             self.batches.begin(start)
         lost = lost_ranges(start.offsets, kept.oldest)
@@ -151,8 +164,11 @@ class TopicReading(Reading):
         self.batches.skip(lost)
         return self._start(broker)
 
+    def _known(self) -> TopicPositions:
+        return topic_positions(self.batches.lake.storage, self.batches.source.name, self.batches.topic.topic)
+
     def _history(self, broker: Broker) -> Offsets | None:
-        if not self.request.from_beginning:
+        if not self.request.from_beginning and self.batches.known.number == 1:
             return None
         return {} if self.request.since is None else broker.offsets_since(self.request.since)
 
@@ -161,23 +177,22 @@ class TopicReading(Reading):
         planned = planned_ranges(self._end, end)
         appended = self.batches.publish(rows, planned)
         self._end, self._kept = end, {**self._kept, **ends}
-        arrived = self.batches.arrived if appended else None
-        delays = arrived.delays(self.batches.lake.publisher.now()) if arrived else None
-        return BatchRead(sum(each.events for each in planned), appended, delays)
+        received = self.batches.seen.received if appended and self.batches.seen else None
+        return BatchRead(received.events if received else 0, appended, received)
 
     def explain(self, error: Exception) -> Exception | None:
         topic = self.batches.topic
-        explained = broker_away(topic, error) or unreadable_time(topic, error)
+        explained = broker_away(topic, error)
         return self._why_gone() if explained is None and says_events_are_gone(error) else explained
 
     def _why_gone(self) -> Exception | None:
         """What the next start would say of events that were deleted while the stream ran; None if all are there."""
         topic, batches = self.batches.topic, self.batches
         try:
-            kept = Broker(batches.lake.spark(), topic, self.properties).offsets()
-            known = topic_positions(batches.lake.storage, batches.source.name, topic.topic)
+            kept = batches.broker.offsets()
+            known = known_topic(self._known(), topic, kept.ids, new_topic=False)
             start = start_of(known, kept, None)
-            require_same_topic(topic, start.offsets, kept.end)
+            require_not_shorter(topic, start.offsets, kept.end)
         except SourceUnreadable as why:
             return why
         lost = lost_ranges(start.offsets, kept.oldest)
@@ -222,7 +237,13 @@ class LandingReading(Reading):
         return read_landing(lake.spark(), f"{folder}/*/*.jsonl.gz", files_in_flight)
 
     def publish(self, rows: DataFrame, number: int, ends: Offsets) -> BatchRead:
-        paths = self.checkpoint.landed_paths(number)
+        return self._read(self.checkpoint.landed_paths(number))
+
+    def read_again(self) -> BatchRead | None:
+        again = self.batches.with_landed_again([])
+        return self._read(again) if again else None
+
+    def _read(self, paths: Sequence[Path]) -> BatchRead:
         stamps = [stamp for path in paths if (stamp := file_stamp(path)) is not None]
         landed_at = sorted(changed / 1e9 for changed, _ in stamps)
         appended = self.batches.publish(paths)
@@ -232,9 +253,9 @@ class LandingReading(Reading):
         late = [max(0.0, now.timestamp() - at) for at in landed_at]
         if late and late[-1] < self.live_below_seconds:
             self._live_since = self._live_since or now
-        delays = Delays(late[len(late) // 2], late[0]) if late and appended else None
-        size = sum(size for _, size in stamps)
-        return BatchRead(appended.received if appended else 0, appended, delays, bytes=size)
+        events = appended.received if appended else 0
+        received = Received.of(events, [int(at * 1000) for at in landed_at]) if landed_at and events else None
+        return BatchRead(events, appended, received, bytes=sum(size for _, size in stamps))
 
     def _count_files(self) -> None:
         read = Counter(each.parent.name for each in self.batches.appended_files)

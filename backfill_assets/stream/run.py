@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -19,7 +20,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import LandedBatches, TopicBatches, stream_name
 from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.compaction import compact_days
-from backfill_assets.stream.delays import RecentDelays, describe_batch
+from backfill_assets.stream.delays import Delays, Received, RecentDelays, describe_batch
 from backfill_assets.stream.follower import Follower
 from backfill_assets.stream.lease import StreamLease, StreamState, acquire_stream
 from backfill_assets.stream.live import BatchDone, LiveStream, StreamListener
@@ -34,11 +35,12 @@ _GATHER_EVERY_BATCHES = 32
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """What a person asks a stream for. ``checkpoint`` is a folder of this machine."""
+    """What a person asks a stream for. ``checkpoint`` is a folder of this machine: a cache."""
 
     table: str
     source: StreamSource
     checkpoint: Path
+    """Each source has a folder in it."""
     start: StartRequest = field(default_factory=StartRequest)
     limit: ReadLimit = field(default_factory=ReadLimit)
     trigger: Trigger = field(default_factory=Trigger)
@@ -76,14 +78,14 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
     _require_a_history_to_begin(request)
     reading = _reading(lake, request, step, run, progress)
     lease = acquire_stream(lake.storage, request.table, str(request.source), lake.publisher.now)
-    watched = _Watched(lease, reading, report)
     follower = Follower(lake, step, run, progress, lambda text: report(StreamEvent("behind", text)))
+    watched = _Watched(lease, reading, report, follower if request.follow else None)
     stream = LiveStream(
         reading=reading,
         trigger=request.trigger,
         throttle=Throttle(request.limit),
         follow=partial(_after_batch, lake, follower, request.follow),
-        follow_again=partial(_follow_again, lake, follower),
+        follow_again=partial(_follow_again, lake, follower, watched.followed),
         listener=StreamListener(watched.started, watched.published, watched.waiting, watched.stopping),
         now=lake.publisher.now,
         sleep=lake.sleep,
@@ -123,11 +125,20 @@ def _streamed_step(table: str) -> Step:
 
 
 def _reading(lake: Lake, request: StreamRequest, step: Step, run: RunInfo, progress: Progress) -> Reading:
-    checkpoint = Checkpoint(request.checkpoint)
+    """Events of a transaction count when it is committed, unless the properties say otherwise."""
     if isinstance(request.source, KafkaTopic):
-        topic = TopicBatches(lake, step, run, progress, topic=request.source)
-        return TopicReading(topic, checkpoint, request.start, request.properties)
-    return LandingReading(LandedBatches(lake, step, run, progress), checkpoint)
+        checkpoint = Checkpoint(request.checkpoint / _folder_of(request.source))
+        properties = {"isolation.level": "read_committed", **request.properties}
+        topic = TopicBatches(lake, step, run, progress, topic=request.source, properties=properties)
+        return TopicReading(topic, checkpoint, request.start)
+    return LandingReading(
+        LandedBatches(lake, step, run, progress), Checkpoint(request.checkpoint / str(request.source))
+    )
+
+
+def _folder_of(topic: KafkaTopic) -> str:
+    """A name of a folder that no other topic has: another cluster's topic of that name has another one."""
+    return f"{topic.topic}-{hashlib.sha256(topic.servers.encode()).hexdigest()[:8]}"
 
 
 def _after_batch(lake: Lake, follower: Follower, follows: bool, days: Collection[date]) -> None:
@@ -146,10 +157,11 @@ def _after_batch(lake: Lake, follower: Follower, follows: bool, days: Collection
         trim(lake.publisher.log, lake.publisher.now())
 
 
-def _follow_again(lake: Lake, follower: Follower) -> None:
+def _follow_again(lake: Lake, follower: Follower, followed: Callable[[], object]) -> None:
     """For days that were left because of a hold or an error, and that a source without news has no batch for."""
     if follower.pending:
         _after_batch(lake, follower, True, sorted(follower.pending))
+        followed()
 
 
 @dataclass
@@ -159,8 +171,15 @@ class _Watched:
     lease: StreamLease
     reading: Reading
     report: Report
+    follower: Follower | None
+    """None for a stream that raw alone follows."""
     delays: RecentDelays = field(default_factory=RecentDelays)
+    """Until events are in raw."""
+    followed_delays: RecentDelays = field(default_factory=RecentDelays)
+    """Until they are in the last table that follows."""
     reached: str = ""
+    _not_followed: list[tuple[Received, frozenset[date]]] = field(default_factory=list)
+    """Batches of which a day is still to follow."""
 
     def started(self) -> None:
         if isinstance(self.reading, TopicReading) and self.reading.start is not None:
@@ -186,20 +205,41 @@ class _Watched:
     def stopping(self, why: str) -> None:
         self.report(StreamEvent("stopping", why))
 
+    def followed(self) -> Delays | None:
+        """Count the batches all of whose days have followed; the delays of the last one, None without any."""
+        now, waiting, last = self.lease.now(), [], None
+        for received, days in self._not_followed:
+            if self.follower is not None and days & self.follower.pending:
+                waiting.append((received, days))
+            else:
+                self.followed_delays.add(received, now)
+                last = received.delays(now)
+        self._not_followed = waiting
+        if last is not None:
+            summary = self.followed_delays.summary()
+            self.lease.beat(followed=self._last_table(), **_milliseconds("followed", summary))
+        return last
+
+    def _last_table(self) -> str:
+        return self.follower.steps[-1].name if self.follower and self.follower.steps else ""
+
     def published(self, batch: BatchDone) -> None:
         read, status = batch.read, self.lease.status
-        if read.delays:
-            self.delays.add(read.events, read.delays)
-        summary = self.delays.summary()
+        late: dict[str, Delays] = {}
+        if read.received and read.delays and read.appended:
+            late[self.lease.status.table] = read.delays
+            self.delays.add(read.received, read.appended.at)
+            if table := self._last_table():
+                self._not_followed.append((read.received, frozenset(read.appended.days)))
+                behind = self.followed()
+                late |= {table: behind} if behind else {}
         self.lease.beat(
             state=self._state(),
             boundary=self._boundary(),
             positions=self.reading.positions,
             events=status.events + read.events,
             events_per_second=round(read.events / batch.seconds, 1) if batch.seconds else 0.0,
-            delay_ms=round(read.delays.p50 * 1000) if read.delays else None,
-            delay_p50_ms=round(summary.p50 * 1000) if summary else None,
-            delay_p99_ms=round(summary.p99 * 1000) if summary else None,
+            **_milliseconds("delay", self.delays.summary()),
             batch=status.batch + 1,
             batch_seconds=round(batch.seconds, 3),
             batch_at=self.lease.now(),
@@ -216,8 +256,13 @@ class _Watched:
             "answer_seconds": batch.answer_seconds,
             "pace": batch.pace.factor,
             "slowed_down": batch.pace.reason,
+            "delays": {table: asdict(each) for table, each in late.items()},
         }
         if read.appended:
             figures |= {"publication": read.appended.publication, "days": [str(day) for day in read.appended.days]}
-        text = describe_batch(batch.number, read.events, batch.seconds, read.delays, batch.pace.reason)
+        text = describe_batch(batch.number, read.events, batch.seconds, late, batch.pace.reason)
         self.report(StreamEvent("batch", text, figures))
+
+
+def _milliseconds(name: str, delays: Delays | None) -> dict[str, int]:
+    return {f"{name}_p50_ms": round(delays.p50 * 1000), f"{name}_p99_ms": round(delays.p99 * 1000)} if delays else {}

@@ -124,7 +124,7 @@ def _play(*_: object) -> Iterator[Hazard]:
 
 def _run_stream(_: object, __: object, ___: object, ____: object, report: Callable[[StreamEvent], None]) -> None:
     report(StreamEvent("started", "sales begins at the end of the topic, because raw_sales is new", {"partitions": 2}))
-    text = describe_batch(1, 250, _SECONDS, None, "")
+    text = describe_batch(1, 250, _SECONDS, {}, "")
     report(StreamEvent("batch", text, {"batch": 1, "events": 250, "seconds": _SECONDS}))
     report(StreamEvent("waiting", "Waiting: nothing has arrived"))
 

@@ -9,7 +9,7 @@ from backfill_assets.lakehouse.delta_log import newest_version, read_transaction
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Position, Publication
 from backfill_assets.publication.publisher import Conflict, Publisher
-from backfill_assets.published.stream_positions import TopicPositions, begun_id, parse_positions, position_id
+from backfill_assets.published.stream_positions import TopicIds, TopicPositions, begun_id, parse_positions, position_id
 from backfill_assets.stream.offsets import OffsetRange, TopicOffsets, new_ranges, planned_ranges, start_of
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.deeds import ATTEMPTS, Work, publish, refusable
@@ -34,7 +34,8 @@ def stream_life(world: World, batches: int) -> Work:
 
     def work(actor: Actor) -> None:
         publisher = world.publisher(actor.reached)
-        kept = TopicOffsets(dict.fromkeys(PARTITIONS, 0), dict.fromkeys(PARTITIONS, _ENDLESS))
+        ids = TopicIds("cluster", "topic")
+        kept = TopicOffsets(dict.fromkeys(PARTITIONS, 0), dict.fromkeys(PARTITIONS, _ENDLESS), ids)
         start = start_of(positions_in_log(world), kept, history={})
         if start.new:
             begun = Position(id=begun_id(SALES, TOPIC), before=None, after=1)

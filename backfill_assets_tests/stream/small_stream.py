@@ -128,7 +128,9 @@ class Topic:
     def source(self) -> KafkaTopic:
         return KafkaTopic(self.broker.address, self.name)
 
-    def send(self, values: Iterable[str | bytes | None], partition: int | None = None, time: int = 0) -> None:
+    def send(
+        self, values: Iterable[str | bytes | None], partition: int | None = None, time: int = 0, key: str | None = None
+    ) -> None:
         """Send events, to the partitions in turn or to one of them; the broker has confirmed them afterwards.
 
         ``time`` is the one of their records, in milliseconds; 0 is now.
@@ -143,7 +145,7 @@ class Topic:
 
         for number, value in enumerate(values):
             where = number % self.partitions if partition is None else partition
-            producer.produce(self.name, value, partition=where, timestamp=time, on_delivery=confirmed)
+            producer.produce(self.name, value, key, partition=where, timestamp=time, on_delivery=confirmed)
             producer.poll(0)
         assert producer.flush(30) == 0 and not problems
 

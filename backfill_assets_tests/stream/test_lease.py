@@ -104,11 +104,11 @@ def test_each_beat_renews_the_lease_and_writes_the_status(storage: Storage, cloc
         StreamPosition(partition="sales/0", position=40, end=100),
         StreamPosition(partition="sales/1", position=7, end=5),
     )
-    lease.beat(state="live", positions=positions, batch=3, delay_ms=850)
+    lease.beat(state="live", positions=positions, batch=3, delay_p50_ms=850)
     clock.pass_seconds(LEASE_SECONDS - 1)
     status = read_stream(storage, TABLE)
     assert status and status == lease.status and status.is_running(clock())
-    assert (status.state, status.lag, status.batch, status.delay_ms) == ("live", 60, 3, 850)
+    assert (status.state, status.lag, status.batch, status.delay_p50_ms) == ("live", 60, 3, 850)
     with pytest.raises(AnotherStreamRuns):
         acquire(storage, clock)
 

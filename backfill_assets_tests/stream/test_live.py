@@ -26,6 +26,7 @@ from backfill_assets.stream.reading import BatchRead, Reading
 from backfill_assets.stream.throttle import ReadLimit, Throttle
 
 DAY = date(2026, 3, 2)
+NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 
 
 @dataclass
@@ -54,6 +55,14 @@ class FakeSource(Reading):
     is_capped_by_events: ClassVar[bool] = True
     read: list[int] = field(default_factory=list)
     opened: list[int] = field(default_factory=list)
+    left_out: int = 0
+    """Events that can be read later."""
+
+    def read_again(self) -> BatchRead | None:
+        events, self.left_out = self.left_out, 0
+        if not events:
+            return None
+        return BatchRead(events, AppendedBatch("publication-again", (DAY,), events, NOW), None)
 
     @property
     def is_live(self) -> bool:
@@ -77,7 +86,7 @@ class FakeSource(Reading):
     def publish(self, rows: Any, number: int, ends: Offsets) -> BatchRead:
         events = self.amounts[number]
         self.read.append(events)
-        return BatchRead(events, AppendedBatch(f"publication-{number}", (DAY,), events), None)
+        return BatchRead(events, AppendedBatch(f"publication-{number}", (DAY,), events, NOW), None)
 
 
 @dataclass
@@ -257,6 +266,19 @@ def test_days_that_were_left_are_tried_again_each_minute_of_a_quiet_source(monke
     assert tried == [first_quiet + timedelta(seconds=60), first_quiet + timedelta(seconds=120)]
 
 
+def test_what_could_not_be_read_is_tried_again_each_minute_and_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that was left out and landed again: no other file may come for hours."""
+    source = FakeSource([10, 10], live_from=0)
+    stream, _ = quiet_stream(monkeypatch, lambda clock: None, source)
+    read: list[BatchDone] = []
+    stream.listener.published = read.append
+    followed: list[date] = []
+    stream.follow = followed.extend
+    source.left_out = 7
+    stream.run()
+    assert [done.read.events for done in read] == [10, 10, 7] and followed == [DAY] * 3
+
+
 def test_they_are_tried_again_while_the_broker_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[datetime] = []
     away = FakeSource([10, 10], errors=8, live_from=0)
@@ -272,5 +294,5 @@ def test_a_full_disk_while_they_are_tried_again_ends_the_stream_with_the_reason(
         raise OSError(28, "No space left on device")
 
     stream, _ = quiet_stream(monkeypatch, full)
-    with pytest.raises(LakehouseUnusable, match="The stream stopped while days followed: the disk is full"):
+    with pytest.raises(LakehouseUnusable, match="The stream stopped between batches: the disk is full"):
         stream.run()

@@ -7,21 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.errors import SourceUnreadable
-from backfill_assets.published.stream_positions import TopicPositions
+from backfill_assets.published.stream_positions import TopicIds, TopicPositions
 from backfill_assets.stream.offsets import (
     OffsetRange,
     TopicOffsets,
+    known_topic,
     lost_events,
     lost_ranges,
     new_ranges,
     planned_ranges,
-    require_same_topic,
+    require_not_shorter,
     start_of,
 )
 from backfill_assets.stream.sources import KafkaTopic
 
+IDS = TopicIds("cluster-1", "topic-1")
 TOPIC = KafkaTopic("broker:9092", "sales")
-KEPT = TopicOffsets(oldest={0: 10, 1: 0}, end={0: 50, 1: 0})
+KEPT = TopicOffsets({0: 10, 1: 0}, {0: 50, 1: 0}, IDS)
 NEW = TopicPositions("sales")
 
 
@@ -49,22 +51,34 @@ def test_what_the_broker_deleted_unread_is_named() -> None:
     lost = lost_ranges({0: 7, 1: 0}, KEPT.oldest)
     assert lost == [OffsetRange(0, 7, 10)]
     error = lost_events(TOPIC, lost)
-    assert "deleted 3 events" in error.message and "partition 0, offsets 7 to 9" in error.message
+    assert "deleted 3 offsets" in error.message and "partition 0, offsets 7 to 9" in error.message
     assert error.hint is not None and "--accept-gap" in error.hint
 
 
-def test_a_topic_with_fewer_events_than_were_read_is_another_one() -> None:
-    require_same_topic(TOPIC, {0: 50}, KEPT.end)
+def test_another_topic_of_the_name_is_refused_until_it_is_asked_for() -> None:
+    known = TopicPositions("sales", True, IDS, {0: 42})
+    assert known_topic(known, TOPIC, IDS, new_topic=True) == known
+    other = (TopicIds("cluster-1", "topic-2"), TopicIds("cluster-2", "topic-1"))
+    for ids in other:
+        with pytest.raises(SourceUnreadable, match=f"is another topic .* it is {ids}, and that was {IDS}") as failure:
+            known_topic(known, TOPIC, ids, new_topic=False)
+        assert "--new-topic" in str(failure.value)
+        assert known_topic(known, TOPIC, ids, new_topic=True) == TopicPositions("sales@2")
+    assert known_topic(NEW, TOPIC, IDS, new_topic=False) == NEW
+
+
+def test_a_topic_with_fewer_events_than_were_read_is_refused() -> None:
+    require_not_shorter(TOPIC, {0: 50}, KEPT.end)
     with pytest.raises(SourceUnreadable, match="partition 0 ends at offset 50, and raw has read up to 51"):
-        require_same_topic(TOPIC, {0: 51}, KEPT.end)
+        require_not_shorter(TOPIC, {0: 51}, KEPT.end)
 
 
-def test_a_topic_with_fewer_partitions_than_were_read_is_another_one() -> None:
+def test_a_topic_with_fewer_partitions_than_were_read_is_refused() -> None:
     """Its first partitions may have more events than were read: those before the old positions would be left out."""
     known = TopicPositions("sales", begun=True, next_offsets={0: 42, 1: 0, 2: 7})
     start = start_of(known, KEPT, None)
     with pytest.raises(SourceUnreadable, match=r"partition 2 ends at offset 0, and raw has read up to 7\. The"):
-        require_same_topic(TOPIC, start.offsets, KEPT.end)
+        require_not_shorter(TOPIC, start.offsets, KEPT.end)
 
 
 def test_a_batch_after_the_position_is_refused() -> None:

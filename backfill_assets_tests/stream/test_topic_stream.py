@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Producer
+from pyspark.sql import functions as F
 
-from backfill_assets.errors import AnotherStreamRuns, InvalidRequest, SourceUnreadable
+from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
+from backfill_assets.errors import AnotherStreamRuns, SourceUnreadable
 from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.history import history
+from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.append import AppendBuild
-from backfill_assets.stream import live
+from backfill_assets.stream import live, unreadable
 from backfill_assets.stream.batches import TopicBatches
 from backfill_assets.stream.checkpoint import Checkpoint
-from backfill_assets.stream.lease import read_stream
+from backfill_assets.stream.events import event_rows
+from backfill_assets.stream.lease import StreamLease, acquire_stream, read_stream
 from backfill_assets.stream.query import Trigger
 from backfill_assets.stream.run import run_stream
 from backfill_assets_tests.stream.small_stream import DAY, RUN, Crashed, SmallStream, Topic, sale, sales
@@ -24,6 +36,9 @@ from backfill_assets_tests.stream.small_stream import DAY, RUN, Crashed, SmallSt
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from backfill_assets.lakehouse.records import InputRead
+    from backfill_assets.lakehouse.timelines import Timeline
+    from backfill_assets.model.declaration import Source
     from backfill_assets_tests.stream.broker import Broker
 
 pytestmark = pytest.mark.spark
@@ -86,14 +101,180 @@ def test_a_time_in_microseconds_does_not_stop_the_stream(stream: SmallStream, ka
     assert {row["arrival_day"] for row in stream.raw()} == {row["day"] for row in stream.raw()} == {DAY.date()}
 
 
-def test_a_time_in_nanoseconds_is_named(stream: SmallStream, kafka_broker: Broker) -> None:
-    """Spark fails on it before the event can be looked at."""
+def test_a_time_in_nanoseconds_does_not_stop_the_stream(stream: SmallStream, kafka_broker: Broker) -> None:
+    """Spark fails on it before the event can be looked at: the part that it is in is read by the client."""
     name = kafka_broker.new_topic(1, message_timestamp_after_max_ms=str(2**63 - 1))
     topic = Topic(kafka_broker, name, 1)
-    topic.send([sale(1)], time=int(DAY.timestamp() * 1_000_000_000))
+    topic.send(sales(range(4)))
+    topic.send([sale(4), "{"], time=int(DAY.timestamp() * 1_000_000_000))
+    topic.send(sales(range(5, 9)))
     stream.source = topic.source
-    with pytest.raises(SourceUnreadable, match="has a time that Spark cannot read"):
-        stream.run()
+    stream.run()
+    assert stream.read() == topic.sent
+    rows = {row["source_line"]: row for row in stream.raw()}
+    assert {rows[4]["arrival_day"], rows[5]["arrival_day"], rows[4]["day"]} == {DAY.date()}
+    assert stream.reports[-1].figures["events"] == 10
+
+
+def test_an_event_of_which_no_row_can_be_made_stands_alone_with_its_reason(
+    stream: SmallStream, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch is halved until it is found; all others are in raw as they are."""
+    topic.send(sales(range(6)))
+    topic.send([sale(6, basket_id="666")], partition=1)
+    topic.send(sales(range(7, 11)))
+    monkeypatch.setattr(unreadable, "_READ_HERE", 4)
+    monkeypatch.setattr("backfill_assets.stream.batches.event_rows", stumbling_rows)
+    stream.run()
+    assert stream.read() == topic.sent
+    set_apart = [row for row in stream.raw() if row["rescued"]]
+    assert [(row["source_file"], row["source_line"]) for row in set_apart] == [(f"kafka:{topic.name}/1", 3)]
+    assert "unreadable" in set_apart[0]["rescued"] and "CAST_INVALID_INPUT" in set_apart[0]["rescued"]
+
+
+def stumbling_rows(spark: SparkSession, source: Source, topic: str, events: DataFrame, key: str) -> DataFrame:
+    """Raw rows; no row can be made of an event with the number of the beast."""
+    is_the_one = F.contains(F.col("value").cast("string"), F.lit("666"))
+    checked = F.when(is_the_one, F.lit("beast").cast("int").cast("string").cast("binary")).otherwise(F.col("value"))
+    return event_rows(spark, source, topic, events.withColumn("value", checked), key)
+
+
+def test_events_of_a_transaction_that_was_aborted_are_not_read(
+    stream: SmallStream, topic: Topic, kafka_broker: Broker
+) -> None:
+    """Counts are of events: an aborted transaction and the markers of both leave offsets without any."""
+    for number, commits in enumerate((False, True)):
+        options = {**kafka_broker.client_options(), "transactional.id": f"cash-desk-{number}"}
+        producer = Producer(options)
+        producer.init_transactions()
+        producer.begin_transaction()
+        for sold in range(5):
+            producer.produce(topic.name, sale(10 * number + sold), partition=0)
+        assert producer.flush(30) == 0
+        producer.commit_transaction() if commits else producer.abort_transaction()
+    stream.run()
+    assert sorted(row["basket_id"] for row in stream.raw()) == [str(10 + sold) for sold in range(5)]
+    assert stream.positions().next_offsets == {0: 12}
+    assert [each.figures["events"] for each in stream.reports if each.kind == "batch"] == [5]
+    stream.run()
+    assert len(stream.raw()) == 5
+
+
+def test_a_person_may_read_what_is_not_committed(stream: SmallStream, topic: Topic, kafka_broker: Broker) -> None:
+    producer = Producer({**kafka_broker.client_options(), "transactional.id": "cash-desk-open"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic.name, sale(1), partition=0)
+    assert producer.flush(30) == 0
+    stream.run(properties={"isolation.level": "read_uncommitted"})
+    assert len(stream.raw()) == 1
+    producer.abort_transaction()
+
+
+def test_a_batch_of_markers_alone_moves_the_position(stream: SmallStream, topic: Topic, kafka_broker: Broker) -> None:
+    topic.send(sales(range(2)))
+    stream.run()
+    producer = Producer({**kafka_broker.client_options(), "transactional.id": "cash-desk-aborts"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic.name, sale(3), partition=0)
+    assert producer.flush(30) == 0
+    producer.abort_transaction()
+    stream.run()
+    assert stream.read() == topic.sent and stream.positions().next_offsets == {0: 3, 1: 1}
+
+
+def key_of(number: int) -> str:
+    return json.dumps({"product_id": "1", "basket_id": str(number)})
+
+
+def test_a_null_value_deletes_what_came_before_of_its_key(stream: SmallStream, topic: Topic) -> None:
+    """In raw it is no line: what it deletes is cancelled, on any day; what comes of the key later stands."""
+    long_ago = sale(1, DAY - timedelta(days=90))
+    topic.send([long_ago, sale(2), sale(3)], partition=0)
+    stream.run()
+    topic.send([sale(4), sale(3, sales_value="9.00")], partition=0)
+    for number in (1, 3, 4, 99):
+        topic.send([None], partition=0, key=key_of(number))
+    topic.send([sale(4, sales_value="7.00")], partition=0)
+    stream.run()
+    rows = Snapshot.newest(stream.storage).rows("raw_sales")
+    assert rows is not None
+    kinds = Counter((row["record_kind"], row["basket_id"]) for row in rows.to_pylist())
+    assert {basket: n for (kind, basket), n in kinds.items() if kind == "deletion"} == {"1": 1, "3": 2, "4": 1}
+    assert {row["basket_id"]: row["sales_value"] for row in standing(stream)} == {"2": "2.25", "4": "7.00"}
+    assert stream.positions().next_offsets == {0: 10}
+    assert stream.reports[-1].figures["events"] == 7
+    state = stream.lake.states(registry.step("raw_sales"))[TableDay("raw_sales", DAY.date() - timedelta(days=90))]
+    assert state.content is not None and state.content.metrics["deleted"] == 1
+
+
+def standing(stream: SmallStream) -> list[dict[str, Any]]:
+    """The rows of raw that no deletion has cancelled."""
+    rows = Snapshot.newest(stream.storage).rows("raw_sales")
+    everything = [] if rows is None else rows.to_pylist()
+    place = itemgetter("day", "source_file", "source_line", "content_hash")
+    gone = {place(row) for row in everything if row["record_kind"] == "deletion"}
+    return [row for row in everything if row["record_kind"] == "received" and place(row) not in gone]
+
+
+def test_what_a_null_value_deleted_is_back_after_a_rollback_and_is_deleted_again(
+    stream: SmallStream, topic: Topic
+) -> None:
+    topic.send([sale(1), sale(2)], partition=0)
+    stream.run()
+    topic.send([None], partition=0, key=key_of(1))
+    stream.run()
+    deleted = stream.reports[-1].figures["publication"]
+    assert [row["basket_id"] for row in standing(stream)] == ["2"]
+    roll_back(stream.lake.publisher, deleted, id="undo")
+    assert sorted(row["basket_id"] for row in standing(stream)) == ["1", "2"]
+    stream.run()
+    assert [row["basket_id"] for row in standing(stream)] == ["2"]
+
+
+@pytest.mark.parametrize("key", [None, "4711", '{"basket_id": "1"}'])
+def test_a_null_value_of_no_key_is_kept_to_be_looked_at(stream: SmallStream, topic: Topic, key: str | None) -> None:
+    topic.send([sale(1)], partition=0)
+    topic.send([None], partition=0, key=key)
+    stream.run()
+    assert stream.read() == topic.sent and len(standing(stream)) == 2
+
+
+def test_a_refresh_that_deletes_the_same_rows_meanwhile_is_seen(
+    stream: SmallStream, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are looked up before they are published; if their day changes between, they are looked up again."""
+    topic.send([sale(1), sale(2)], partition=0)
+    stream.run()
+    topic.send([None], partition=0, key=key_of(1))
+    other = SmallStream(stream.spark, stream.home, stream.source)
+    stage_deletions = TopicBatches._stage_deletions
+    raced: list[bool] = []
+
+    def race(self: TopicBatches, events: DataFrame, timeline: Timeline) -> InputRead | None:
+        found = stage_deletions(self, events, timeline)
+        if not raced:
+            raced.append(True)
+            late = Topic.new(topic.broker, 1)
+            late.send([sale(1, sales_value="5.00")])
+            other.source = late.source
+            monkeypatch.setattr("backfill_assets.stream.run.acquire_stream", unleased(stream))
+            other.run()
+        return found
+
+    monkeypatch.setattr(TopicBatches, "_stage_deletions", race)
+    stream.run()
+    assert raced and [row["basket_id"] for row in standing(stream)] == ["2"]
+
+
+def unleased(stream: SmallStream) -> Callable[..., StreamLease]:
+    """Leases of another table: two streams write one table at once, as with a lease that has ended in a pause."""
+
+    def acquire(*_: object) -> StreamLease:
+        return acquire_stream(stream.storage, "raw_other", "test", stream.lake.publisher.now)
+
+    return acquire
 
 
 def test_a_stream_begins_with_what_comes_unless_history_is_asked_for(stream: SmallStream, topic: Topic) -> None:
@@ -159,7 +340,7 @@ def test_events_that_the_broker_has_deleted_are_named_and_left_out_when_accepted
     stream.run()
     topic.send(sales(range(4, 12)))
     kafka_broker.delete_records(topic.name, {0: 5})
-    with pytest.raises(SourceUnreadable, match=r"deleted 3 events.*partition 0, offsets 2 to 4") as failure:
+    with pytest.raises(SourceUnreadable, match=r"deleted 3 offsets.*partition 0, offsets 2 to 4") as failure:
         stream.run()
     assert "--accept-gap" in str(failure.value)
     stream.run(start={"accept_gap": True})
@@ -187,42 +368,65 @@ def test_what_is_deleted_while_the_stream_runs_is_named(
 
     monkeypatch.setattr(live.LiveStream, "_publish", publish_and_delete)
     request = replace(stream.request(), trigger=Trigger(0.5))
-    words = {"events": r"deleted 3 events.*partition 0, offsets 2 to 4", "topic": "deleted and created again"}
+    words = {"events": r"deleted 3 offsets.*partition 0, offsets 2 to 4", "topic": "is another topic than the one"}
     with pytest.raises(SourceUnreadable, match=words[how]):
         run_stream(stream.lake, request, RUN, stream.messages.append, stream.reports.append)
 
 
-def test_a_topic_that_was_created_again_is_refused(stream: SmallStream, topic: Topic, kafka_broker: Broker) -> None:
+@pytest.mark.parametrize("again", [4, 20], ids=["shorter", "longer"])
+def test_a_topic_that_was_created_again_is_refused_until_it_is_asked_for(
+    stream: SmallStream, topic: Topic, kafka_broker: Broker, again: int
+) -> None:
+    """Also once it has grown past where raw ends: its first events would be left out. Then all of both are there."""
     topic.send(sales(range(8)))
     stream.run()
     kafka_broker.delete_topic(topic.name)
     kafka_broker.create_topic(topic.name, 2)
-    with pytest.raises(SourceUnreadable, match="deleted and created again"):
+    second = Topic(kafka_broker, topic.name, 2)
+    second.send(sales(range(100, 100 + again)))
+    with pytest.raises(
+        SourceUnreadable, match=f"{topic.source} is another topic than the one that raw has read"
+    ) as why:
+        stream.run(start={"from_beginning": False})
+    assert "--new-topic" in str(why.value)
+    assert stream.read() == topic.sent
+    for _ in range(2):
+        stream.run(start={"from_beginning": False, "new_topic": True})
+    of_second = {
+        (f"kafka:{topic.name}@2/{partition}", offset): 1 for partition in (0, 1) for offset in range(again // 2)
+    }
+    assert stream.read() == topic.sent + Counter(of_second)
+    assert stream.positions().next_offsets == {0: again // 2, 1: again // 2}
+
+
+def test_a_topic_that_is_created_again_while_a_batch_is_read_brings_nothing(
+    stream: SmallStream, topic: Topic, kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ids are asked for after the rows were read, and before they are published."""
+    topic.send(sales(range(8)))
+    ask = TopicBatches.require_same_topic
+
+    def created_again(self: TopicBatches) -> None:
+        kafka_broker.delete_topic(topic.name)
+        kafka_broker.create_topic(topic.name, 2)
+        ask(self)
+
+    monkeypatch.setattr(TopicBatches, "require_same_topic", created_again)
+    with pytest.raises(SourceUnreadable, match="is another topic than the one that raw has read"):
         stream.run()
+    assert stream.raw() == []
 
 
-def test_a_topic_that_was_created_again_with_fewer_partitions_is_refused(
+def test_another_topic_into_the_table_needs_no_checkpoint_of_its_own(
     stream: SmallStream, topic: Topic, kafka_broker: Broker
 ) -> None:
-    topic.send(sales(range(8)))
-    stream.run()
-    kafka_broker.delete_topic(topic.name)
-    kafka_broker.create_topic(topic.name, 1)
-    Topic(kafka_broker, topic.name, 1).send(sales(range(8, 18)))
-    with pytest.raises(SourceUnreadable, match="deleted and created again"):
-        stream.run()
-    assert stream.read() == topic.sent
-
-
-def test_a_checkpoint_of_another_topic_is_refused(stream: SmallStream, topic: Topic, kafka_broker: Broker) -> None:
     topic.send(sales(range(2)))
     stream.run()
     other = Topic.new(kafka_broker)
     other.send(sales(range(2)))
     stream.source = other.source
-    with pytest.raises(InvalidRequest, match=f"checkpoint folder .* is of kafka://.*/{topic.name} into raw_sales"):
-        stream.run()
-    assert stream.read() == topic.sent
+    stream.run()
+    assert stream.read() == topic.sent + other.sent
 
 
 def test_a_second_stream_names_the_first_and_reads_nothing(

@@ -47,7 +47,7 @@ def main() -> None:
     with spark_session(settings, "plain", None, STREAM_SETTINGS) as spark:
         beginning = dict.fromkeys(PARTITIONS, 0)
         events = read_topic(spark, KafkaTopic(servers, topic), beginning, {}, int(in_flight))
-        rows = event_rows(spark, source, events, str(settings.token_key_file))
+        rows = event_rows(spark, source, topic, events, str(settings.token_key_file))
         writer = rows.writeStream.format("delta").partitionBy("day").trigger(availableNow=True)
         report_batches(writer.option("checkpointLocation", f"{target}/_checkpoint").start(target))
 

@@ -76,11 +76,16 @@ Examples:
 @click.option(
     "--accept-gap", is_flag=True, help="Go on after events that the broker deleted before they were read; recorded."
 )
+@click.option(
+    "--new-topic",
+    is_flag=True,
+    help="Read a topic that is another one than was read under its name, from its first event on.",
+)
 @click.option("--no-follow", is_flag=True, help="Raw only: leave facts and reports to nightly runs.")
 @click.option(
     "--checkpoint",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where Spark keeps its plans; a cache.  [default: <home>/streams/TABLE]",
+    help="Where Spark keeps its plans, by source; a cache.  [default: <home>/streams/TABLE]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each batch.")
 def stream(
@@ -95,6 +100,7 @@ def stream(
     files_in_flight: int,
     events_in_flight: int,
     accept_gap: bool,
+    new_topic: bool,
     no_follow: bool,
     checkpoint: Path | None,
     as_json: bool,
@@ -116,7 +122,7 @@ def stream(
     request = StreamRequest(
         table=table,
         source=parse_source(source_text),
-        start=StartRequest(from_beginning, parse_day(since) if since else None, accept_gap),
+        start=StartRequest(from_beginning, parse_day(since) if since else None, accept_gap, new_topic),
         limit=ReadLimit.parse(rate, rate_hours, files_in_flight, events_in_flight),
         trigger=Trigger(every, available_now),
         follow=not no_follow,

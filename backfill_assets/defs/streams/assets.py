@@ -37,6 +37,8 @@ class StreamOptions(dg.Config):
     """Read the history of the source first, then go on live."""
     available_now: bool = False
     """Read what there is, then end."""
+    new_topic: bool = False
+    """Read a topic that is another one than was read under its name, from its first event on."""
     since: str = ""
     """Of a topic, with ``from_beginning``: history begins with what arrived on this day, such as ``2017-03-01``."""
     rate: str = ""
@@ -49,7 +51,11 @@ class StreamOptions(dg.Config):
 
     def arguments(self, table: str, source: str) -> list[str]:
         """What the command ``backfill stream`` is given."""
-        flags = {"--from-beginning": self.from_beginning, "--available-now": self.available_now}
+        flags = {
+            "--from-beginning": self.from_beginning,
+            "--available-now": self.available_now,
+            "--new-topic": self.new_topic,
+        }
         values = [("--since", self.since), ("--rate", self.rate), *(("--rate-in", each) for each in self.rate_in)]
         return [
             *(table, "--from", self.source or source),

@@ -13,17 +13,22 @@ _POSITION_COLUMNS = dict.fromkeys(("partition", "position", "end", "lag"), "stri
 
 
 def stream_line(status: StreamStatus) -> str:
-    """``live: 412 events/s, delay 1.8 s (p50 1.9 s, p99 4.2 s), 0 behind, batch 118 in 2.0 s; at sales/0 4,711``."""
+    """``live: 412 events/s, in raw_sales after p50 1.9 s, p99 4.2 s, 0 behind, batch 118 in 2.0 s; at sales/0 47``."""
     at = ", ".join(f"{each.partition} {each.position:,}" for each in status.positions) or "the beginning"
     parts = [
         f"{status.events_per_second:,.0f} events/s",
-        f"delay {_seconds(status.delay_ms)} (p50 {_seconds(status.delay_p50_ms)}, p99 {_seconds(status.delay_p99_ms)})",
+        _late(status.table, status.delay_p50_ms, status.delay_p99_ms),
+        *([_late(status.followed, status.followed_p50_ms, status.followed_p99_ms)] if status.followed else []),
         "how far behind is unknown" if status.lag is None else f"{status.lag:,} behind",
         f"batch {status.batch:,} in {status.batch_seconds:.1f} s",
         *([f"source answered in {_seconds(status.answer_ms)}"] if status.answer_ms is not None else []),
     ]
     extra = [text for text in (status.note, status.error and f"last error: {status.error}") if text]
     return "; ".join([f"{status.state}: {', '.join(parts)}", f"at {at}", *extra])
+
+
+def _late(table: str, p50: int | None, p99: int | None) -> str:
+    return f"in {table} after p50 {_seconds(p50)}, p99 {_seconds(p99)}"
 
 
 def _seconds(milliseconds: int | None) -> str:
@@ -56,9 +61,10 @@ def _position_record(position: StreamPosition) -> dict[str, str]:
 def _figures(status: StreamStatus) -> dict[str, dg.MetadataValue]:
     """A delay that is not known yet has no point in the plot."""
     delays = {
-        "delay_seconds": status.delay_ms,
-        "delay_p50_seconds": status.delay_p50_ms,
-        "delay_p99_seconds": status.delay_p99_ms,
+        f"{status.table}_p50_seconds": status.delay_p50_ms,
+        f"{status.table}_p99_seconds": status.delay_p99_ms,
+        f"{status.followed}_p50_seconds": status.followed_p50_ms,
+        f"{status.followed}_p99_seconds": status.followed_p99_ms,
     }
     known = {name: dg.MetadataValue.float(ms / 1000) for name, ms in delays.items() if ms is not None}
     answered = {} if status.answer_ms is None else {"source_answer_seconds": status.answer_ms / 1000}

@@ -24,13 +24,24 @@ def status(**changes: Any) -> StreamStatus:
 
 def test_what_is_not_known_yet_has_no_point_in_a_plot() -> None:
     shown = stream_metadata(status(), {"daily schedule": True, "restart": False})
-    assert not {"delay_seconds", "delay_p50_seconds", "delay_p99_seconds", "behind", "last error"} & set(shown)
+    assert not [name for name in shown if name.endswith("_seconds") and name != "batch_seconds"]
+    assert not {"behind", "last error"} & set(shown)
     assert (shown["daily schedule"].value, shown["restart"].value) == ("on", "off")
     assert str(shown["boundary"].value).startswith("not reached")
     assert stream_line(status()) == (
-        "starting: 0 events/s, delay unknown (p50 unknown, p99 unknown), how far behind is unknown, batch 0 in 0.0 s; "
-        "at the beginning"
+        "starting: 0 events/s, in raw_sales after p50 unknown, p99 unknown, how far behind is unknown, "
+        "batch 0 in 0.0 s; at the beginning"
     )
+
+
+def test_the_delay_until_raw_and_the_one_until_revenue_are_both_named() -> None:
+    """People wait for revenue."""
+    late = {"delay_p50_ms": 1_900, "delay_p99_ms": 4_200, "followed_p50_ms": 9_000, "followed_p99_ms": 26_000}
+    found = status(**late, followed="fact_daily_revenue")
+    words = "in raw_sales after p50 1.9 s, p99 4.2 s, in fact_daily_revenue after p50 9.0 s, p99 26.0 s"
+    assert words in stream_line(found)
+    shown = stream_metadata(found, {})
+    assert (shown["raw_sales_p50_seconds"].value, shown["fact_daily_revenue_p99_seconds"].value) == (1.9, 26.0)
 
 
 def test_an_end_that_is_unknown_is_an_empty_cell() -> None:

@@ -79,10 +79,10 @@ def test_a_stream_that_runs_is_never_started_twice(world: World, monkeypatch: py
     world.run("fails", **OPTIONS)
     later(monkeypatch, 16)
     lease = acquire_stream(world.storage, "raw_sales", "landing", lambda: datetime.now(UTC) + timedelta(seconds=16))
-    lease.beat(state="live", events_per_second=412.0, delay_ms=1800)
+    lease.beat(state="live", events_per_second=412.0, delay_p50_ms=1800)
     requests, words = tick(world)
     assert requests == []
-    assert words.startswith("stream_small is on: live: 412 events/s, delay 1.8 s")
+    assert words.startswith("stream_small is on: live: 412 events/s, in raw_sales after p50 1.8 s")
     lease.release()
     assert len(tick(world)[0]) == 1
 

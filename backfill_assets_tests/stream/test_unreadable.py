@@ -1,0 +1,73 @@
+"""A batch that cannot be read is halved until its unreadable events stand alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.stream.broker import is_about_an_event, reason_of
+from backfill_assets.stream.offsets import OffsetRange
+from backfill_assets.stream.unreadable import event_time, set_apart
+
+MOMENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
+
+
+@given(st.integers(1, 60), st.sets(st.integers(0, 59)), st.integers(1, 8))
+def test_every_offset_is_in_one_part_and_the_broken_ones_are_set_apart(
+    end: int, broken: set[int], smallest: int
+) -> None:
+    def is_sound(part: OffsetRange) -> bool:
+        return not broken.intersection(range(part.first, part.end))
+
+    sound, others = set_apart([OffsetRange(0, 0, end)], is_sound, smallest)
+    offsets = [offset for part in (*sound, *others) for offset in range(part.first, part.end)]
+    assert sorted(offsets) == list(range(end))
+    assert all(map(is_sound, sound)) and not any(map(is_sound, others))
+    assert all(each.offsets <= smallest for each in others)
+
+
+def test_one_broken_event_costs_two_looks_each_time_that_its_part_is_halved() -> None:
+    looks: list[OffsetRange] = []
+
+    def is_sound(part: OffsetRange) -> bool:
+        looks.append(part)
+        return not part.first <= 700 < part.end
+
+    _, others = set_apart([OffsetRange(0, 0, 1024), OffsetRange(1, 5, 9)], is_sound, 1)
+    assert others == [OffsetRange(0, 700, 701)] and len(looks) == 1 + 2 * 10 + 1
+
+
+@pytest.mark.parametrize("unit", [1_000, 1_000_000, 1_000_000_000], ids=["milliseconds", "microseconds", "nanoseconds"])
+def test_the_time_of_a_record_is_read_in_the_unit_that_gives_a_day_of_this_age(unit: int) -> None:
+    assert event_time(int(MOMENT.timestamp() * unit), MOMENT.replace(year=9999)) == MOMENT
+
+
+@pytest.mark.parametrize("sent", [None, -1])
+def test_an_event_without_a_time_has_that_of_its_reading(sent: int | None) -> None:
+    assert event_time(sent, MOMENT) == MOMENT
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "java.lang.ArithmeticException: long overflow\n\tat java.base/java.lang.Math.multiplyExact",
+            "ArithmeticException",
+        ),
+        (
+            "[TASK_WRITE_FAILED] of x: SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'ana'",
+            "CAST_INVALID_INPUT",
+        ),
+        ("org.apache.kafka.common.errors.RecordDeserializationException: key 'ana'", "RecordDeserializationException"),
+    ],
+)
+def test_the_reason_quotes_nothing_of_the_event(text: str, reason: str) -> None:
+    assert is_about_an_event(Exception(text)) and reason_of(Exception(text)) == reason
+
+
+def test_an_error_of_the_machine_is_no_event_s() -> None:
+    assert not is_about_an_event(Exception("java.io.IOException: No space left on device"))
+    assert not is_about_an_event(Exception("org.apache.kafka.common.errors.TimeoutException: no broker"))
