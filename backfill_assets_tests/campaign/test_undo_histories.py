@@ -152,7 +152,7 @@ class History:
             "deletion": lambda: self._arrives("deletion", chosen),
             "rate": lambda: self._arrives("rate", chosen),
             "run": played.build_all,
-            "run bronze": lambda: played.build_all()[:2],
+            "run bronze": lambda: [*played.arrive("late row", chosen.on, "raw"), *played.build_all()[:2]],
             "run fact": lambda: [played.build(FACT, chosen.days, chosen.version)],
             "campaign": lambda: self._campaign(chosen, chosen.days),
             "campaign of equal days": lambda: self._campaign(chosen, EQUAL_DAYS),

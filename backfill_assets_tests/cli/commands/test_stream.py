@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +101,43 @@ def test_a_topic_is_read_from_its_beginning_by_one_command(
     require_winners(
         spark.read.format("delta").load(str(backfill.home / "lakehouse" / "fact_sales_transactions")), LiveTally(events)
     )
+
+
+@pytest.mark.timeout(420)
+def test_a_null_value_takes_its_sale_out_of_the_facts_and_a_rollback_brings_it_back(
+    backfill: Backfill, spark: SparkSession, kafka_broker: Broker
+) -> None:
+    yesterday = datetime.now(UTC).replace(hour=12) - timedelta(days=1)
+    spec = LiveSpec(seed=5, start=yesterday, events_per_second=50)
+    topic, events = Topic.new(kafka_broker), list(islice(live_events(spec), 60))
+    topic.send(event.text for event in events)
+    land_references(backfill.home / "landing", DayRange(spec.first_day, spec.start.date()))
+    stream = ("stream", "raw_sales", "--from", topic.source, "--available-now", "--json")
+    backfill(*stream, "--from-beginning")
+    deleted = _key(events[0].text)
+    topic.send([None], partition=0, key=json.dumps(dict(zip(("basket_id", "product_id"), deleted, strict=True))))
+    (batch,) = batches(backfill(*stream).stdout)
+    assert batch["events"] == 1 and {*batch["delays"]} == {"raw_sales", "fact_daily_revenue"}
+    kept = LiveTally([event for event in events if _key(event.text) != deleted])
+    _require_facts(backfill, spark, kept)
+    backfill("rollback", batch["publication"], "--yes")
+    days = DayRange(min(map(date.fromisoformat, batch["days"])), max(map(date.fromisoformat, batch["days"])))
+    for table in ("bronze_sales", "fact_sales_transactions", "fact_daily_revenue"):
+        backfill("run", table, "--days", days)
+    _require_facts(backfill, spark, LiveTally(events))
+
+
+def _key(text: str) -> tuple[str, str]:
+    landed = json.loads(text)
+    return landed["basket_id"], landed["product_id"]
+
+
+def _require_facts(backfill: Backfill, spark: SparkSession, tally: LiveTally) -> None:
+    lakehouse = backfill.home / "lakehouse"
+    require_winners(spark.read.format("delta").load(str(lakehouse / "fact_sales_transactions")), tally)
+    days = DayRange(min(tally.days()), max(tally.days()))
+    by_day = backfill.json("status", "fact_daily_revenue", "--days", days)["tables"]["fact_daily_revenue"]["by_day"]
+    assert {by_day[str(day)]["status"] for day in tally.days()} == {"fresh"}
 
 
 def test_what_cannot_be_streamed_is_refused_before_spark_starts(
