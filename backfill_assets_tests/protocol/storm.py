@@ -1,9 +1,12 @@
 """``make storm SECONDS=180``: processes that work on one lakehouse at once, and are killed with -9 at random moments.
 
 Publishers of one table and of two, appenders, a compactor, rollbacks, a foreign writer, a platform's OPTIMIZE and
-VACUUM, and readers who pin the log. Afterwards a new process recovers, and what is there is compared with what each
-process had noted in a file of its own. Exit code 0: every row exactly once, no pinned read torn, nothing acknowledged
-was lost. ``--s3`` plays it on a server that speaks S3.
+VACUUM, readers who pin the log, switches of versions, streams that want one lease, processes that name timelines, and
+those that fold the log and reclaim files by a clock that runs fast. Some are stopped and go on later.
+
+Afterwards a new process recovers, and what is there is compared with what each process had noted in a file of its own.
+Exit code 0: every row exactly once, no pinned read torn, no name shared, nothing acknowledged was lost. ``--s3`` plays
+it on a server that speaks S3.
 """
 
 from __future__ import annotations
@@ -13,37 +16,55 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.named_timelines import kept_timelines
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication.reclaim import finish_reclaiming
+from backfill_assets.stream.lease import LEASE_SECONDS
 from backfill_assets_tests.protocol import storm_workers
 from backfill_assets_tests.protocol.staging import change, published_rows, stage
 from backfill_assets_tests.protocol.storm_tally import Found, Judge, Tally, Told, by_text
-from backfill_assets_tests.protocol.storm_workers import DAYS, DEEDS, FACT, PAIR, RAW, SOURCES, TABLES
+from backfill_assets_tests.protocol.storm_workers import (
+    DAYS,
+    DEEDS,
+    FACT,
+    PAIR,
+    RAW,
+    SOURCES,
+    STREAMED,
+    TABLES,
+    WINDOW_DAYS,
+    StormClock,
+)
 
-ROLES = (*DEEDS, "publisher of two", "appender")
-"""Of publishers of two and appenders there are two, which compete."""
+ROLES = (*DEEDS, "publisher of two", "appender", "stream", "names")
+"""Of these there are two each, which compete."""
+_STOPPED_SECONDS = (1.0, LEASE_SECONDS + 5.0)
+"""A process is stopped for a moment, or until its lease has ended, and goes on as if nothing had been."""
 SPARED = "pinned reader"
 _PUBLISHERS = ("publisher of one", "publisher of two", "appender")
+_STOPS = 0.2
+"""Of what befalls processes, this share are stops; the rest are kills."""
 _MOST_ROUNDS = 3
 """A storm goes on, a round as long as the first, while one of the publishers has brought nothing into a table."""
 _END_PATIENCE = 60.0
 _LONG = 10.0
 _PACE_OF_S3 = 5.0
-_DONE = ("done", "read", "maintained", "foreign done")
+_DONE = ("done", "read", "maintained", "foreign done", "named")
 _REFUSED = ("refused", "foreign refused", "maintenance refused")
 
 
@@ -76,6 +97,9 @@ class Storm:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Of the store. The fork server keeps the environment of its first use, which may have been another test's."""
     kills: Counter[str] = field(default_factory=Counter)
+    stops: Counter[str] = field(default_factory=Counter)
+    asleep: dict[int, float] = field(default_factory=dict)
+    """The processes that are stopped, and until when."""
     ended: list[str] = field(default_factory=list)
     """What was wrong with how processes ended."""
 
@@ -84,11 +108,12 @@ class Storm:
         self.numbers = count(1)
         self.context: ForkServerContext = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload([storm_workers.__name__])
+        self.began = time.time()
         self.until = 0.0
         self.running: list[Running] = []
 
     def play(self) -> None:
-        begin(self.root, self.tallies)
+        begin(self.root, self.tallies, StormClock(self.began))
         self.warm_up()
         for _ in range(_MOST_ROUNDS):
             self.play_round()
@@ -102,7 +127,9 @@ class Storm:
         try:
             while time.time() < self.until:
                 time.sleep(self.random.uniform(0.3, 1.0) * self.pace)
-                self.kill_one()
+                self.wake_up()
+                self.stop_one() if self.random.random() < _STOPS else self.kill_one()
+            self.wake_up(all_of_them=True)
             self.wait_for_ends()
         finally:
             for each in self.running:
@@ -117,10 +144,27 @@ class Storm:
 
     def start(self, role: str) -> Running:
         name = f"{role.replace(' ', '-')}-{next(self.numbers)}"
-        arguments = (self.root, str(self.tallies), role, name, self.until, self.pace, self.variables)
+        arguments = (self.root, str(self.tallies), role, name, self.began, self.until, self.pace, self.variables)
         process = self.context.Process(target=storm_workers.run, args=arguments)
         process.start()
         return Running(role, name, process)
+
+    def stop_one(self) -> None:
+        """SIGSTOP: as a machine that sleeps, or a long collection of garbage. It wakes up where it was."""
+        running = self.random.choice([each for each in self.running if each.role != SPARED])
+        pid = running.process.pid
+        if pid is None or pid in self.asleep or not running.process.is_alive():
+            return
+        os.kill(pid, signal.SIGSTOP)
+        self.stops[running.role] += 1
+        self.asleep[pid] = time.monotonic() + self.random.choice(_STOPPED_SECONDS)
+
+    def wake_up(self, *, all_of_them: bool = False) -> None:
+        for pid, until in list(self.asleep.items()):
+            if all_of_them or time.monotonic() >= until:
+                del self.asleep[pid]
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def kill_one(self) -> None:
         place = self.random.choice([n for n, each in enumerate(self.running) if each.role != SPARED])
@@ -144,10 +188,10 @@ class Storm:
                 self.ended.append(f"the {each.role} ended with exit code {each.process.exitcode}")
 
 
-def begin(root: str, tallies: Path) -> None:
+def begin(root: str, tallies: Path, clock: StormClock) -> None:
     """Every table is there, so that the foreign writer and the platform have something to write to."""
     storage = Storage(root)
-    publisher, tally = Publisher(storage), Tally(tallies / "begin.jsonl")
+    publisher, tally = Publisher(storage, retention_days=WINDOW_DAYS, now=clock), Tally(tallies / "begin.jsonl")
     for tables in ((FACT,), PAIR):
         id = f"two-begin-{tables[0]}"
         rows = {day: [f"{id}/{day}"] for day in DAYS}
@@ -160,10 +204,10 @@ def begin(root: str, tallies: Path) -> None:
     publisher.publish(Publication(id="begin-raw", kind="replace", tables=(raw,)))
 
 
-def look(root: str) -> Found:
+def look(root: str, clock: StormClock) -> Found:
     """What a new process finds: it finishes what is open, and reads everything."""
     storage = Storage(root)
-    publisher = Publisher(storage)
+    publisher = Publisher(storage, retention_days=WINDOW_DAYS, now=clock)
     publisher.recover()
     finish_reclaiming(publisher)
     closed = publisher.log.rows("closed", columns=["sequence", "event", "publication", "outcome"])
@@ -172,7 +216,9 @@ def look(root: str) -> Found:
     return Found(
         entries=tuple((row["publication"], row["outcome"]) for row in entries),
         rows={table: by_text(published_rows(storage, table)) for table in TABLES},
-        positions={source: (main.transaction(source) if main else None) or 0 for source in SOURCES},
+        positions={source: (main.transaction(source) if main else None) or 0 for source in (*SOURCES, STREAMED)},
+        switches={step: each.version for step, each in publisher.log.head().state.current.items()},
+        timelines=tuple((each.id, each.name) for each in kept_timelines(storage, clock())),
         open=tuple(publisher.log.head().state.open),
     )
 
@@ -184,7 +230,12 @@ class Report:
     seconds: float
     entries: int
     kills: Counter[str]
+    stops: Counter[str]
     counts: Counter[tuple[str, str]]
+    folded: int
+    """Files of the log that were put together."""
+    reclaimed: int
+    """Files of tables that were deleted."""
     wrong: list[str]
 
     def as_json(self) -> dict[str, object]:
@@ -192,6 +243,9 @@ class Report:
             "seconds": round(self.seconds, 1),
             "entries": self.entries,
             "kills": dict(self.kills),
+            "stops": dict(self.stops),
+            "folded": self.folded,
+            "reclaimed": self.reclaimed,
             "pinned_reads": self.total(("read",)),
             "done": self.total(_DONE),
             "refused": self.total(_REFUSED),
@@ -202,10 +256,14 @@ class Report:
         return sum(n for (of, told), n in self.counts.items() if told in what and role in ("", of))
 
     def lines(self) -> Iterator[str]:
-        yield f"{'role':18} {'done':>7} {'refused':>8} {'killed':>7}"
+        yield f"{'role':18} {'done':>7} {'refused':>8} {'killed':>7} {'stopped':>8}"
         for role in DEEDS:
-            yield f"{role:18} {self.total(_DONE, role):7} {self.total(_REFUSED, role):8} {self.kills[role]:7}"
-        yield f"{sum(self.kills.values())} kills in {self.seconds:.0f} s, {self.entries} closed entries in the log."
+            done, refused = self.total(_DONE, role), self.total(_REFUSED, role)
+            yield f"{role:18} {done:7} {refused:8} {self.kills[role]:7} {self.stops[role]:8}"
+        yield (
+            f"{self.kills.total()} kills and {self.stops.total()} stops in {self.seconds:.0f} s, {self.entries} closed"
+            f" entries in the log, {self.folded} of its files folded, {self.reclaimed} files reclaimed."
+        )
         yield from self.wrong or ["Every row exactly once, no pinned read torn, nothing acknowledged was lost."]
 
 
@@ -216,9 +274,11 @@ def storm(root: str, tallies: Path, seconds: float, seed: int) -> Report:
     variables = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     played = Storm(root, tallies, seconds, seed, pace, variables)
     played.play()
-    told, found = Told.read(tallies), look(root)
+    told, found = Told.read(tallies), look(root, StormClock(played.began))
     wrong = [*played.ended, *Judge(told, found, PAIR, RAW).judge()]
-    return Report(time.monotonic() - begun, len(found.entries), played.kills, told.count(), wrong)
+    folded, reclaimed = (sum(line.get(what, 0) for line in told.of("maintained")) for what in ("folded", "reclaimed"))
+    seconds = time.monotonic() - begun
+    return Report(seconds, len(found.entries), played.kills, played.stops, told.count(), folded, reclaimed, wrong)
 
 
 @contextmanager

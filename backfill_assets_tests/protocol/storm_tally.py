@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,6 +65,10 @@ class Found:
     rows: Mapping[str, Mapping[str, Counter[str]]]
     positions: Mapping[str, int]
     open: tuple[str, ...] = ()
+    switches: Mapping[str, str] = field(default_factory=dict)
+    """The version that is current, by step."""
+    timelines: tuple[tuple[str, str], ...] = ()
+    """Ids and names of those that are kept."""
 
 
 @dataclass
@@ -92,6 +97,8 @@ class Judge:
         self._judge_replaced(self._states())
         self._judge_appended()
         self._judge_foreign()
+        self._judge_switches()
+        self._judge_names()
         return self.wrong
 
     def _expect(self, holds: bool, otherwise: str) -> None:
@@ -151,6 +158,37 @@ class Judge:
                 reached = self.found.positions.get(line["source"], 0)
                 self._expect(reached >= line["to"], f"{line['source']} is at {reached}, {line['to']} was acknowledged")
 
+    def _judge_switches(self) -> None:
+        """The versions are those of the newest publication that brought some; an undo brings those of before."""
+        tried = {line["id"]: line for line in self.told.of("tried")}
+        current: dict[str, str] = {}
+        before: dict[str, dict[str, str]] = {}
+        for id, outcome in self.found.entries:
+            wish = tried.get(id)
+            if outcome != "done" or wish is None:
+                continue
+            brought = before.get(wish["undoes"], {}) if wish.get("undoes") else wish.get("switches", {})
+            before[id] = {step: current.get(step, "") for step in brought}
+            current.update(brought)
+        wanted = {step: version for step, version in current.items() if version}
+        found = {step: version for step, version in self.found.switches.items() if version}
+        self._expect(found == wanted, f"{found} are current, and {wanted} were made so")
+
+    def _judge_names(self) -> None:
+        """No name had two timelines at once, and what was acknowledged is so."""
+        names = Counter(name for _, name in self.found.timelines)
+        self._expect(not names or max(names.values()) == 1, f"timelines share a name: {self.found.timelines}")
+        kept = dict(self.found.timelines)
+        tried, done = list(self.told.of("naming")), list(self.told.of("named"))
+        for id in {line["id"] for line in done}:
+            last = max((line for line in done if line["id"] == id), key=lambda line: float(line["at"]))
+            later = [line["name"] for line in tried if line["id"] == id and line["at"] >= last["at"]]
+            under_way = [line["name"] for line in tried if line["id"] == id and not _is_answered(line, done)]
+            known = {last["name"], *later, *under_way}
+            self._expect(kept.get(id, "") in known, f"timeline {id} is {kept.get(id)!r}, and was called {known}")
+        for first, second in _holders(tried, done):
+            self.wrong.append(f"{second} got the name of {first}, which had it")
+
     def _judge_foreign(self) -> None:
         """Rows that a foreign writer added where no publication replaces them: once each."""
         tried = {name for line in self.told.of("foreign tried") for name in line["names"]}
@@ -164,6 +202,24 @@ class Judge:
         kept = {name for days in self.found.rows.values() for names in days.values() for name in names}
         lost = {name for name in done if name.startswith(f"{FOREIGN}-kept")} - kept
         self._expect(not lost, f"foreign rows are lost: {_few(sorted(lost))}")
+
+
+def _is_answered(tried: Line, done: Iterable[Line]) -> bool:
+    return any(
+        (line["id"], line["name"]) == (tried["id"], tried["name"]) and line["at"] >= tried["at"] for line in done
+    )
+
+
+def _holders(tried: Sequence[Line], done: Sequence[Line]) -> Iterator[tuple[str, str]]:
+    """Timelines that got a name, each with one that had it before and that nothing had tried to take it from."""
+    for first, second in product(done, done):
+        if first["id"] == second["id"] or first["name"] != second["name"] or not first["name"]:
+            continue
+        began = max(line["at"] for line in tried if line["id"] == second["id"] and line["at"] <= second["at"])
+        leaves = (line["at"] for line in tried if line["id"] == first["id"] and line["name"] != first["name"])
+        left = min((at for at in leaves if at >= first["at"]), default=float("inf"))
+        if first["at"] < began and second["at"] < left:
+            yield first["id"], second["id"]
 
 
 def _few(names: Iterable[str]) -> str:

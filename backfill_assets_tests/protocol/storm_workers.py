@@ -1,4 +1,7 @@
-"""The processes of a storm: each does its deed again and again until the time is over, or until it is killed."""
+"""The processes of a storm: each does its deed again and again until the time is over, or until it is killed.
+
+Their clock is :data:`FASTER` than the real one, so that windows close and files are reclaimed meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ import random
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from deltalake import DeltaTable, write_deltalake
@@ -16,14 +19,28 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.delta_log import RemovedFile
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.records import Kind, Mode, Position, Publication
-from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.named_timelines import (
+    NamedTimeline,
+    TimelineBase,
+    create_timeline,
+    delete_timeline,
+    kept_timelines,
+    new_timeline_id,
+    rename_timeline,
+)
+from backfill_assets.lakehouse.records import Kind, Mode, Position, Publication, Switch
+from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.publisher import Conflict, Publisher
+from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publication_log.fold import fold, trim
+from backfill_assets.publication_log.gather import gather
 from backfill_assets.publication_log.log import LOG_TABLE
 from backfill_assets.published.reading import published_versions
+from backfill_assets.stream.lease import acquire_stream
 from backfill_assets_tests.protocol.staging import change, published_rows, rows_table, stage
 from backfill_assets_tests.protocol.storm_tally import FOREIGN, Tally, by_text
 
@@ -32,7 +49,12 @@ TABLES = (FACT, RAW, *PAIR)
 DAYS = (date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3), date(2017, 3, 4))
 FOREIGN_DAY = date(2017, 3, 9)
 """Only the foreign writer writes it."""
-SOURCES = ("topic-0", "topic-1")
+SOURCES, STREAMED = ("topic-0", "topic-1"), "topic-2"
+"""Appenders read the first ones, and the streams of raw the other: who has the lease."""
+TIMELINES = ("one", "two", "three")
+VERSIONS = ("v1", "v2")
+FASTER, WINDOW_DAYS = 1800, 1
+"""A second of a storm is half an hour; what was replaced is kept for a day."""
 
 
 @dataclass
@@ -43,6 +65,7 @@ class Worker:
     tally: Tally
     role: str
     name: str
+    clock: StormClock
     until: float
     """Platform maintenance also works on the publication log itself."""
     pace: float = 1.0
@@ -51,7 +74,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.name)
-        self.publisher = Publisher(self.storage)
+        self.publisher = Publisher(self.storage, retention_days=WINDOW_DAYS, now=self.clock)
 
     def new_id(self, kind: str) -> str:
         self.number += 1
@@ -77,10 +100,49 @@ class Worker:
             time.sleep(self.random.random() / 20)
 
 
-def run(root: str, tallies: str, role: str, name: str, until: float, pace: float, variables: Mapping[str, str]) -> None:
+@dataclass(frozen=True)
+class StormClock:
+    """The time in a storm that ``began`` at a moment of the real clock (s since 1970)."""
+
+    began: float
+
+    def __call__(self) -> datetime:
+        return datetime.fromtimestamp(self.at(time.time()), UTC)
+
+    def at(self, real: float) -> float:
+        return self.began + (real - self.began) * FASTER
+
+    def rule_files(self) -> None:
+        """The times of files, and of commits that remove some, are those of this clock in this process."""
+        listed, removed = Storage.files, MainTable.removed_files
+
+        def files(storage: Storage, path: str, *, recursive: bool = False) -> list[StoredFile]:
+            found = listed(storage, path, recursive=recursive)
+            return [replace(each, modified_ms=round(self.at(each.modified_ms / 1000) * 1000)) for each in found]
+
+        def removed_files(main: MainTable) -> Mapping[str, RemovedFile]:
+            found = {path: self.at(each.removed_ms / 1000) for path, each in removed(main).items()}
+            return {path: replace(each, removed_ms=round(1000 * found[path])) for path, each in removed(main).items()}
+
+        setattr(Storage, "files", files)  # noqa: B010 - mypy forbids what a process of its own may do
+        setattr(MainTable, "removed_files", removed_files)  # noqa: B010
+
+
+def run(
+    root: str,
+    tallies: str,
+    role: str,
+    name: str,
+    began: float,
+    until: float,
+    pace: float,
+    variables: Mapping[str, str],
+) -> None:
     """The main function of a process; ``variables`` lead to the store."""
     os.environ.update(variables)
-    Worker(Storage(root), Tally(Path(tallies) / f"{name}.jsonl"), role, name, until, pace).run()
+    clock = StormClock(began)
+    clock.rule_files()
+    Worker(Storage(root), Tally(Path(tallies) / f"{name}.jsonl"), role, name, clock, until, pace).run()
 
 
 # ------------------------------------------------------------------ publishers
@@ -94,20 +156,41 @@ def publish_two(worker: Worker) -> None:
     _replace(worker, PAIR, "two")
 
 
-def _replace(worker: Worker, tables: tuple[str, ...], kind: str) -> str:
+def switch(worker: Worker) -> None:
+    """The pair, and with it the version that makes it: readers find both, or neither."""
+    version, now = worker.random.choice(VERSIONS), worker.publisher.log.head().state.current.get(PAIR[0])
+    former = {"former": now.version, "former_by": now.publication} if now else {}
+    _replace(worker, PAIR, "two", {PAIR[0]: Switch(version=version, **former)})
+
+
+def _replace(worker: Worker, tables: tuple[str, ...], kind: str, switches: Mapping[str, Switch] | None = None) -> str:
     id, days = worker.new_id(kind), worker.some_days()
     pin = worker.publisher.pin(dict.fromkeys(tables, days), {})
     rows = {day: [f"{id}/{day}/{n}" for n in range(worker.random.randint(1, 3))] for day in days}
     changes = tuple(change(stage(worker.storage, table, id, rows), rows, pin) for table in tables)
     saw = {table: {str(day): pin.expected[TableDay(table, day)].publication for day in days} for table in tables}
-    worker.write("tried", id=id, rows=dict.fromkeys(tables, by_text(rows)), saw=saw)
-    _publish(worker, Publication(id=id, kind="replace", tables=changes))
+    to = {step: each.version for step, each in (switches or {}).items()}
+    worker.write("tried", id=id, rows=dict.fromkeys(tables, by_text(rows)), saw=saw, switches=to)
+    _publish(worker, Publication(id=id, kind="replace", tables=changes, switches=dict(switches or {})))
     return id
 
 
 def append(worker: Worker) -> None:
     """The next offsets of a source; an offset is a row."""
-    id, source = worker.new_id("append"), worker.random.choice(SOURCES)
+    _append(worker, worker.random.choice(SOURCES))
+
+
+def stream(worker: Worker) -> None:
+    """As long as it has the lease. Its lease lasts by the real clock; one that was stopped finds it taken."""
+    lease = acquire_stream(worker.storage, RAW, STREAMED, lambda: datetime.now(UTC))
+    with lease.renewed():
+        for _ in range(worker.random.randint(1, 8)):
+            _append(worker, STREAMED)
+            lease.beat(state="live", batch=lease.status.batch + 1)
+
+
+def _append(worker: Worker, source: str) -> None:
+    id = worker.new_id("append")
     main = MainTable.open(worker.storage, RAW)
     begin = (main.transaction(source) if main else None) or 0
     end = begin + worker.random.randint(1, 3)
@@ -151,6 +234,49 @@ def compact_some(worker: Worker) -> None:
     if result is not None:
         worker.write("refused" if isinstance(result, Conflict) else "done", id=id)
     time.sleep(0.1 * worker.pace)
+
+
+# ------------------------------------------------------------------ timelines
+
+
+def name_timelines(worker: Worker) -> None:
+    """Several processes have three names between them: no name is ever that of two."""
+    now, name = worker.clock(), worker.random.choice(TIMELINES)
+    kept = kept_timelines(worker.storage, now)
+    if len({each.name for each in kept}) < len(kept):
+        worker.write("torn", why=f"timelines share a name: {[(each.id, each.name) for each in kept]}")
+    chosen = worker.random.choice(kept) if kept and worker.random.random() < 0.6 else None
+    if chosen is None:
+        base = TimelineBase(versions=published_versions(worker.storage))
+        made = NamedTimeline(id=new_timeline_id(now), name=name, made_at=now, changed_at=now, base=base)
+        _named(worker, made.id, name, lambda: create_timeline(worker.storage, made))
+    elif worker.random.random() < 0.6:
+        _named(worker, chosen.id, name, lambda: rename_timeline(worker.storage, chosen, name, now))
+    else:
+        _named(worker, chosen.id, "", lambda: delete_timeline(worker.storage, chosen, now))
+
+
+def _named(worker: Worker, id: str, name: str, do: Callable[[], object]) -> None:
+    """``name`` is empty for a timeline that is deleted. Each line has its moment, as names pass from one to another."""
+    worker.write("naming", id=id, name=name, at=time.time())
+    do()
+    worker.write("named", id=id, name=name, at=time.time())
+
+
+# ------------------------------------------------------------------ upkeep
+
+
+def fold_the_log(worker: Worker) -> None:
+    log = worker.publisher.log
+    worker.write("maintained", folded=gather(log) + fold(log, worker.clock()) + trim(log, worker.clock()))
+    time.sleep(0.2 * worker.pace)
+
+
+def reclaim_files(worker: Worker) -> None:
+    """What no one needs any more: a rollback within the window finds its files, and a reader all that are published."""
+    gone = reclaim(worker.publisher, worker.random.choice(TABLES))
+    worker.write("maintained", reclaimed=len(gone))
+    time.sleep(0.3 * worker.pace)
 
 
 # ------------------------------------------------------------------ others
@@ -204,6 +330,11 @@ DEEDS: Mapping[str, Callable[[Worker], None]] = {
     "appender": append,
     "compactor": compact_some,
     "rollbacks": roll_back_one,
+    "switcher": switch,
+    "stream": stream,
+    "names": name_timelines,
+    "folder": fold_the_log,
+    "reclaimer": reclaim_files,
     "foreign writer": write_past_the_protocol,
     "platform": maintain_as_a_platform,
     "pinned reader": read_pinned,
