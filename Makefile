@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind generated histories kills storm tally test test-long test-stories test-all test-fast check format mutants pins golden picture screenshots first-hour bench bench-quick clean
+.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind generated histories faults kills storm tally test test-long test-stories test-all test-fast check format mutants pins golden picture screenshots first-hour bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -84,6 +84,9 @@ generated: setup ## the generated tests with many more examples than `make test`
 histories: setup ## what is done on main and on timelines in any order, undone and killed anywhere, judged by models: HISTORIES=500
 	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s -m long backfill_assets_tests/timeline/test_histories.py \
 		backfill_assets_tests/campaign/test_undo_histories.py
+
+faults: setup ## the storage goes wrong at each call that publish, approve, rollback and forward make: an hour
+	@FAULTS=100000 $(BIN)/pytest -q -s backfill_assets_tests/campaign/test_storage_goes_wrong.py
 
 kills: setup ## the cut-over killed at every step and at 100 random moments
 	@BACKFILL_RANDOM_KILLS=100 $(BIN)/pytest -q -s -m long backfill_assets_tests/stories/test_killed_cut_over.py

@@ -37,7 +37,7 @@ Shown = Mapping[tuple[str, date], Names]
 Operation = Callable[[UndoLakehouse], tuple[list[Work], Callable[[], Work]]]
 """What is done before, and then what the storage goes wrong in."""
 MOST_CALLS = int(os.environ.get("FAULTS", "1"))
-"""So many calls of each operation go wrong in each way."""
+"""So many calls of each operation go wrong in each way; ``make faults`` has all of them go wrong."""
 
 
 def publish(played: UndoLakehouse) -> tuple[list[Work], Callable[[], Work]]:

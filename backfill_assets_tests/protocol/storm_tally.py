@@ -185,7 +185,7 @@ class Judge:
             later = [line["name"] for line in tried if line["id"] == id and line["at"] >= last["at"]]
             under_way = [line["name"] for line in tried if line["id"] == id and not _is_answered(line, done)]
             known = {last["name"], *later, *under_way}
-            self._expect(kept.get(id, "") in known, f"timeline {id} is {kept.get(id)!r}, and was called {known}")
+            self._expect(kept.get(id, "") in known, f"timeline {id} is {kept.get(id, '')!r}, and was called {known}")
         for first, second in _holders(tried, done):
             self.wrong.append(f"{second} got the name of {first}, which had it")
 

@@ -30,7 +30,7 @@ def test_a_storm_loses_nothing_and_doubles_nothing(tmp_path: Path, seconds: floa
         report = storm(root, tallies, seconds, SEED)
     print("\n".join(report.lines()))
     assert report.wrong == []
-    assert report.kills.total() > 2
+    assert report.kills.total() > 2 and report.folded > 0
     assert min(report.total(("done",), role) for role in ("publisher of one", "publisher of two", "appender")) > 0
     assert report.total(("read",)) > 0
 
@@ -45,6 +45,15 @@ LINES: list[Line] = [
     {"what": "done", "role": "append", "id": "a", "source": "topic", "to": 2},
     {"what": "foreign tried", "role": "f", "names": ["foreign-kept-1"]},
     {"what": "foreign done", "role": "f", "names": ["foreign-kept-1"]},
+    {"what": "tried", "role": "switcher", "id": "s1", "switches": {"left": "v1"}},
+    {"what": "tried", "role": "switcher", "id": "s2", "switches": {"left": "v2"}},
+    {"what": "tried", "role": "undo", "id": "u2", "undoes": "s2"},
+    {"what": "naming", "role": "names", "id": "t1", "name": "one", "at": 1.0},
+    {"what": "named", "role": "names", "id": "t1", "name": "one", "at": 2.0},
+    {"what": "naming", "role": "names", "id": "t1", "name": "two", "at": 3.0},
+    {"what": "named", "role": "names", "id": "t1", "name": "two", "at": 5.0},
+    {"what": "naming", "role": "names", "id": "t2", "name": "one", "at": 4.0},
+    {"what": "named", "role": "names", "id": "t2", "name": "one", "at": 6.0},
 ]
 PAIR_ROWS = {"left": {D: Counter(["a"])}, "right": {D: Counter(["a"])}}
 ROWS = {
@@ -52,7 +61,16 @@ ROWS = {
     "raw": {D: Counter(["topic:0", "topic:1"])},
     "fact": {FOREIGN_D: Counter(["foreign-kept-1"])},
 }
-FOUND = Found((("p1", "done"), ("p2", "done"), ("u", "done"), ("p3", "aborted"), ("a", "done")), ROWS, {"topic": 2})
+FOUND = Found(
+    entries=(
+        *(("p1", "done"), ("p2", "done"), ("u", "done"), ("p3", "aborted"), ("a", "done")),
+        *(("s1", "done"), ("s2", "done"), ("u2", "done")),
+    ),
+    rows=ROWS,
+    positions={"topic": 2},
+    switches={"left": "v1"},
+    timelines=(("t1", "two"), ("t2", "one")),
+)
 
 
 def _judge(found: Found, *more: Line) -> list[str]:
@@ -75,6 +93,10 @@ def test_what_is_as_it_was_answered_is_right() -> None:
         (lambda found: replace(found, entries=found.entries[1:]), "p1 was acknowledged"),
         (lambda found: replace(found, entries=(*found.entries, ("p3", "done"))), "p3 was refused, and is done"),
         (lambda found: replace(found, entries=found.entries[:2]), "u was acknowledged"),
+        (lambda found: replace(found, switches={"left": "v2"}), "'v2'} are current, and {'left': 'v1'} were made so"),
+        (lambda found: replace(found, timelines=(("t1", "two"), ("t2", "two"))), "timelines share a name"),
+        (lambda found: replace(found, timelines=(("t1", "two"),)), "timeline t2 is ''"),
+        (lambda found: replace(found, timelines=(("t1", "one"), ("t2", "one"))), "timeline t1 is 'one'"),
         (_rows(left={D: Counter(["a", "a"])}), "left 2017-03-01: 1 \\(a\\) too much"),
         (_rows(left={D: Counter[str]()}), "1 \\(a\\) lost"),
         (_rows(left={D: Counter(["b"])}), "not of the same publications"),
@@ -96,6 +118,16 @@ def test_a_lost_update_is_said(saw: str, is_right: bool) -> None:
     line = {"what": "tried", "role": "two", "id": "p4", "rows": {"left": {D: ["a"]}, "right": {D: ["a"]}}}
     found = replace(FOUND, entries=(*FOUND.entries, ("p4", "done")))
     assert (_judge(found, {**line, "saw": {"left": {D: saw}}}) == []) == is_right
+
+
+def test_a_name_that_another_timeline_had_all_along_is_said() -> None:
+    """It was named before the second began, and no one had tried to take its name from it."""
+    third = {"role": "names", "id": "t3", "name": "two"}
+    lines = [{**third, "what": "naming", "at": 7.0}, {**third, "what": "named", "at": 8.0}]
+    gone = [{**line, "name": "", "at": at} for line, at in zip(lines, (9.0, 10.0), strict=True)]
+    assert _judge(FOUND, *lines, *gone) == ["t3 got the name of t1, which had it"]
+    left: Line = {"what": "naming", "role": "names", "id": "t1", "name": "", "at": 6.5}
+    assert _judge(FOUND, left, *lines, *gone) == []
 
 
 @pytest.mark.parametrize("what", ["torn", "failed"])
