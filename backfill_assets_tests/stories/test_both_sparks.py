@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from deltalake import DeltaTable
 
@@ -162,6 +164,48 @@ def test_spark_connect_gives_the_same_rows(built: Built, tmp_path: Path, connect
 def test_a_cluster_gives_the_same_rows(built: Built, tmp_path: Path, cluster_spark: SparkSession) -> None:
     """The same story on a master and two workers: nothing rests on driver and executor being one process."""
     _assert_same_rows(built, tmp_path, cluster_spark)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_executors_that_die_while_days_are_built_and_judged_change_nothing(
+    built: Built, tmp_path: Path, cluster_spark: SparkSession
+) -> None:
+    """One after the other, all the time: their tasks are done again, and what the first attempts left is no row."""
+    with _dying_executors(every_seconds=7) as killed:
+        _assert_same_rows(built, tmp_path, cluster_spark)
+    print(f"{len(killed)} executors killed")
+    assert len(killed) >= 3
+
+
+@contextmanager
+def _dying_executors(every_seconds: float) -> Iterator[list[int]]:
+    """Kills an executor of this process's cluster at intervals; gives their numbers."""
+    killed: list[int] = []
+    is_over = threading.Event()
+
+    def kill() -> None:
+        while not is_over.wait(every_seconds):
+            below = psutil.Process().children(recursive=True)
+            alive = [each for each in below if "CoarseGrainedExecutorBackend" in " ".join(_command(each))]
+            if alive:
+                alive[len(killed) % len(alive)].kill()
+                killed.append(alive[0].pid)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield killed
+    finally:
+        is_over.set()
+        killer.join()
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # it has ended since it was listed
+        return []
 
 
 def _assert_same_rows(built: Built, home: Path, spark: SparkSession) -> None:
