@@ -46,6 +46,8 @@ class SmallLakehouse:
         self.minutes: float = 0
         self.publisher = Publisher(self.storage, now=self.now, reached=self._reached)
         self.crash_at: CrashPoint | None = None
+        self.metrics: dict[str, Mapping[str, int]] = {}
+        """What was measured of each day that is published, beside its rows, by table."""
 
     def now(self) -> datetime:
         return datetime(2017, 6, 1, 12, tzinfo=UTC) + timedelta(minutes=self.minutes)
@@ -128,7 +130,7 @@ class SmallLakehouse:
                     checksum=str(sum(ids)),
                     code_version=code,
                     inputs=inputs.get(day, ""),
-                    metrics={"rows": len(ids)},
+                    metrics={"rows": len(ids), **self.metrics.get(table, {})},
                 ),
                 expected=pin.expected[TableDay(table, day)],
                 made_of=self._made_of(table, day, code) if inputs.get(day) else None,
