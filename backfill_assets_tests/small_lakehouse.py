@@ -157,6 +157,15 @@ class SmallLakehouse:
             raise Crashed(about)
 
 
+class LakehouseOfReasons(SmallLakehouse):
+    """In quarantine, the price of every third row is wrong, and the quantity of all others."""
+
+    def rows_of(self, table: str, day: date, ids: Sequence[int]) -> pa.Table:
+        price, quantity = "sales_value: 'x' is not a decimal(18,2)", "quantity: '{}' is not a bigint"
+        reasons = [[price] if id % 3 == 1 else [quantity.format(id)] for id in ids]
+        return table_of(day, ids).append_column("reasons", pa.array(reasons, pa.list_(pa.string())))
+
+
 def staged_rows(timeline: Timeline, days: Mapping[date, Sequence[int]]) -> tuple[list[AddedFile], str]:
     """Write ids into files of ``timeline`` that no commit names yet, and the schema of their rows."""
     folder = write_folder()

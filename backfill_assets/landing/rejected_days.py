@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -85,14 +85,6 @@ def commonest_reason(storage: Storage, version: int, table: str, day: date) -> s
     except (BackfillError, OSError):
         return ""
     return min(counts, key=lambda reason: (-counts[reason], reason), default="")
-
-
-def with_reasons(storage: Storage, versions: Mapping[str, int], found: Sequence[RejectedRows]) -> list[str]:
-    """A sentence for each source, with the commonest reason of its worst day."""
-    return [
-        each.sentence(commonest_reason(storage, versions[each.quarantine], each.quarantine, each.worst))
-        for each in found
-    ]
 
 
 def _received(content: DayContent) -> int:

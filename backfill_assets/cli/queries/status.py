@@ -324,9 +324,7 @@ def _rejected_json(rows: RejectedRows, reasons: Mapping[str, str]) -> Mapping[st
     return {
         "received": rows.received_in_all,
         "rejected": sum(rows.rejected.values()),
-        "days": {
-            str(day): {"received": rows.received[day], "rejected": count} for day, count in rows.rejected.items()
-        },
+        "days": {str(day): {"received": rows.received[day], "rejected": count} for day, count in rows.rejected.items()},
         "worst": str(rows.worst),
         "commonest_reason": reasons.get(rows.quarantine, ""),
     }

@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from datetime import date
-
-import pyarrow as pa
 
 from backfill_assets.datasets import registry
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
@@ -16,7 +13,7 @@ from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal
-from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
+from backfill_assets_tests.small_lakehouse import LakehouseOfReasons
 
 FIRST, SECOND, THIRD = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 
@@ -156,8 +153,7 @@ def test_what_published_days_lack_is_said_with_its_share_and_commonest_reason(ba
     lakehouse = LakehouseOfReasons(backfill.home / "lakehouse")
     lakehouse.metrics = {"quarantine_sales": {"from.raw_sales.received": 3_286}}
     for day, rejected in ((FIRST, 30), (SECOND, 0), (THIRD, 2)):
-        rows = {"bronze_sales": {day: [1]}, "quarantine_sales": {day: range(rejected)}}
-        lakehouse.publish(f"bronze-{day}", rows)
+        lakehouse.publish(f"bronze-{day}", {"bronze_sales": {day: [1]}, "quarantine_sales": {day: range(rejected)}})
     said = (
         "bronze_sales lacks 32 of 9,858 received rows (0.32 %) on 2 days. The worst is 2017-03-01: 30 of 3,286 "
         "received rows (0.91 %), most often quantity: is not a bigint: "
@@ -191,12 +187,3 @@ def test_lacking_rows_are_said_of_files_that_cannot_be_read_too(backfill: Backfi
     for file in (backfill.home / "lakehouse" / "quarantine_sales").rglob("*.parquet"):
         file.unlink()
     assert "bronze_sales lacks 2 rows on 2017-03-01: backfill quarantine list" in backfill("status").output
-
-
-class LakehouseOfReasons(SmallLakehouse):
-    """In quarantine, the price of every third row is wrong, and the quantity of all others."""
-
-    def rows_of(self, table: str, day: date, ids: Sequence[int]) -> pa.Table:
-        price, quantity = "sales_value: 'x' is not a decimal(18,2)", "quantity: '{}' is not a bigint"
-        reasons = [[price] if id % 3 == 1 else [quantity.format(id)] for id in ids]
-        return table_of(day, ids).append_column("reasons", pa.array(reasons, pa.list_(pa.string())))
