@@ -322,7 +322,9 @@ def _run(plan: RunPlan, builder: Builder, *, verify: bool = False) -> list[Ran]:
         except BackfillError as error:
             failures.append(error)
             absent.update(step.table_names)
-            report_step(f"{each.name}: failed, the tables that do not read it go on: {error.message}")
+            if each is not plan.steps[-1]:
+                first_line, *_ = error.message.splitlines()
+                report_step(f"{each.name}: failed, the tables that do not read it go on: {first_line}")
             continue
         ran.append(_summary_of(each.name, result, time.monotonic() - started))
         report_step(_in_a_line(ran[-1]))

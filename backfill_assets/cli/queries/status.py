@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from backfill_assets.lakehouse.plans import PlanUnderWay
     from backfill_assets.lakehouse.records import DayContent
     from backfill_assets.lakehouse.storage import Storage
-    from backfill_assets.landing.rejected_days import RejectedRows
     from backfill_assets.plan.status import Statuses
     from backfill_assets.published.observed import LogView
+    from backfill_assets.upkeep.rejected_days import RejectedRows
 
 _MOST_DAMAGED = 5
 _COLOURS = {"fresh": "green", "damaged": "bold red", "missing": "red", "foreign write": "magenta"}
@@ -133,12 +133,12 @@ def status(tables: tuple[str, ...], days_text: str | None, name: str | None, as_
 def _look(tables: Sequence[str], days: DayRange | None) -> _Found:
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.plans import under_way
-    from backfill_assets.landing.rejected_days import commonest_reason
     from backfill_assets.model.current_versions import switch_notes
     from backfill_assets.plan.status import day_statuses
     from backfill_assets.published.damage import damaged_days
     from backfill_assets.published.observed import observe
     from backfill_assets.published.standing import gc_paused
+    from backfill_assets.upkeep.rejected_days import commonest_reason
 
     for table in tables:
         registry.table(table)
@@ -188,8 +188,8 @@ def _look_on(name: str, tables: Sequence[str], days: DayRange | None) -> _Found:
 def _rejected(observed: LogView, tables: Sequence[str], days: DayRange | None) -> list[RejectedRows]:
     """What the sources of ``tables`` lack, and those of all that they are made of."""
     from backfill_assets.datasets import registry
-    from backfill_assets.landing.rejected_days import rejected_rows
     from backfill_assets.model.graph import expand_tables, steps_of
+    from backfill_assets.upkeep.rejected_days import rejected_rows
 
     steps = registry.steps()
     shown = steps_of(steps, expand_tables(steps, tables, upstream=True)) if tables else steps

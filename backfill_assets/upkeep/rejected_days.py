@@ -49,7 +49,7 @@ class RejectedRows:
 
 def rejected_of(rejected: int, received: int) -> str:
     """``400 of 3,286 received rows (12.2 %)``."""
-    if not received:
+    if received < rejected:
         return format_count(rejected, "row")
     share = percent(_share(rejected, received)).removeprefix("+")
     return f"{rejected:,} of {format_count(received, 'received row')} ({share})"
@@ -70,8 +70,7 @@ def rejected_rows(steps: Iterable[Step], states: Mapping[TableDay, DayState]) ->
 
 
 def commonest_reason(storage: Storage, version: int, table: str, day: date) -> str:
-    """The reason that most rejected rows of ``day`` have, in its general form; of each file the first
-    10,000 rows are read.
+    """The reason that most rejected rows of ``day`` have, in its general form; a part of each file is read.
 
     ``version`` is that of the quarantine ``table``. Empty if it cannot be read.
     """
