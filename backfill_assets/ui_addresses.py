@@ -32,5 +32,10 @@ def launchpad_page(location: str, job: str, filled: Mapping[str, str]) -> str:
     return f"/locations/{quote(location)}/jobs/{quote(job)}/playground/setup?{_query(filled)}"
 
 
+def schedule_page(location: str, name: str) -> str:
+    """The page of a schedule, which has the switch that turns it on."""
+    return f"/locations/{quote(location)}/schedules/{quote(name)}"
+
+
 def _query(values: Mapping[str, str]) -> str:
     return urlencode(values, quote_via=quote)

@@ -46,6 +46,8 @@ class SmallLakehouse:
         self.minutes: float = 0
         self.publisher = Publisher(self.storage, now=self.now, reached=self._reached)
         self.crash_at: CrashPoint | None = None
+        self.metrics: dict[str, Mapping[str, int]] = {}
+        """What was measured of each day that is published, beside its rows, by table."""
 
     def now(self) -> datetime:
         return datetime(2017, 6, 1, 12, tzinfo=UTC) + timedelta(minutes=self.minutes)
@@ -128,7 +130,7 @@ class SmallLakehouse:
                     checksum=str(sum(ids)),
                     code_version=code,
                     inputs=inputs.get(day, ""),
-                    metrics={"rows": len(ids)},
+                    metrics={"rows": len(ids), **self.metrics.get(table, {})},
                 ),
                 expected=pin.expected[TableDay(table, day)],
                 made_of=self._made_of(table, day, code) if inputs.get(day) else None,
@@ -153,6 +155,15 @@ class SmallLakehouse:
     def _reached(self, step: CrashPoint, about: str) -> None:
         if step is self.crash_at:
             raise Crashed(about)
+
+
+class LakehouseOfReasons(SmallLakehouse):
+    """In quarantine, the price of every third row is wrong, and the quantity of all others."""
+
+    def rows_of(self, table: str, day: date, ids: Sequence[int]) -> pa.Table:
+        price, quantity = "sales_value: 'x' is not a decimal(18,2)", "quantity: '{}' is not a bigint"
+        reasons = [[price] if id % 3 == 1 else [quantity.format(id)] for id in ids]
+        return table_of(day, ids).append_column("reasons", pa.array(reasons, pa.list_(pa.string())))
 
 
 def staged_rows(timeline: Timeline, days: Mapping[date, Sequence[int]]) -> tuple[list[AddedFile], str]:

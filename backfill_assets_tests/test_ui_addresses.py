@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from backfill_assets.ui_addresses import asset_page, backfill_page, launchpad_page, lineage_page, run_page
+from backfill_assets.ui_addresses import (
+    asset_page,
+    backfill_page,
+    launchpad_page,
+    lineage_page,
+    run_page,
+    schedule_page,
+)
 
 
 def test_a_partition_comes_before_a_tab() -> None:
@@ -16,6 +23,7 @@ def test_what_is_named_is_escaped() -> None:
     """A name from outside leads to a page of the UI and nowhere else."""
     assert asset_page("a b?c", "d&e#f") == "/assets/a%20b%3Fc?view=partitions&partition=d%26e%23f"
     assert run_page("a?b") == "/runs/a%3Fb" and backfill_page("a#b") == "/runs/b/a%23b"
+    assert schedule_page("my location", "every_day") == "/locations/my%20location/schedules/every_day"
     assert lineage_page('key:"fact"+') == "/asset-groups~key%3A%22fact%22%2B/"
 
 

@@ -36,7 +36,7 @@ from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.text import difference_markdown
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent, campaign_of
+from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, JournalEntry, Spent, campaign_of
 from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.plan.durations import sizes, step_line
@@ -293,9 +293,13 @@ class CampaignRun:
     def stop(
         self, step: CampaignStep, reason: str, hint: str = "", report: StepReport | None = None
     ) -> CampaignStopped:
-        """Record the stop in the journal; the caller raises the returned error. Default ``hint``: fix the cause."""
-        spent = self.time_spent(step)
-        self.write(JournalEntry(kind="stopped", step=step, reason=reason, report=report or {}, at=now(), spent=spent))
+        """Record the stop in the journal; the caller raises the returned error. Default ``hint``: fix the cause.
+
+        The hint is kept, so that every command that is asked later says the same.
+        """
+        spent, helps = self.time_spent(step), {HELPS: hint} if hint else {}
+        entry = JournalEntry(kind="stopped", step=step, reason=reason, report={**(report or {}), **helps}, at=now())
+        self.write(entry.model_copy(update={"spent": spent}))
         before = "" if CampaignStep.CUT_OVER in self.state.done else "Nothing was published. "
         found = hint or f"Fix the cause, then: backfill run {self.plan.id}"
         return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=f"{before}{found}")

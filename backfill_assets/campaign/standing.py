@@ -9,7 +9,7 @@ from datetime import datetime
 
 from backfill_assets.campaign.course import CampaignState, is_given_up, is_published, waits_for_approval
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import CampaignStep
+from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, plan_of
 
 
 class PlanStanding(enum.StrEnum):
@@ -109,7 +109,11 @@ def next_command(facts: PlanFacts) -> str:
 def _words(facts: PlanFacts) -> Mapping[str, str]:
     now, plan = facts.course, facts.plan
     look = f"backfill campaign {plan} shows how far it"
-    validated = CampaignStep.VALIDATE in now.done
+    # What stopped it before it could be compared would stop it again.
+    taken_up = f"backfill run {plan} takes it up again, and compares it anew."
+    taken_up = taken_up if CampaignStep.VALIDATE in now.done else f"{look} came."
+    helps = str(now.stopped.report.get(HELPS, "")) if now.stopped else ""
+    helps = helps.replace(plan_of(now.campaign), plan) if helps else ""
     return {
         "plan": plan,
         "publication": facts.publication,
@@ -121,8 +125,8 @@ def _words(facts: PlanFacts) -> Mapping[str, str]:
         "put_back_by": facts.put_back_by,
         "stopped": now.stopped.reason.removesuffix(".") if now.stopped else "",
         "carried_on": f"Dagster's daemon carries it on: {look} is." if now.daemon else f"backfill run {plan} does it.",
-        # What stopped it before it could be compared would stop it again.
-        "taken_up": f"backfill run {plan} takes it up again, and compares it anew." if validated else f"{look} came.",
+        "taken_up": helps or taken_up,
+        "put_right": helps or f"When its cause is put right: backfill run {plan}. {_TO_GIVE_IT_UP.format(plan=plan)}",
     }
 
 
@@ -198,7 +202,7 @@ _NEXT: Mapping[PlanStanding, str] = {
     PlanStanding.STAGING: f"{_NO_PROCESS}: backfill run {{plan}} takes it up",
     PlanStanding.WAITING: "Nothing of it is published yet. To publish all of it at once: backfill approve {plan}",
     PlanStanding.APPROVED: f"{_NO_PROCESS}: backfill approve {{plan}} publishes it",
-    PlanStanding.STOPPED: f"When its cause is put right: backfill run {{plan}}. {_TO_GIVE_IT_UP}",
+    PlanStanding.STOPPED: "{put_right}",
     PlanStanding.GIVEN_UP: _GIVEN_UP[1],
     PlanStanding.OVERTAKEN: f"{{overtaken}}, since it was staged. {_OVERTAKEN[1]}",
     PlanStanding.HALF_PUBLISHED: f"Its publication {_HALF_DONE} backfill run {{plan}} finishes it",

@@ -172,21 +172,13 @@ def _publication_events(
         # Dagster shows the lineage of the newest materialization: that of the last day is enough.
         last = max(day.day for day in result.days if day.table == table.name)
         context.add_asset_metadata(lineage[table.name], asset_key=table.name, partition_key=last.isoformat())
-        yield from _table_events(context, table.name, result.days, _quarantined_rows(step, result))
+        yield from _table_events(context, table.name, result.days)
 
 
-def _quarantined_rows(step: Step, result: BuildResult) -> dict[date, int]:
-    rejects = {table.name for table in step.tables if table.layer == "quarantine"}
-    return {day.day: day.rows for day in result.days if day.table in rejects}
-
-
-def _table_events(
-    context: dg.AssetExecutionContext, table: str, built: Sequence[BuiltDay], quarantined: Mapping[date, int]
-) -> Iterator[Event]:
+def _table_events(context: dg.AssetExecutionContext, table: str, built: Sequence[BuiltDay]) -> Iterator[Event]:
     days = [day for day in built if day.table == table]
     for day in days:
-        metadata = day_metadata(day, quarantined.get(day.day))
-        context.add_asset_metadata(metadata, asset_key=table, partition_key=day.day.isoformat())
+        context.add_asset_metadata(day_metadata(day), asset_key=table, partition_key=day.day.isoformat())
     yield dg.MaterializeResult(asset_key=table)
     # Dagster stored the materializations at that yield: only now can a check point at its own one.
     targets = _materializations(context, table, days)

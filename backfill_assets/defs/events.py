@@ -8,7 +8,14 @@ from datetime import date
 
 import dagster as dg
 
-from backfill_assets.defs.metadata import gates_summary, judged_for, quality_metadata, rules_table
+from backfill_assets.defs.metadata import (
+    gates_summary,
+    judged_for,
+    lacking,
+    quality_metadata,
+    rejects_metadata,
+    rules_table,
+)
 from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
 from backfill_assets.defs.specs import GATES
 from backfill_assets.errors import BackfillError
@@ -35,14 +42,14 @@ def evaluation(
         blocking=True,
         partition=day.day.isoformat(),
         description=_judgement(day, broken),
-        metadata=_gate_metadata(day) if day.rules else {"gates": gates_summary(day)},
+        metadata={**rejects_metadata(day), **(_gate_metadata(day) if day.rules else {"gates": gates_summary(day)})},
         target_materialization_data=target,
     )
 
 
 def _judgement(day: BuiltDay, broken: Sequence[RuleOutcome]) -> str:
     if not broken:
-        return gates_summary(day)
+        return "; ".join(filter(None, [gates_summary(day), lacking(day)]))
     as_judged = f"{judged_for(day)}: " if day.reused else ""
     return as_judged + "; ".join(_broken_rule(rule) for rule in broken)
 

@@ -11,6 +11,7 @@ from backfill_assets.model.deletion import DELETED
 from backfill_assets.quality.summary import DimensionQuality, chart, from_record, score, summarize
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.text import format_count
+from backfill_assets.upkeep.rejected_days import rejected_of
 
 _RULE_COLUMNS = {
     "rule": "string",
@@ -24,14 +25,11 @@ _RULE_COLUMNS = {
 _DIMENSION_COLUMNS = {"dimension": "string", "passed": "int", "rules": "int", "what": "string"}
 
 
-def day_metadata(day: BuiltDay, quarantined: int | None = None) -> dict[str, dg.MetadataValue]:
-    """Metadata of one published day: its rows, quality, publication, inputs and cost.
-
-    ``quarantined`` counts the rows that the same step rejected for that day, if it rejects any.
-    """
+def day_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+    """Metadata of one published day: its rows, quality, publication, inputs and cost."""
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(day.rows),
-        **_accounting(day, quarantined),
+        **_accounting(day),
         **_totals(day),
         "gates": dg.MetadataValue.text(gates_summary(day)),
         **quality_metadata(day),
@@ -56,16 +54,47 @@ def _cost(day: BuiltDay) -> dict[str, dg.MetadataValue]:
     }
 
 
-def _accounting(day: BuiltDay, quarantined: int | None) -> dict[str, dg.MetadataValue]:
+def _accounting(day: BuiltDay) -> dict[str, dg.MetadataValue]:
     """Rows received, quarantined, deduplicated, superseded and deleted on the way to the day's own rows."""
     counts = {
         "received": _metric_of(day, "raw_", "received"),
-        "quarantined": quarantined if quarantined is not None else _metric_of(day, "quarantine_", "rows"),
+        "quarantined": _quarantined(day),
         "deduplicated": _metric_of(day, "bronze_", "deduplicated"),
         "superseded": _metric_of(day, "bronze_", "superseded"),
         "deleted": _metric_of(day, "raw_", DELETED),
     }
     return {name: dg.MetadataValue.int(int(count)) for name, count in counts.items() if count is not None}
+
+
+def rejects_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+    """``received``, and the ``accepted`` and ``rejected`` rows that it is the sum of, with those that were deleted."""
+    received, rejected, deleted = (
+        _metric_of(day, "raw_", "received"),
+        _quarantined(day),
+        _metric_of(day, "raw_", DELETED),
+    )
+    if received is None or rejected is None:
+        return {}
+    gone = {"deleted": int(deleted)} if deleted else {}
+    counts = {"accepted": int(received) - rejected - gone.get("deleted", 0), "rejected": rejected, **gone}
+    return {name: dg.MetadataValue.int(count) for name, count in {"received": int(received), **counts}.items()}
+
+
+def lacking(day: BuiltDay) -> str:
+    """What the day lacks although it may have passed; empty if no row was rejected."""
+    rejected = _quarantined(day)
+    return f"in quarantine: {rejected_of(rejected, int(_metric_of(day, 'raw_', 'received') or 0))}" if rejected else ""
+
+
+def _quarantined(day: BuiltDay) -> int | None:
+    """None where it is not known. Of a published day beside a quarantine, the rest is there: all is accounted for."""
+    if day.table.startswith("quarantine_"):
+        return day.rows
+    found = _metric_of(day, "quarantine_", "rows")
+    received, deduplicated = _metric_of(day, "raw_", "received"), day.metrics.get("deduplicated")
+    if found is not None or received is None or deduplicated is None or not day.publication:
+        return None if found is None else int(found)
+    return int(received) - day.rows - int(deduplicated) - int(_metric_of(day, "raw_", DELETED) or 0)
 
 
 def _metric_of(day: BuiltDay, tables: str, metric: str) -> Metric:

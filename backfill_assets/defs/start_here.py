@@ -1,6 +1,6 @@
 """The asset ``start_here``: the first page to open. It says how the lakehouse is, what people do, and what needs one.
 
-It is not materialized by runs: a sensor keeps it as the lakehouse is, from logs alone.
+It is not materialized by runs: a sensor keeps it as the lakehouse is.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
@@ -14,23 +14,30 @@ from backfill_assets.campaign.course import state_of, waits_for_approval, why_ov
 from backfill_assets.datasets.registry import chains
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
 from backfill_assets.defs.campaigns.jobs import step_key
+from backfill_assets.defs.campaigns.pages import LOCATION
 from backfill_assets.defs.instance.guard import why_not_own
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.schedules import schedule_name
+from backfill_assets.defs.sensors.landed_files import nothing_builds
 from backfill_assets.defs.sensors.repairs import decide
 from backfill_assets.defs.specs import BEGIN
+from backfill_assets.defs.streams.switches import is_on
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, entries, newest_entries, plan_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.model.graph import build_order
-from backfill_assets.text import escape_markdown
-from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page
+from backfill_assets.text import days_options, escape_markdown
+from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page
+from backfill_assets.upkeep.rejected_days import RejectedRows, commonest_reason, rejected_rows
+from backfill_assets.upkeep.repair import first_ranges
 from backfill_assets.upkeep.start_page import StartPage, dataset_states
 
 ASSET = SENSOR = "start_here"
-STATE, PEOPLE = "state", "needs a person now"
+STATE, PEOPLE, QUARANTINE = "state", "needs a person now", "in quarantine"
 _EVERY_SECONDS = 60
+_MOST_RANGES = 2
 _VALIDATED = step_key(CampaignStep.VALIDATE)
 _FIRST_TABLE = "fact_sales_transactions"
 
@@ -67,14 +74,16 @@ def start_here_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Part
 
     @dg.sensor(
         name=SENSOR,
-        description="Keeps the page of the asset `start_here` as the lakehouse is. Reads logs only, launches nothing.",
+        description="Keeps the page of the asset `start_here` as the lakehouse is. It launches nothing.",
         minimum_interval_seconds=_EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def show_state(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
         if refused := why_not_own(context.instance, backfill.storage):
             return dg.SkipReason(refused)
-        state = lakehouse_state(context.instance, backfill, datasets, steps, partitions)
+        origin = context.code_location_origin
+        location = origin.location_name if origin else LOCATION
+        state = lakehouse_state(context.instance, backfill, datasets, steps, partitions, location)
         shown = report_state(context.instance, state, context.cursor or "")
         reason = state.sentence if shown == context.cursor else "The page is written again."
         return dg.SensorResult(skip_reason=reason, cursor=shown)
@@ -88,12 +97,18 @@ def lakehouse_state(
     datasets: Sequence[Dataset],
     steps: Sequence[Step],
     partitions: Mapping[str, Partitions],
+    location: str = LOCATION,
 ) -> StartPage:
-    """The state now, with what the sensor ``repairs`` would do and leave to people. Reads logs and journals only."""
+    """The state now, with what the sensor ``repairs`` would do and leave to people.
+
+    Reads logs and journals, names of landed files, and some of the reasons of rejected rows. ``location`` is the code
+    location, for links.
+    """
     log = backfill.publications()
     if log is None:
         return StartPage(dataset_states(_in_order(datasets), {}))
-    states = log.day_states(log.head(), partitions)
+    head = log.head()
+    states = log.day_states(head, partitions)
     newest = max(states.values(), key=lambda state: state.sequence, default=None)
     decision = decide(instance, backfill.storage, steps, partitions)
     found = log.find_prepared(newest.publication) if newest else None
@@ -105,8 +120,44 @@ def lakehouse_state(
         for_people=(
             *_campaigns_that_wait(instance, backfill.storage),
             *(escape_markdown(str(each)) for each in decision.for_people),
+            *_landed_and_left(instance, backfill, datasets, partitions, location),
         ),
+        in_quarantine=tuple(_in_quarantine(backfill.storage, head.state.versions, rejected_rows(steps, states))),
     )
+
+
+def _landed_and_left(
+    instance: dg.DagsterInstance,
+    backfill: Backfill,
+    datasets: Sequence[Dataset],
+    partitions: Mapping[str, Partitions],
+    location: str,
+) -> Iterator[str]:
+    """New days that are left to a daily job which is off."""
+    for chain in chains(datasets):
+        schedule = schedule_name(chain[-1].name)
+        if is_on(instance, schedule):
+            continue
+        waiting = nothing_builds(instance, backfill, chain, partitions)
+        if waiting:
+            landed = ", ".join(f"{raw} {first_ranges(days)}" for raw, days in waiting.items())
+            days = days_options({day for of_raw in waiting.values() for day in of_raw}, _MOST_RANGES)
+            yield (
+                f"{landed} landed, and nothing builds it: the daily job is off. "
+                f"[Turn on `{schedule}`]({schedule_page(location, schedule)}), which builds each day that has ended. "
+                f"To build it now: `backfill run {' '.join(waiting)} --downstream {days}`"
+            )
+
+
+def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequence[RejectedRows]) -> Iterator[str]:
+    """Days that passed their gates among them: that a few rows are missing is tolerated, and no secret."""
+    for each in found:
+        reason = commonest_reason(storage, versions[each.quarantine], each.quarantine, each.worst)
+        page = asset_page(each.quarantine, str(each.worst))
+        yield (
+            f"{escape_markdown(each.sentence(reason))}: [{each.worst}]({page}). The rows: "
+            f"`backfill quarantine list {each.quarantine}`"
+        )
 
 
 def _in_order(datasets: Sequence[Dataset]) -> list[Dataset]:
@@ -152,5 +203,6 @@ def state_metadata(state: StartPage) -> dict[str, dg.MetadataValue]:
     return {
         STATE: dg.MetadataValue.md(state.sentence),
         PEOPLE: dg.MetadataValue.md(state.people),
+        QUARANTINE: dg.MetadataValue.md(state.quarantine),
         "waiting for people": dg.MetadataValue.int(len(state.for_people)),
     }

@@ -163,6 +163,8 @@ HELD_BACK_DAYS = "held back days"
 """The key in the report of a wave or step: the ranges that are held back, by table."""
 ABANDONED = "abandoned"
 """True in the report of a stop by people who gave the campaign up."""
+HELPS = "helps"
+"""In the report of a stop: what a person can do, if that is not to put a cause right and run the plan again."""
 _PLAN, _CAMPAIGN = "plan-", "campaign-"
 
 

@@ -102,7 +102,7 @@ class Delivery:
     """A day with more rows than that is not published."""
     tolerated_rejects: int
     """As many rows of a day may be rejected, however large their share is."""
-    most_rejected: Decimal = Decimal("0.2")
+    most_rejected: Decimal = Decimal("0.01")
     """The share of rejected rows above which a day is not published."""
     tolerated_duplicates: int = 0
     """As many rows of a day may give way to one of equal key and version: the source delivers lines twice."""

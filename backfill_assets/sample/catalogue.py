@@ -8,9 +8,11 @@ from datetime import date
 from functools import cache
 from importlib.resources import as_file, files
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, day_or_none
 from backfill_assets.sample.landing_writer import LandingWriter
 
+LEAD_DAYS = 35
+"""The reports look so many days back, for the newest entry of each product."""
 Entries = Sequence[Mapping[str, str | None]]
 """Products without the day from which on they count."""
 
@@ -19,12 +21,25 @@ def land_products(writer: LandingWriter, days: DayRange, catalogue: Callable[[da
     """Land what the source of the products delivers on each of ``days``; ``catalogue`` makes the lines of a day.
 
     The delivery of a day is a file of zero rows, and the whole catalogue a second file beside it on the first of a
-    month and on the first day of ``days``: so ranges that overlap land equal files.
+    month and on the first day of ``days``: so ranges that overlap land equal files. What lies between ``days`` and
+    what has landed of other months gets files of zero rows as well: a day that never came would hold back all that
+    looks over it.
     """
+    for day in _between_months(writer, days):
+        writer.write("products", day, [])
     for day in days:
         writer.write("products", day, [])
         if day in {days.first, day.replace(day=1)}:
             writer.write("products", day, catalogue(day), name="products-catalogue")
+
+
+def _between_months(writer: LandingWriter, days: DayRange) -> list[date]:
+    """Days without a delivery, of the :data:`LEAD_DAYS` before ``days`` and before what has landed next after them."""
+    landed = {found for path in writer.root.glob("products/*/*") if (found := day_or_none(path.parent.name))}
+    begun = min({days.first, *landed})
+    after = min((day for day in landed if day > days.last), default=days.first)
+    lead = {each for first in (days.first, after) for each in DayRange.of(first).widened(before=LEAD_DAYS)}
+    return sorted(day for day in lead.difference(days, landed) if begun < day)
 
 
 def real_catalogue(day: date) -> list[str]:

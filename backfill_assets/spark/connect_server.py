@@ -14,6 +14,8 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psutil
+
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.settings import Settings
 from backfill_assets.spark.java import require_java
@@ -171,12 +173,25 @@ def _launch(
 
 def _wait_until_it_answers(server: ConnectServer, timeout_seconds: float) -> None:
     deadline = time.monotonic() + timeout_seconds
-    while not answers(server.port):
+    # Another server may have come to the port first, of another home for example.
+    while not (answers(server.port) and _listens(server)):
         if server.process.poll() is not None or time.monotonic() > deadline:
             last_words = "\n".join(server.log.read_text(errors="replace").splitlines()[-8:])
             hint = f"Everything it said is in {server.log}."
             raise LakehouseUnusable(f"The Spark Connect server did not come up:\n{last_words}", hint=hint)
         time.sleep(0.1)
+
+
+def _listens(server: ConnectServer) -> bool:
+    """Whether its process, or one that this has started, is what listens on the port."""
+    with suppress(psutil.Error):
+        process = psutil.Process(server.process.pid)
+        return any(
+            each.status == psutil.CONN_LISTEN and each.laddr.port == server.port
+            for one in (process, *process.children(recursive=True))
+            for each in one.net_connections("tcp")
+        )
+    return False
 
 
 def answers(port: int) -> bool:

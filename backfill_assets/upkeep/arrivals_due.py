@@ -133,6 +133,11 @@ def _pending(landed: Landed) -> _Pending:
     return _Pending(**found)
 
 
+def left_to_daily_job(landed: Landed) -> Mapping[date, Sequence[str]]:
+    """Files of days after the last one that was ingested: nothing builds them while the daily job is off."""
+    return _pending(landed).newest
+
+
 def _late(landed: Landed, pending: _Pending) -> Arrival | None:
     """Files that landed after their day was to be built. A whole day waits until its files have stopped arriving."""
     begun = {_arrival_day(path) for path in landed.taken_in}

@@ -13,6 +13,7 @@ from backfill_assets.text import format_count, format_ranges
 
 _MOST_RANGES = 2
 _MOST_LINES = 12
+NOTHING = "Nothing."
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class StartPage:
     under_way: tuple[str, ...] = ()
     """Repairs that were launched, and days that wait for something that is under way."""
     for_people: tuple[str, ...] = field(default=())
+    in_quarantine: tuple[str, ...] = ()
+    """What published days lack, a line for each source."""
 
     @property
     def sentence(self) -> str:
@@ -61,16 +64,22 @@ class StartPage:
             return f"{format_count(len(self.for_people), 'thing')} below {verb} a person."
         if self.under_way:
             return "The sensor `repairs` is at work."
-        return "Every published day is made of what is published now: nothing to repair."
+        lack = " Rows that were received are in quarantine, see below." if self.in_quarantine else ""
+        return f"Every published day is made of what is published now: nothing to repair.{lack}"
 
     @property
     def people(self) -> str:
         """What needs a person, as a list in Markdown."""
         if not self.for_people:
-            return "Nothing."
+            return NOTHING
         lines = [f"- {line}" for line in self.for_people[:_MOST_LINES]]
         left = len(self.for_people) - len(lines)
         return "\n".join([*lines, *([f"- and {left} more: see the newest tick of `repairs`"] if left else [])])
+
+    @property
+    def quarantine(self) -> str:
+        """What was received and is in no table that people read, as a list in Markdown."""
+        return "\n".join(f"- {line}" for line in self.in_quarantine) or NOTHING
 
 
 def dataset_states(datasets: Sequence[Dataset], states: Mapping[TableDay, DayState]) -> tuple[DatasetState, ...]:

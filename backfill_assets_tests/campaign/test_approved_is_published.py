@@ -454,8 +454,9 @@ def test_a_broken_expectation_stops_it_and_cannot_be_approved(world: World) -> N
         assert command in str(stopped.value.hint)
     assert "backfill run" not in str(stopped.value.hint)
     for seen in (None, last_difference(world.storage, PLAN.id)):
-        with pytest.raises(InvalidRequest, match="was stopped"):
+        with pytest.raises(InvalidRequest, match="was stopped") as refused:
             world.at.approve(seen=seen)
+        assert refused.value.hint == str(stopped.value.hint).removeprefix("Nothing was published. ")
     assert not world.published and world.at.next().reason.startswith("it was stopped")
 
 

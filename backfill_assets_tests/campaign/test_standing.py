@@ -18,7 +18,7 @@ from backfill_assets.campaign.standing import (
     standing_of,
 )
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry, Kind
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, HELPS, STEPS, CampaignStep, JournalEntry, Kind
 
 AT = datetime(2017, 6, 1, 12, tzinfo=UTC)
 AGAIN = "backfill plan fact --days 2017-03-01"
@@ -195,6 +195,19 @@ def test_what_the_daemon_does_is_not_for_a_person(standing: PlanStanding) -> Non
     with pytest.raises(InvalidRequest) as refused:
         require_allowed(PlanWord.APPROVE, replace(carried, course=replace(carried.course, approved=None, done={})))
     assert refused.value.hint is not None and "Dagster's daemon carries it on" in refused.value.hint
+
+
+def test_every_command_says_of_a_stop_what_the_stop_itself_said() -> None:
+    """An expectation that is not met is part of the plan: taking the plan up again breaks it again."""
+    helps = "Plan again: backfill plan fact --expect TEXT. Or give this one up: backfill campaign plan-0f --abandon"
+    stopped = entry("stopped", CampaignStep.CUT_OVER, "Not as expected", **{HELPS: helps})
+    found = replace(
+        facts(*VALIDATED, entry("approved"), stopped), course=state_of("campaign-0f", [*VALIDATED, stopped])
+    )
+    assert next_command(found) == helps.replace("plan-0f", "P")
+    with pytest.raises(InvalidRequest, match="P was stopped: Not as expected") as refused:
+        require_allowed(PlanWord.APPROVE, found)
+    assert refused.value.hint == helps.replace("plan-0f", "P")
 
 
 def test_a_published_plan_that_was_stopped_goes_on_by_hand() -> None:

@@ -211,6 +211,7 @@ def build(home: Path) -> None:
     lakehouse = DeclaredLakehouse(home / "lakehouse")
     lakehouse.publish(RAW, {"raw_sales": {day: [day.day, 10 + day.day] for day in DAYS}})
     accepted = {day: [day.day] for day in DAYS}
+    lakehouse.metrics = {"quarantine_sales": {"from.raw_sales.received": 310}}
     lakehouse.publish(BRONZE, {"bronze_sales": accepted, "quarantine_sales": {FIRST: [101, 102], LAST: [103]}})
     lakehouse.publish(FACTS, {FACT: {day: [100, day.day] for day in DAYS}}, code="v1")
     lakehouse.publish("20170601t120330-fact-daily-revenue-7a8b9cad", {REVENUE: {day: [day.day] for day in DAYS}})

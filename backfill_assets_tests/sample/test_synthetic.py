@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -11,8 +12,12 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.products import LONGEST_CATALOGUE_GAP_DAYS
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.graph import missing_inputs
+from backfill_assets.sample.catalogue import LEAD_DAYS
 from backfill_assets.sample.defects import DEFECTS
 from backfill_assets.sample.sales_line import FIELDS
 from backfill_assets.sample.synthetic import planned_defects, synthesize
@@ -212,3 +217,20 @@ def test_what_cannot_be_made_is_refused_and_nothing_is_landed(
     with pytest.raises(InvalidRequest, match=message):
         synthesize(SyntheticSpec(DayRange.parse(days), rows, 1, defects), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("months", [("2017-03", "2017-09"), ("2017-09", "2017-03"), ("2017-03", "2017-04")])
+def test_another_month_has_the_catalogue_that_its_reports_look_back_to(months: Sequence[str], tmp_path: Path) -> None:
+    """A day of the catalogue that never came holds back all that looks over it, once an earlier one is published."""
+    ranges = [DayRange.parse(f"{month}-01..{month}-03") for month in months]
+    for days in ranges:
+        synthesize(SyntheticSpec(days, 5, 1, {}), tmp_path)
+    products = {date.fromisoformat(path.split("/")[1]) for path in landed_lines(tmp_path, "products")}
+    wanted = [day for days in ranges for day in days]
+    report = registry.step("report_department_revenue")
+    published = {"bronze_products": products, "fact_sales_transactions": wanted}
+    assert missing_inputs(report, report.version(), wanted, published) == {}
+    assert LEAD_DAYS == LONGEST_CATALOGUE_GAP_DAYS
+    assert min(products) == date(2017, 3, 1), "nothing is demanded from before the first delivery"
+    with_rows = {path.split("/")[1] for path, lines in landed_lines(tmp_path, "products").items() if lines}
+    assert with_rows <= set(map(str, wanted)), "the other files have no rows"

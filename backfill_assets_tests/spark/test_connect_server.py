@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,35 @@ def _free_port_of_connections() -> int:
         with suppress(OSError), closing(socket.create_server((LOOPBACK, port))):
             return port
     raise AssertionError("No even port is free.")
+
+
+def test_the_server_of_another_home_is_not_taken_for_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both were started at once, on one port: the first answers while the second is still to find it taken."""
+    with ExitStack() as stack:
+
+        def launch(*_: object, **__: object) -> subprocess.Popen[bytes]:
+            stack.enter_context(closing(socket.create_server((LOOPBACK, port))))
+            (tmp_path / "spark-connect.log").write_text("Address already in use")
+            return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.5)"])
+
+        port = free_port()
+        monkeypatch.setattr(servers, "require_java", lambda: None)
+        monkeypatch.setattr(servers, "_launch", launch)
+        with pytest.raises(LakehouseUnusable, match="did not come up:\nAddress already in use"):
+            servers.start_connect_server(Settings.at(tmp_path), port)
+
+
+def test_a_server_that_a_child_of_its_process_runs_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Spark's script does it: whether it becomes Java or starts it is its own business."""
+    serves = f"import socket, time; s = socket.create_server(({LOOPBACK!r}, {(port := free_port())})); time.sleep(60)"
+    command = ["sh", "-c", '"$@" & wait', "sh", sys.executable, "-c", serves]
+    monkeypatch.setattr(servers, "require_java", lambda: None)
+    monkeypatch.setattr(servers, "_launch", lambda *_, **__: subprocess.Popen(command))
+    server = servers.start_connect_server(Settings.at(tmp_path), port, timeout_seconds=30)
+    (child,) = psutil.Process(server.process.pid).children()
+    child.terminate()
+    server.stop()
+    assert server.url == f"sc://{LOOPBACK}:{port}"
 
 
 @pytest.mark.spark

@@ -98,7 +98,7 @@ def test_every_quarantine_reason_has_a_landed_line(workshop: Workshop, spark: Sp
     """A check that is added to the contract fails this until there is a line for it; and no line is lost."""
     lines = lines_that_break()
     land(workshop.settings.landing, "sales", str(DAY), "bad", lines)
-    land_lines(workshop.settings.landing, DAY, "shop", 10 * len(lines))
+    land_lines(workshop.settings.landing, DAY, "shop", 100 * len(lines))
     for table in ("raw_sales", "bronze_sales"):
         workshop.build(table, DAYS)
     rejected = workshop.read("quarantine_sales")
@@ -106,4 +106,4 @@ def test_every_quarantine_reason_has_a_landed_line(workshop: Workshop, spark: Sp
     assert found == every_reason(spark)
     of_bad = Counter(rejected["source_file"])["sales/2017-03-01/bad.jsonl.gz"]
     assert of_bad == len(lines) == len(rejected)
-    assert len(workshop.read("raw_sales")) == 11 * len(lines) == len(workshop.read("bronze_sales")) + len(rejected)
+    assert len(workshop.read("raw_sales")) == 101 * len(lines) == len(workshop.read("bronze_sales")) + len(rejected)

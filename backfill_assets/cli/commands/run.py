@@ -23,7 +23,7 @@ from backfill_assets.cli.output import moment, ranges, say, say_json, say_stale
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -150,6 +150,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Build days of TABLES in this process, step by step. Each step is published when its gates pass.
+
+    If a step fails, those that read its tables are left out, all others are built, and the exit code is 1.
 
     The logs show which days are unchanged before Spark starts; if all are, Spark does not start. Days that a failed run
     has staged are used again. Dagster shows the new days once its daemon runs. Progress goes to standard error, with
@@ -286,17 +288,24 @@ def _plan(settings: Settings, asked: RunRequest) -> RunPlan:
 
 
 def _run(plan: RunPlan, builder: Builder, *, verify: bool = False) -> list[Ran]:
+    """What does not read a table that failed is built all the same; the first error is raised at the end."""
     from backfill_assets.datasets import registry
     from backfill_assets.plan.records import days_of
 
     info = run_info("backfill run")
     ran: list[Ran] = []
+    failures: list[BackfillError] = []
+    absent: set[str] = set()
     for each in plan.steps:
-        started = time.monotonic()
+        step, started = registry.step(each.name), time.monotonic()
+        if lacks := sorted({read.table for read in step.reads} & absent):
+            report_step(f"{each.name}: left out, it reads {', '.join(lacks)}")
+            absent.update(step.table_names)
+            continue
         report_step(f"{each.name}: {format_count(len(each.all_days), each.cadence.noun)} ...")
         try:
             result = builder.build(
-                registry.step(each.name),
+                step,
                 each.all_days,
                 run=info,
                 version=each.version or None,
@@ -307,11 +316,21 @@ def _run(plan: RunPlan, builder: Builder, *, verify: bool = False) -> list[Ran]:
             )
         except KeyboardInterrupt:
             raise _interruption(each.name, ran) from None
-        except BackfillError:
+        except LakehouseUnusable:
             _say_ran(ran)
             raise
+        except BackfillError as error:
+            failures.append(error)
+            absent.update(step.table_names)
+            if each is not plan.steps[-1]:
+                first_line, *_ = error.message.splitlines()
+                report_step(f"{each.name}: failed, the tables that do not read it go on: {first_line}")
+            continue
         ran.append(_summary_of(each.name, result, time.monotonic() - started))
         report_step(_in_a_line(ran[-1]))
+    if failures:
+        _say_ran(ran)
+        raise failures[0]
     return ran
 
 

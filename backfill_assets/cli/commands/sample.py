@@ -93,6 +93,8 @@ def sample(
     The whole catalogue is landed on the first day and on the first of each month. Rates are landed from ten days before
     the first day, so that each day has a rate.
 
+    Beside other months, the days of the catalogue that reports look back to are landed too, without rows.
+
     A file that has landed with the same content is left alone. If one has other content, nothing is written.
 
     With --live, sales of today are landed second by second, some of them late, corrected, sent twice or unreadable.

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from backfill_assets.cli.completion import complete_publication
+from backfill_assets.cli.completion import complete_undoable
 from backfill_assets.cli.foreground import foreground_spark, report_progress
 from backfill_assets.cli.group import CommandFailed
-from backfill_assets.cli.ids import Show, find_publication, short_ids, typed_storage
+from backfill_assets.cli.ids import Show, find_undoable, short_ids, typed_storage
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.rebuild.reproduction.reproduce import Reproduced, Reproduction
     from backfill_assets.settings import Settings
 
@@ -39,6 +41,7 @@ Exit codes:
 Examples:
   backfill history fact_sales_transactions --limit 1     find the publication
   backfill reproduce <publication>
+  backfill reproduce plan-0123456789abcdef               what its campaign has published
 """
 
 
@@ -55,17 +58,17 @@ class DaysNotReproduced(CommandFailed):
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("publication", shell_complete=complete_publication)
+@click.argument("what", shell_complete=complete_undoable, metavar="CAMPAIGN|PLAN|PUBLICATION")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def reproduce(publication: str, as_json: bool) -> None:
-    """Stage every day of every table of PUBLICATION again, and compare rows and checksums.
+def reproduce(what: str, as_json: bool) -> None:
+    """Stage every day of every table of a publication again, and compare rows and checksums.
 
     Each day is computed from the inputs that were recorded with it; landed files are ingested again. A day that an undo
     put back or a compaction rewrote is computed as in the publication that first computed it. Days that cannot be
     reproduced are listed with the reason. Java, Spark, packages and commit are compared with those of the publication.
     Publishes nothing. Starts Spark.
     """
-    publication, show = find_publication(typed_storage(), publication), short_ids(typed_storage())
+    publication, show = _publication(typed_storage(), what), short_ids(typed_storage())
     with ExitStack() as stack:
         found = _stage_again(current_settings(), publication, stack)
     if as_json:
@@ -73,6 +76,26 @@ def reproduce(publication: str, as_json: bool) -> None:
     else:
         _say(found, show)
     _judge(show(publication), found)
+
+
+def _publication(storage: Storage, what: str) -> str:
+    """Of a plan or a campaign the one that brought its days, also if it was undone since."""
+    from backfill_assets.lakehouse.campaign_journal import campaign_of, plan_of
+    from backfill_assets.lakehouse.plans import is_plan_id
+    from backfill_assets.lakehouse.timelines import CAMPAIGN
+    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.publication.rollback import newest
+    from backfill_assets.published.reading import anything_published
+
+    found = find_undoable(storage, what)
+    campaign = campaign_of(found) if is_plan_id(found) else found
+    if not campaign.startswith(CAMPAIGN):
+        return found
+    brought = newest(Publisher(storage), campaign) if anything_published(storage) else None
+    if brought is None:
+        hint = f"backfill campaign {plan_of(campaign)} shows how it stands."
+        raise InvalidRequest(f"{plan_of(campaign)} has published nothing.", hint=hint)
+    return brought.cut_over.id
 
 
 def _judge(publication: str, found: Reproduction) -> None:

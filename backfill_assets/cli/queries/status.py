@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.plan.status import Statuses
     from backfill_assets.published.observed import LogView
+    from backfill_assets.upkeep.rejected_days import RejectedRows
 
 _MOST_DAMAGED = 5
 _COLOURS = {"fresh": "green", "damaged": "bold red", "missing": "red", "foreign write": "magenta"}
@@ -63,6 +64,10 @@ class _Found:
     """The current version, by table; of raw tables none."""
     damaged: Mapping[TableDay, Sequence[str]] = field(default_factory=dict)
     """Days that were seen without their files, and these files: no log shows it."""
+    rejected: Sequence[RejectedRows] = ()
+    """What published days lack, by source."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """By quarantine table, the commonest of the worst day; on a timeline they are not read."""
 
     def status_of(self, table: str, day: date) -> str:
         return DAMAGED if TableDay(table, day) in self.damaged else self.statuses[table][day].value
@@ -96,7 +101,9 @@ def status(tables: tuple[str, ...], days_text: str | None, name: str | None, as_
     Tables that are named are shown day by day.
 
     A foreign write is one by a writer other than this project. Reads the publication log and the Delta logs only: no
-    data is read, and Spark is not started. The exit code is 0 for every status.
+    data is read but the reasons of rejected rows, and Spark is not started. The exit code is 0 for every status.
+
+    A day may pass its gates and lack rows, those that were rejected: the worst day of each source is named.
 
     On a timeline, a day is one of its own or reads through to its base, and is compared with what it would be built
     from there.
@@ -120,6 +127,7 @@ def status(tables: tuple[str, ...], days_text: str | None, name: str | None, as_
             _say_days(found, table, show)
         _say_summary(found)
         _say_damaged(found)
+        _say_rejected(found)
 
 
 def _look(tables: Sequence[str], days: DayRange | None) -> _Found:
@@ -130,6 +138,7 @@ def _look(tables: Sequence[str], days: DayRange | None) -> _Found:
     from backfill_assets.published.damage import damaged_days
     from backfill_assets.published.observed import observe
     from backfill_assets.published.standing import gc_paused
+    from backfill_assets.upkeep.rejected_days import commonest_reason
 
     for table in tables:
         registry.table(table)
@@ -142,8 +151,14 @@ def _look(tables: Sequence[str], days: DayRange | None) -> _Found:
     open_plans = [
         each for each in under_way(storage) if not tables or each.damage or not set(tables).isdisjoint(each.tables)
     ]
+    rejected = _rejected(observed, tables, days)
     return _Found(
         lakehouse=str(settings.lakehouse),
+        rejected=rejected,
+        reasons={
+            each.quarantine: commonest_reason(storage, observed.versions[each.quarantine], each.quarantine, each.worst)
+            for each in rejected
+        },
         statuses={name: by_day for name, by_day in statuses.items() if not tables or name in tables},
         observed=observed,
         under_way=open_plans,
@@ -166,7 +181,20 @@ def _look_on(name: str, tables: Sequence[str], days: DayRange | None) -> _Found:
     place = observe_timeline(settings, name)
     statuses = day_statuses(place.view.with_current(registry.steps()), place.view, days)
     chosen = {each: by_day for each, by_day in statuses.items() if not tables or each in tables}
-    return _Found(str(settings.lakehouse), chosen, place.view, (), {}, place=place)
+    rejected = _rejected(place.view, tables, days)
+    return _Found(str(settings.lakehouse), chosen, place.view, (), {}, place=place, rejected=rejected)
+
+
+def _rejected(observed: LogView, tables: Sequence[str], days: DayRange | None) -> list[RejectedRows]:
+    """What the sources of ``tables`` lack, and those of all that they are made of."""
+    from backfill_assets.datasets import registry
+    from backfill_assets.model.graph import expand_tables, steps_of
+    from backfill_assets.upkeep.rejected_days import rejected_rows
+
+    steps = registry.steps()
+    shown = steps_of(steps, expand_tables(steps, tables, upstream=True)) if tables else steps
+    states = {key: state for key, state in observed.states.items() if days is None or key.day in days}
+    return rejected_rows(shown, states)
 
 
 def _campaign_days(storage: Storage, plan: str, tables: Sequence[str]) -> list[CampaignDays]:
@@ -227,6 +255,12 @@ def _say_damaged(found: _Found) -> None:
         say(Text(f"{table} {day} is damaged: files are gone. backfill show {table} --day {day} says what to do", "red"))
 
 
+def _say_rejected(found: _Found) -> None:
+    for each in found.rejected:
+        look = f"backfill quarantine list {each.quarantine} --days {each.worst}"
+        say(Text(f"{each.sentence(found.reasons.get(each.quarantine, ''))}: {look}", "yellow"))
+
+
 def _say_days(found: _Found, table: str, show: Show) -> None:
     current = f", current version {found.versions[table]}" if table in found.versions else ""
     columns = ("day", "status", "rows", "code", "publication", "checksum")
@@ -281,7 +315,18 @@ def _as_json(found: _Found, chosen: Sequence[str]) -> Mapping[str, Any]:
         "open_publications": list(found.observed.open),
         "current_versions": dict(found.observed.switches),
         "under_way": campaigns,
+        "rejected": {each.table: _rejected_json(each, found.reasons) for each in found.rejected},
         "tables": tables,
+    }
+
+
+def _rejected_json(rows: RejectedRows, reasons: Mapping[str, str]) -> Mapping[str, Any]:
+    return {
+        "received": rows.received_in_all,
+        "rejected": sum(rows.rejected.values()),
+        "days": {str(day): {"received": rows.received[day], "rejected": count} for day, count in rows.rejected.items()},
+        "worst": str(rows.worst),
+        "commonest_reason": reasons.get(rows.quarantine, ""),
     }
 
 

@@ -16,7 +16,7 @@ from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.step_sentences import step_sentence
 from backfill_assets.defs.campaigns.jobs import step_key
 from backfill_assets.defs.campaigns.pages import Pages
-from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, campaign_of
+from backfill_assets.lakehouse.campaign_journal import HELPS, STEPS, CampaignStep, campaign_of
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.shadow_steps import rebuilt_steps
@@ -95,8 +95,11 @@ def after_failure(at: CampaignRun, pages: Pages) -> Entries:
     move, plan = at.next(), at.plan.id
     if at.state.stopped:
         again = f"Put the cause right, then [start it again]({pages.start(plan)}); {_LAUNCH}. What is staged is used."
+        found = f"The campaign was stopped: {_literal(at.state.stopped.reason)}"
+        if at.state.stopped.report.get(HELPS) == at.plan_again:
+            return _page(found, "Nothing.", _literal(at.plan_again))
         return _page(
-            f"The campaign was stopped: {_literal(at.state.stopped.reason)}",
+            found,
             "Nothing, until you start it again or give it up.",
             again,
             f"backfill run {plan} --daemon",

@@ -12,7 +12,7 @@ from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, PLAN_JOB, PLANNED, 
 from backfill_assets.defs.private_dagster import PARTITION_NAME_TAG, USER_TAG
 from backfill_assets.ui_addresses import asset_page, launchpad_page, run_page
 
-_LOCATION = "backfill_assets"
+LOCATION = "backfill_assets"
 EFFECT_TAG = "backfill/effect"
 """What a run that a person launches will do, in a sentence: the launchpad shows it beside the button."""
 WITHOUT_HELD_BACK_TAG = "backfill/without_held_back"
@@ -23,12 +23,12 @@ WITHOUT_HELD_BACK_TAG = "backfill/without_held_back"
 class Pages:
     """``location`` names the code location."""
 
-    location: str = _LOCATION
+    location: str = LOCATION
 
     @classmethod
     def of(cls, run: dg.DagsterRun) -> Pages:
         origin = run.remote_job_origin
-        return cls(origin.location_name if origin else _LOCATION)
+        return cls(origin.location_name if origin else LOCATION)
 
     def asset(self, key: dg.AssetKey, partition: str = "") -> str:
         return asset_page("/".join(key.path), partition, tab="overview")

@@ -28,7 +28,7 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.stream.sources import LANDING
 from backfill_assets.text import days_options
-from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due
+from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due, left_to_daily_job
 from backfill_assets.upkeep.repair import first_ranges
 
 SENSOR = "landed_files"
@@ -59,7 +59,7 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
             [_landed_state(context.instance, backfill, dataset, partitions, seen) for dataset in chain]
             for chain in chains(datasets)
         ]
-        busy = busy_tables(context.instance, partitions) | _followed_by_streams(backfill.storage)
+        busy = _taken_in_now(context.instance, backfill, partitions)
         due = arrivals_due(landed_chains, busy, _earlier_launches(context.instance))
         lines = [*_launch(context, due), *_never_published(landed_chains, busy)]
         for line in lines:
@@ -73,6 +73,26 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
         )
 
     return landed_files
+
+
+def nothing_builds(
+    instance: dg.DagsterInstance,
+    backfill: Backfill,
+    chain: Sequence[Dataset],
+    partitions: Mapping[str, Partitions],
+) -> dict[str, list[date]]:
+    """New days that have landed, by raw table, that are the daily job's while no run and no stream takes them in."""
+    busy = _taken_in_now(instance, backfill, partitions)
+    states = [_landed_state(instance, backfill, dataset, partitions, {}) for dataset in chain]
+    waiting = {landed.raw: sorted(left_to_daily_job(landed)) for landed in states if landed.raw not in busy}
+    return {raw: days for raw, days in waiting.items() if days}
+
+
+def _taken_in_now(
+    instance: dg.DagsterInstance, backfill: Backfill, partitions: Mapping[str, Partitions]
+) -> dict[str, str]:
+    """By table, the run or the stream that writes it."""
+    return busy_tables(instance, partitions) | _followed_by_streams(backfill.storage)
 
 
 def _launch(context: dg.SensorEvaluationContext, due: Due) -> list[str]:

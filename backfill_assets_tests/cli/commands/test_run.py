@@ -6,11 +6,13 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import click
 import pytest
 
 from backfill_assets.cli.commands.run import _STEPS, _say_ran, _summary_of
+from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication.rollback import roll_back
@@ -204,6 +206,40 @@ def test_without_a_terminal_each_step_has_a_line_before_and_after_it(
         "fact_daily_revenue",
         "report_store_ranking",
     ]
+
+
+def test_what_does_not_read_a_failed_table_is_built(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates that have not landed keep no sale out: all that is made of them is left out, and the run fails."""
+    asked: list[str] = []
+
+    class WithoutRates(_Builder):
+        def build(self, step: Step, days: Sequence[date], **more: Any) -> BuildResult:
+            asked.append(step.name)
+            if step.name == "raw_fx_rates":
+                raise SourceUnreadable("The landing zone has no folder 'fx_rates'.", hint="Land them.")
+            return super().build(step, days, **more)
+
+    monkeypatch.setattr("backfill_assets.cli.commands.run.foreground_builder", lambda *_: WithoutRates())
+    failed = backfill("run", "fact_daily_revenue", "--upstream", "--days", "2017-03-01", exit_code=1)
+    assert asked == ["raw_fx_rates", "raw_sales", "bronze_sales"]
+    assert "raw_fx_rates: failed, the tables that do not read it go on" in failed.stderr
+    assert "fact_sales_transactions: left out, it reads bronze_fx_rates" in failed.stderr
+    assert failed.stderr.endswith("Error: The landing zone has no folder 'fx_rates'.\n  -> Land them.\n")
+    assert "bronze_sales" in failed.stdout
+
+
+def test_a_lost_lakehouse_ends_the_run_at_once(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark or Java that does not work is not tried again for each table."""
+    asked: list[str] = []
+
+    class WithoutSpark(_Builder):
+        def build(self, step: Step, days: Sequence[date], **more: Any) -> BuildResult:
+            asked.append(step.name)
+            raise LakehouseUnusable("Java is not there.")
+
+    monkeypatch.setattr("backfill_assets.cli.commands.run.foreground_builder", lambda *_: WithoutSpark())
+    backfill("run", "fact_daily_revenue", "--upstream", "--days", "2017-03-01", exit_code=1)
+    assert len(asked) == 1
 
 
 def test_a_landing_zone_that_cannot_be_listed_is_reported_and_stops_nothing(backfill: Backfill) -> None:

@@ -6,7 +6,9 @@ from datetime import date, timedelta
 
 import pytest
 
+from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.records import DayContent, Environment
+from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.reproduction.reproduce import Reproduced, Reproduction
 from backfill_assets_tests.cli.command import Backfill
@@ -40,6 +42,29 @@ def published(backfill: Backfill) -> Backfill:
 def give(monkeypatch: pytest.MonkeyPatch, *days: Reproduced, made_with: tuple[Environment, ...] = (THEN,)) -> None:
     found = Reproduction(days, {"first": made_with}, NOW)
     monkeypatch.setattr(Builder, "reproduce", lambda self, publication, progress: found)
+
+
+def test_a_plan_stands_for_what_it_has_published(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it does for a rollback, also after that: the days are proven that the campaign has computed."""
+    asked: list[str] = []
+
+    def reproduce(_: Builder, publication: str, progress: object) -> Reproduction:
+        asked.append(publication)
+        return Reproduction(reproduced("7"), {publication: (THEN,)}, NOW)
+
+    monkeypatch.setattr(Builder, "reproduce", reproduce)
+    plan = "plan-0123456789abcdef"
+    backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [7]}})
+    refused = backfill("reproduce", plan, exit_code=1).stderr
+    assert f"{plan} has published nothing." in refused and f"backfill campaign {plan}" in refused
+    campaign = campaign_of(plan)
+    request = backfill.lakehouse.request("cut", {"bronze_sales": {DAY: [8]}})
+    made = request.provenance.model_copy(update={"campaign": campaign})
+    backfill.lakehouse.publisher.publish(request.model_copy(update={"provenance": made}))
+    roll_back(backfill.lakehouse.publisher, "cut", id="undo", provenance=made)
+    for what in (plan, campaign, "cut"):
+        backfill("reproduce", what)
+    assert asked == ["cut"] * 3
 
 
 def test_equal_days_exit_with_0(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:

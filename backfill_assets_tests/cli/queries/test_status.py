@@ -13,6 +13,7 @@ from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal
+from backfill_assets_tests.small_lakehouse import LakehouseOfReasons
 
 FIRST, SECOND, THIRD = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 
@@ -68,7 +69,7 @@ def test_people_see_ranges(backfill: Backfill) -> None:
     assert output.count("bronze_sales\t") == 3
     with terminal(100):
         output = backfill("status").output
-    assert output.count("bronze_sales") == 1 and f"{FIRST}..{THIRD}" in output
+    assert output.count("bronze_sales ") - output.count("bronze_sales lacks") == 1 and f"{FIRST}..{THIRD}" in output
     assert "stale: code changed" in output and "nothing published" in output
 
 
@@ -96,7 +97,7 @@ def test_several_tables_are_reported_day_by_day(backfill: Backfill) -> None:
     found = backfill.json("status", "bronze_sales", "raw_sales", "bronze_sales")["tables"]
     assert set(found) == {"bronze_sales", "raw_sales"} and all("by_day" in each for each in found.values())
     output = backfill("status", "bronze_sales", "raw_sales").output
-    assert f"bronze-{FIRST}" in output and "raw_sales\n" in output and "quarantine_sales" not in output
+    assert f"bronze-{FIRST}" in output and "raw_sales\n" in output and "quarantine_sales\t" not in output
     assert "Did you mean raw_sales?" in backfill("status", "bronze_sales", "raw_sale", exit_code=1).stderr
 
 
@@ -145,3 +146,44 @@ def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:
     assert "Nothing was published" in backfill("status").output
     assert backfill.json("status", "--days", FIRST)["tables"]["raw_sales"]["counts"] == {"missing": 1}
     assert not (backfill.home / "lakehouse").exists()
+
+
+def test_what_published_days_lack_is_said_with_its_share_and_commonest_reason(backfill: Backfill) -> None:
+    """Their gates passed: a few rejected rows are tolerated, and what was sold on these lines is in no report."""
+    lakehouse = LakehouseOfReasons(backfill.home / "lakehouse")
+    lakehouse.metrics = {"quarantine_sales": {"from.raw_sales.received": 3_286}}
+    for day, rejected in ((FIRST, 30), (SECOND, 0), (THIRD, 2)):
+        lakehouse.publish(f"bronze-{day}", {"bronze_sales": {day: [1]}, "quarantine_sales": {day: range(rejected)}})
+    said = (
+        "bronze_sales lacks 32 of 9,858 received rows (0.32 %) on 2 days. The worst is 2017-03-01: 30 of 3,286 "
+        "received rows (0.91 %), most often quantity: is not a bigint: "
+        "backfill quarantine list quarantine_sales --days 2017-03-01\n"
+    )
+    assert said in backfill("status").output
+    assert said in backfill("status", "fact_daily_revenue").output, "it is made of what lacks them"
+    assert "lacks" not in backfill("status", "bronze_fx_rates").output
+    assert "bronze_sales lacks 2 of 3,286 received rows (0.061 %) on 2017-03-03, most often" in (
+        backfill("status", "--days", f"{SECOND}..{THIRD}").output
+    )
+    assert "lacks" not in backfill("status", "--days", SECOND).output
+    assert backfill.json("status")["rejected"] == {
+        "bronze_sales": {
+            "received": 9_858,
+            "rejected": 32,
+            "days": {
+                str(FIRST): {"received": 3_286, "rejected": 30},
+                str(THIRD): {"received": 3_286, "rejected": 2},
+            },
+            "worst": str(FIRST),
+            "commonest_reason": "quantity: is not a bigint",
+        }
+    }
+
+
+def test_lacking_rows_are_said_of_files_that_cannot_be_read_too(backfill: Backfill) -> None:
+    """Without the reason: what is in the log is known."""
+    lakehouse = LakehouseOfReasons(backfill.home / "lakehouse")
+    lakehouse.publish("bronze", {"bronze_sales": {FIRST: [1]}, "quarantine_sales": {FIRST: [1, 2]}})
+    for file in (backfill.home / "lakehouse" / "quarantine_sales").rglob("*.parquet"):
+        file.unlink()
+    assert "bronze_sales lacks 2 rows on 2017-03-01: backfill quarantine list" in backfill("status").output
