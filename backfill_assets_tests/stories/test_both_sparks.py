@@ -41,6 +41,8 @@ EASTER = DayRange.parse("2017-04-13..2017-04-16")
 """One day with exchange rates, three without; each defect strikes three or four times on each."""
 SPEC = SyntheticSpec(days=EASTER, rows_per_day=200, seed=20170413, defects=dict.fromkeys(DEFECTS, 14))
 
+_WORKS_FOR = 12.0
+"""An executor has used so much of its processor (s) when it is killed: it has started, and has done some tasks."""
 _REASONS = {
     "malformed_amount": ("sales_value: ",),
     "missing_key": ("basket_id: ", "product_id: ", "transaction_id: "),
@@ -171,26 +173,25 @@ def test_a_cluster_gives_the_same_rows(built: Built, tmp_path: Path, cluster_spa
 def test_executors_that_die_while_days_are_built_and_judged_change_nothing(
     built: Built, tmp_path: Path, cluster_spark: SparkSession
 ) -> None:
-    """One after the other, all the time: their tasks are done again, and what the first attempts left is no row."""
-    with _dying_executors(every_seconds=7) as killed:
+    """One after the other: their tasks are done again, and what the first attempts left is no row."""
+    with _dying_executors(most=5) as killed:
         _assert_same_rows(built, tmp_path, cluster_spark)
     print(f"{len(killed)} executors killed")
     assert len(killed) >= 3
 
 
 @contextmanager
-def _dying_executors(every_seconds: float) -> Iterator[list[int]]:
-    """Kills an executor of this process's cluster at intervals; gives their numbers."""
+def _dying_executors(most: int) -> Iterator[list[int]]:
+    """Kills the executors of this process's cluster, each when it has worked for a while; gives their numbers."""
     killed: list[int] = []
     is_over = threading.Event()
 
     def kill() -> None:
-        while not is_over.wait(every_seconds):
-            below = psutil.Process().children(recursive=True)
-            alive = [each for each in below if "CoarseGrainedExecutorBackend" in " ".join(_command(each))]
-            if alive:
-                alive[len(killed) % len(alive)].kill()
-                killed.append(alive[0].pid)
+        while not is_over.wait(0.2) and len(killed) < most:
+            for each in psutil.Process().children(recursive=True):
+                if "CoarseGrainedExecutorBackend" in " ".join(_command(each)) and _worked_seconds(each) > _WORKS_FOR:
+                    each.kill()
+                    killed.append(each.pid)
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -199,6 +200,13 @@ def _dying_executors(every_seconds: float) -> Iterator[list[int]]:
     finally:
         is_over.set()
         killer.join()
+
+
+def _worked_seconds(process: psutil.Process) -> float:
+    try:
+        return float(sum(process.cpu_times()[:2]))
+    except psutil.Error:
+        return 0.0
 
 
 def _command(process: psutil.Process) -> list[str]:
