@@ -11,13 +11,16 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from operator import not_
+from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.claims import Claim, Claims
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent, Record
 from backfill_assets.lakehouse.storage import Storage
@@ -25,12 +28,13 @@ from backfill_assets.lakehouse.timelines import NAMED, open_timelines
 from backfill_assets.text import suggest_or_list
 
 _FOLDER = "_named_timelines"
-_NAMES = f"{_FOLDER}/_names"
+_CLAIMS = f"{_FOLDER}/_claims"
 _OPENED = "_opened_timelines"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
 _STANDBY = "standby-"
 _RESERVED = ("main", "campaign-", "plan-", NAMED, _STANDBY)
 _LONGEST_NAME = 60
+_Stored = TypeVar("_Stored", bound=Record)
 
 
 class HeldDay(Record):
@@ -158,6 +162,13 @@ class NamedTimeline(Record):
         return self.model_copy(update={"days": {table: held for table, held in ordered.items() if held}})
 
 
+class _NameClaim(Record):
+    """The revision of a timeline that a name was claimed for."""
+
+    timeline: str
+    revision: int
+
+
 def new_timeline_id(now: datetime) -> str:
     """It begins the names of the folders that the timeline's days are staged in."""
     return f"{NAMED}{now:%Y%m%dt%H%M%S}-{secrets.token_hex(4)}"
@@ -185,14 +196,11 @@ def create_timeline(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
     """Write the first revision; raises :class:`InvalidRequest` if the name is taken."""
     if timeline.standby is None:
         require_timeline_name(timeline.name)
-    _claim_name(storage, timeline.name, timeline, timeline.changed_at)
-    made = _write(storage, timeline)
-    if not _has_name(storage, made.name, made.id):
-        change_timeline(
-            storage, made.model_copy(update={"deleted": True}), "another one took its name", made.changed_at
-        )
-        raise _taken(made.name)
-    return made
+    _claim_name(storage, timeline, timeline.changed_at)
+    try:
+        return _write(storage, timeline)
+    except PublicationRefused as error:  # It was slow, and another one took its name.
+        raise _taken(timeline.name) from error
 
 
 def change_timeline(storage: Storage, timeline: NamedTimeline, change: str, now: datetime) -> NamedTimeline:
@@ -209,11 +217,9 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
     require_timeline_name(name)
     if name == timeline.name:
         raise InvalidRequest(f"The timeline is called {name!r} already.", hint="Choose another name.")
-    renamed = timeline.model_copy(update={"name": name})
-    _claim_name(storage, name, renamed, now)
-    found = change_timeline(storage, renamed, f"renamed from {timeline.name}", now)
-    _give_name_back(storage, timeline.name, timeline.id)
-    return found
+    next_one = {"name": name, "revision": timeline.revision + 1}
+    _claim_name(storage, timeline.model_copy(update=next_one), now)
+    return change_timeline(storage, timeline.model_copy(update={"name": name}), f"renamed from {timeline.name}", now)
 
 
 def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) -> None:
@@ -229,7 +235,6 @@ def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) ->
         storage.delete(file.path)
     storage.delete_empty_folder(opened_folder(timeline))
     change_timeline(storage, timeline.model_copy(update={"deleted": True}), "deleted", now)
-    _give_name_back(storage, timeline.name, timeline.id)
 
 
 def opened_folder(timeline: NamedTimeline) -> str:
@@ -239,10 +244,20 @@ def opened_folder(timeline: NamedTimeline) -> str:
 
 def find_timeline(storage: Storage, name: str, now: datetime) -> NamedTimeline:
     """The newest revision of the timeline ``name``; raises :class:`InvalidRequest` with the nearest name."""
+    claim = _claims(storage, name).newest() if _NAME.fullmatch(name) else None
+    claimed = _claimed(storage, name, claim)
+    holder = _newest(storage, claimed.timeline) if claimed is not None else None
+    if holder is not None and holder.name == name and holder.is_kept(now):
+        return holder
     kept, unreadable = readable_timelines(storage, now)
-    for each in kept:
-        if each.name == name:
-            return each
+    found = [each for each in kept if name in (each.name, each.id)]
+    if len(found) > 1:
+        raise InvalidRequest(
+            f"{len(found)} timelines are called {name!r}, which an earlier version let happen.",
+            hint=f"Forget one by its id, which backfill timeline list shows: backfill timeline delete {found[0].id}",
+        )
+    if found:
+        return found[0]
     if unreadable:  # it may be this one
         raise unreadable[0]
     known = [each.name for each in kept]
@@ -262,7 +277,18 @@ def kept_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
 
 def readable_timelines(storage: Storage, now: datetime) -> tuple[list[NamedTimeline], list[LakehouseUnusable]]:
     """The newest revision of every timeline that is kept, by name, and why others cannot be read."""
-    kept: list[NamedTimeline] = []
+    found, unreadable = _all(storage)
+    return sorted((each for each in found if each.is_kept(now)), key=lambda each: each.name), unreadable
+
+
+def files_of_timelines(timelines: Iterable[NamedTimeline], table: str) -> set[str]:
+    """Paths, below ``table``, of all files that ``timelines`` name."""
+    return {file.path for each in timelines for held in each.days.get(table, ()) for file in held.files}
+
+
+def _all(storage: Storage) -> tuple[list[NamedTimeline], list[LakehouseUnusable]]:
+    """The newest revision of every timeline that is not deleted, and why others cannot be read."""
+    found: list[NamedTimeline] = []
     unreadable: list[LakehouseUnusable] = []
     for id in (each for each in storage.folders(_FOLDER) if each.startswith(NAMED)):
         try:
@@ -270,13 +296,8 @@ def readable_timelines(storage: Storage, now: datetime) -> tuple[list[NamedTimel
         except LakehouseUnusable as error:
             unreadable.append(error)
             continue
-        kept += [newest] if newest is not None and newest.is_kept(now) else []
-    return sorted(kept, key=lambda each: each.name), unreadable
-
-
-def files_of_timelines(timelines: Iterable[NamedTimeline], table: str) -> set[str]:
-    """Paths, below ``table``, of all files that ``timelines`` name."""
-    return {file.path for each in timelines for held in each.days.get(table, ()) for file in held.files}
+        found += [newest] if newest is not None and not newest.deleted else []
+    return found, unreadable
 
 
 def _newest(storage: Storage, id: str) -> NamedTimeline | None:
@@ -285,11 +306,15 @@ def _newest(storage: Storage, id: str) -> NamedTimeline | None:
     if number is None:
         return None
     path = _path(id, number)
+    return _parsed(NamedTimeline, storage.read_bytes(path), storage.uri(path))
+
+
+def _parsed(kind: type[_Stored], data: bytes, uri: str) -> _Stored:
     try:
-        return NamedTimeline.model_validate_json(storage.read_bytes(path))
+        return kind.model_validate_json(data)
     except ValidationError as error:
         raise LakehouseUnusable(
-            f"A timeline cannot be read: {storage.uri(path)} is of a later version of this code, or damaged.",
+            f"A timeline cannot be read: {uri} is of a later version of this code, or damaged.",
             hint="Use the version that wrote it, or put the file back from a backup.",
         ) from error
 
@@ -307,43 +332,64 @@ def _write(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
 def require_free_name(storage: Storage, name: str, now: datetime) -> None:
     """Raise :class:`InvalidRequest` if a kept timeline has the name, or if none can have it."""
     require_timeline_name(name)
-    if storage.exists(f"{_NAMES}/{name}"):
-        _refuse_taken(storage, name, now)
+    for holder in _called(storage, name):
+        if holder.is_kept(now):
+            raise _taken(name, holder)
 
 
-def _claim_name(storage: Storage, name: str, timeline: NamedTimeline, now: datetime) -> None:
-    """The name of a timeline whose age is reached, or whose process died before its first revision, is free again.
+def _claim_name(storage: Storage, timeline: NamedTimeline, now: datetime) -> None:
+    """Reserve the name of ``timeline`` for the revision that it is about to be written as.
 
-    That process may be slow, and not dead: it looks for its claim after it has written, and this one for its timeline
-    after it has claimed. So one of the two finds the other.
+    The claim says which revision that is. A name is free once nothing can have it by the claim before, for good.
     """
-    path, own = f"{_NAMES}/{name}", timeline.id.encode()
-    if storage.put_if_absent(path, own):
-        return
-    _refuse_taken(storage, name, now, timeline.id)
-    storage.replace_bytes(path, own)
-    for other in kept_timelines(storage, now):
-        if other.name == name and other.id != timeline.id:
-            storage.replace_bytes(path, other.id.encode())
-            raise _taken(name, other)
+    claims, ours = _claims(storage, timeline.name), _NameClaim(timeline=timeline.id, revision=timeline.revision)
+    data = ours.model_dump_json().encode()
+    while (newest := claims.newest()) is None or newest.data != data:
+        if not _fenced(storage, timeline.name, newest, now) and not _ended(storage, timeline.name, now):
+            claims.put(data, newest)
 
 
-def _has_name(storage: Storage, name: str, id: str) -> bool:
-    try:
-        return storage.read_bytes(f"{_NAMES}/{name}") == id.encode()
-    except FileNotFoundError:
+def _fenced(storage: Storage, name: str, newest: Claim | None, now: datetime) -> bool:
+    """Give the revision that a claim was for to another one, if it is not there: its process may be slow, not dead."""
+    claimed = _claimed(storage, name, newest)
+    holder = _newest(storage, claimed.timeline) if claimed is not None else None
+    if claimed is None or (holder is not None and holder.revision >= claimed.revision):
         return False
+    with suppress(PublicationRefused):  # It was not dead.
+        if holder is not None:
+            change_timeline(storage, holder, f"did not become {name}", now)
+        else:
+            values = {"made_at": now, "changed_at": now, "change": "another one took its name", "deleted": True}
+            _write(storage, NamedTimeline(id=claimed.timeline, name=name, base=TimelineBase(), **values))
+    return True
 
 
-def _give_name_back(storage: Storage, name: str, id: str) -> None:
-    if _has_name(storage, name, id):
-        storage.delete(f"{_NAMES}/{name}")
+def _ended(storage: Storage, name: str, now: datetime) -> bool:
+    """Forget one whose age is reached, for good: it cannot be kept longer once another one has its name."""
+    for holder in _called(storage, name):
+        if holder.is_kept(now):
+            raise _taken(name, holder)
+        with suppress(PublicationRefused):  # It was kept longer.
+            change_timeline(storage, holder.model_copy(update={"deleted": True}), "its age was reached", now)
+        return True
+    return False
 
 
-def _refuse_taken(storage: Storage, name: str, now: datetime, own_id: str = "") -> None:
-    holder = _newest(storage, storage.read_bytes(f"{_NAMES}/{name}").decode())
-    if holder is not None and holder.name == name and holder.is_kept(now) and holder.id != own_id:
-        raise _taken(name, holder)
+def _called(storage: Storage, name: str) -> list[NamedTimeline]:
+    """The timelines of that name that are not deleted, those whose age is reached as well."""
+    found, unreadable = _all(storage)
+    if unreadable:
+        raise unreadable[0]
+    return [each for each in found if each.name == name]
+
+
+def _claims(storage: Storage, name: str) -> Claims:
+    return Claims(storage, f"{_CLAIMS}/{name}")
+
+
+def _claimed(storage: Storage, name: str, claim: Claim | None) -> _NameClaim | None:
+    uri = storage.uri(_claims(storage, name).path(claim.number)) if claim is not None else ""
+    return _parsed(_NameClaim, claim.data, uri) if claim is not None else None
 
 
 def _taken(name: str, holder: NamedTimeline | None = None) -> InvalidRequest:
