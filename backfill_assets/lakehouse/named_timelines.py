@@ -217,9 +217,9 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
     require_timeline_name(name)
     if name == timeline.name:
         raise InvalidRequest(f"The timeline is called {name!r} already.", hint="Choose another name.")
-    next_one = {"name": name, "revision": timeline.revision + 1}
-    _claim_name(storage, timeline.model_copy(update=next_one), now)
-    return change_timeline(storage, timeline.model_copy(update={"name": name}), f"renamed from {timeline.name}", now)
+    renamed = timeline.model_copy(update={"name": name})
+    _claim_name(storage, renamed, now, revision=timeline.revision + 1)
+    return change_timeline(storage, renamed, f"renamed from {timeline.name}", now)
 
 
 def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) -> None:
@@ -244,7 +244,7 @@ def opened_folder(timeline: NamedTimeline) -> str:
 
 def find_timeline(storage: Storage, name: str, now: datetime) -> NamedTimeline:
     """The newest revision of the timeline ``name``; raises :class:`InvalidRequest` with the nearest name."""
-    claim = _claims(storage, name).newest() if _NAME.fullmatch(name) else None
+    claim = Claims(storage, f"{_CLAIMS}/{name}").newest() if _NAME.fullmatch(name) else None
     claimed = _claimed(storage, name, claim)
     holder = _newest(storage, claimed.timeline) if claimed is not None else None
     if holder is not None and holder.name == name and holder.is_kept(now):
@@ -260,8 +260,8 @@ def find_timeline(storage: Storage, name: str, now: datetime) -> NamedTimeline:
         return found[0]
     if unreadable:  # it may be this one
         raise unreadable[0]
-    known = [each.name for each in kept]
-    raise InvalidRequest(f"There is no timeline {name!r}.", hint=suggest_or_list(name, known, "Timelines"))
+    known = suggest_or_list(name, [each.name for each in kept], "Timelines")
+    raise InvalidRequest(f"There is no timeline {name!r}.", hint=known)
 
 
 def kept_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
@@ -337,16 +337,16 @@ def require_free_name(storage: Storage, name: str, now: datetime) -> None:
             raise _taken(name, holder)
 
 
-def _claim_name(storage: Storage, timeline: NamedTimeline, now: datetime) -> None:
-    """Reserve the name of ``timeline`` for the revision that it is about to be written as.
+def _claim_name(storage: Storage, timeline: NamedTimeline, now: datetime, revision: int = 0) -> None:
+    """Reserve the name of ``timeline`` for the ``revision`` of it that is about to be written.
 
-    The claim says which revision that is. A name is free once nothing can have it by the claim before, for good.
+    A name is free once nothing can have it by the claim before, for good.
     """
-    claims, ours = _claims(storage, timeline.name), _NameClaim(timeline=timeline.id, revision=timeline.revision)
-    data = ours.model_dump_json().encode()
-    while (newest := claims.newest()) is None or newest.data != data:
-        if not _fenced(storage, timeline.name, newest, now) and not _ended(storage, timeline.name, now):
-            claims.put(data, newest)
+    claims, name = Claims(storage, f"{_CLAIMS}/{timeline.name}"), timeline.name
+    ours = _NameClaim(timeline=timeline.id, revision=revision).model_dump_json().encode()
+    while (newest := claims.newest()) is None or newest.data != ours:
+        if not _fenced(storage, name, newest, now) and not _ended(storage, name, now):
+            claims.put(ours, newest)
 
 
 def _fenced(storage: Storage, name: str, newest: Claim | None, now: datetime) -> bool:
@@ -359,8 +359,8 @@ def _fenced(storage: Storage, name: str, newest: Claim | None, now: datetime) ->
         if holder is not None:
             change_timeline(storage, holder, f"did not become {name}", now)
         else:
-            values = {"made_at": now, "changed_at": now, "change": "another one took its name", "deleted": True}
-            _write(storage, NamedTimeline(id=claimed.timeline, name=name, base=TimelineBase(), **values))
+            gone = NamedTimeline(id=claimed.timeline, name=name, made_at=now, base=TimelineBase(), changed_at=now)
+            _write(storage, gone.model_copy(update={"change": "another one took its name", "deleted": True}))
     return True
 
 
@@ -383,13 +383,8 @@ def _called(storage: Storage, name: str) -> list[NamedTimeline]:
     return [each for each in found if each.name == name]
 
 
-def _claims(storage: Storage, name: str) -> Claims:
-    return Claims(storage, f"{_CLAIMS}/{name}")
-
-
 def _claimed(storage: Storage, name: str, claim: Claim | None) -> _NameClaim | None:
-    uri = storage.uri(_claims(storage, name).path(claim.number)) if claim is not None else ""
-    return _parsed(_NameClaim, claim.data, uri) if claim is not None else None
+    return _parsed(_NameClaim, claim.data, f"{storage.uri(_CLAIMS)}/{name}") if claim is not None else None
 
 
 def _taken(name: str, holder: NamedTimeline | None = None) -> InvalidRequest:

@@ -112,7 +112,7 @@ def test_a_damaged_claim_is_named(storage: Storage) -> None:
     create_timeline(storage, timeline())
     (claim,) = storage.files("_named_timelines/_claims/fx-again")
     storage.write_bytes(claim.path, b"{")
-    with pytest.raises(LakehouseUnusable, match=f"{claim.path} is of a later version"):
+    with pytest.raises(LakehouseUnusable, match="_claims/fx-again is of a later version"):
         create_timeline(storage, timeline())
 
 

@@ -70,7 +70,7 @@ class Names:
         self.now = NOW
         self.actors: list[Actor] = []
         self.answered: dict[str, tuple[int, str]] = {}
-        """The newest revision of each timeline that an actor was told to have written, and the name in it, by id."""
+        """The newest revision of each timeline that an actor has had as its answer, and the name in it, by id."""
 
     def start(self, work: Callable[[Storage], object]) -> Actor:
         actor = Actor(f"actor {len(self.actors)}", self._stepped(work))
@@ -89,7 +89,7 @@ class Names:
         """A timeline that is there from the beginning."""
         made = self._new(name, ages=ages)
         create_timeline(self.storage, made)
-        self._told(made)
+        self._answered(made)
         return made
 
     def _new(self, name: str, *, ages: bool = False) -> NamedTimeline:
@@ -97,22 +97,22 @@ class Names:
         id = new_timeline_id(now)
         return NamedTimeline(id=id, name=name, made_at=now, changed_at=now, base=TimelineBase(), keep_until=until)
 
-    def _told(self, timeline: NamedTimeline) -> None:
+    def _answered(self, timeline: NamedTimeline) -> None:
         self.answered[timeline.id] = max(self.answered.get(timeline.id, (-1, "")), (timeline.revision, timeline.name))
 
     def creating(self, name: str, *, ages: bool = False) -> Callable[[Storage], object]:
         made = self._new(name, ages=ages)
-        return lambda storage: self._told(create_timeline(storage, made))
+        return lambda storage: self._answered(create_timeline(storage, made))
 
     def renaming(self, timeline: NamedTimeline, name: str) -> Callable[[Storage], object]:
-        return lambda storage: self._told(rename_timeline(storage, timeline, name, self.now))
+        return lambda storage: self._answered(rename_timeline(storage, timeline, name, self.now))
 
     def deleting(self, timeline: NamedTimeline) -> Callable[[Storage], object]:
         return lambda storage: delete_timeline(storage, timeline, self.now)
 
     def keeping_longer(self, timeline: NamedTimeline) -> Callable[[Storage], object]:
         longer = timeline.model_copy(update={"keep_until": None})
-        return lambda storage: self._told(change_timeline(storage, longer, "kept longer", self.now))
+        return lambda storage: self._answered(change_timeline(storage, longer, "kept longer", self.now))
 
     def age(self) -> None:
         self.now += AGE
@@ -128,7 +128,7 @@ class Names:
         assert len(names) == len({*names}), f"{names}: one of them is taken without a word"
 
     def end(self) -> None:
-        """All are through or dead: what they were told is so, and a name that no kept timeline has is free."""
+        """All are through or dead: what they were answered is so, and a name that no kept timeline has is free."""
         for actor in self.actors:
             actor.crash()
         self.judge()

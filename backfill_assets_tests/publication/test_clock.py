@@ -31,7 +31,7 @@ def test_a_long_step_is_not_counted() -> None:
     assert steps(5) == timedelta()
 
 
-def test_machines_that_take_turns_are_told_apart() -> None:
+def test_machines_that_take_turns_with_two_clocks() -> None:
     """The clock of the second one is 60 days ahead. The time between their turns counts for none of them."""
     both = (0, 60, 1, 61, 2, 62, 3)
     assert steps(*both, 63) == timedelta(days=63)
@@ -52,7 +52,7 @@ def test_a_pause_of_long_ago_counts() -> None:
 @pytest.mark.parametrize("ahead", [40, 170])
 @pytest.mark.parametrize("published", [0, 1, 12], ids=["nothing", "once", "for days"])
 def test_a_clock_that_is_ahead_deletes_no_before_image(lake: Lake, published: int, ahead: int) -> None:
-    """Whatever asks for the deletion. When the clock is right again, yesterday's publication can be rolled back."""
+    """However it is asked for. When the clock is right again, yesterday's publication can be rolled back."""
     lake.publish_daily("t", 3)
     right = lake.clock
     lake.clock += timedelta(days=ahead)
