@@ -7,7 +7,6 @@ overwrite each other, and a reader sees one state. Nothing that a kept timeline 
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Mapping
@@ -31,9 +30,9 @@ _FOLDER = "_named_timelines"
 _CLAIMS = f"{_FOLDER}/_claims"
 _OPENED = "_opened_timelines"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
-_STANDBY = "standby-"
-_RESERVED = ("main", "campaign-", "plan-", NAMED, _STANDBY)
-_LONGEST_NAME = 60
+STANDBY = "standby-"
+_RESERVED = ("main", "campaign-", "plan-", NAMED, STANDBY)
+LONGEST_NAME = 60
 _Stored = TypeVar("_Stored", bound=Record)
 
 
@@ -183,15 +182,6 @@ def require_timeline_name(name: str) -> None:
         )
 
 
-def standby_name(step: str, version: str) -> str:
-    """``standby-fact-sales-transactions-v1``; a long name is cut, and ends in a hash of all of it."""
-    name = f"{_STANDBY}{re.sub('[^a-z0-9]+', '-', f'{step}-{version}'.lower()).strip('-')}"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    ending = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: _LONGEST_NAME - len(ending) - 1]}-{ending}"
-
-
 def create_timeline(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
     """Write the first revision; raises :class:`InvalidRequest` if the name is taken."""
     if timeline.standby is None:
@@ -244,6 +234,14 @@ def opened_folder(timeline: NamedTimeline) -> str:
 
 def find_timeline(storage: Storage, name: str, now: datetime) -> NamedTimeline:
     """The newest revision of the timeline ``name``; raises :class:`InvalidRequest` with the nearest name."""
+    if (found := timeline_called(storage, name, now)) is not None:
+        return found
+    known = suggest_or_list(name, [each.name for each in kept_timelines(storage, now)], "Timelines")
+    raise InvalidRequest(f"There is no timeline {name!r}.", hint=known)
+
+
+def timeline_called(storage: Storage, name: str, now: datetime) -> NamedTimeline | None:
+    """The kept timeline of that name, or id; None if there is none. Raises if one that may be it cannot be read."""
     claim = Claims(storage, f"{_CLAIMS}/{name}").newest() if _NAME.fullmatch(name) else None
     claimed = _claimed(storage, name, claim)
     holder = _newest(storage, claimed.timeline) if claimed is not None else None
@@ -256,12 +254,9 @@ def find_timeline(storage: Storage, name: str, now: datetime) -> NamedTimeline:
             f"{len(found)} timelines are called {name!r}, which an earlier version let happen.",
             hint=f"Forget one by its id, which backfill timeline list shows: backfill timeline delete {found[0].id}",
         )
-    if found:
-        return found[0]
-    if unreadable:  # it may be this one
+    if unreadable and not found:
         raise unreadable[0]
-    known = suggest_or_list(name, [each.name for each in kept], "Timelines")
-    raise InvalidRequest(f"There is no timeline {name!r}.", hint=known)
+    return found[0] if found else None
 
 
 def kept_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
