@@ -235,7 +235,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill spark status": _SPARK,
     "backfill spark stop": _SPARK,
     "backfill maintain --clock-checked": "backfill_assets_tests/cli/commands/test_maintain.py::"
-    "test_after_a_long_pause_a_person_checks_the_clock",
+    "test_after_a_long_pause_a_person_who_checked_the_clock_frees_more",
     "make storm SECONDS=180": _STORM,
     'make tally SECONDS=300 TALLY="--events-per-second 2000 --kills 5 --days 30"': _TALLY,
     'make storm SECONDS=180 STORM="--s3 --seed 7"': _STORM,

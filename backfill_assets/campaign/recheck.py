@@ -23,7 +23,7 @@ from backfill_assets.difference.page import difference_page
 from backfill_assets.difference.records import TableCompared
 from backfill_assets.difference.text import difference_markdown
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
-from backfill_assets.lakehouse.kept_differences import keep_page, page_uri
+from backfill_assets.lakehouse.plans import keep_page, page_uri
 from backfill_assets.plan.durations import time_rows
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import as_ranges

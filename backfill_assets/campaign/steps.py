@@ -21,7 +21,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.difference.metadata import changes, table_difference
 from backfill_assets.difference.records import TableDifference
 from backfill_assets.errors import CampaignStopped, InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry, set_damaged_aside
 from backfill_assets.lakehouse.plans import close_plan, open_plan
 from backfill_assets.lakehouse.records import Notice, Publication
 from backfill_assets.lakehouse.timelines import newest_days, timelines_of
@@ -285,8 +285,11 @@ def decommission(at: CampaignRun) -> StepReport:
 def abandon(at: CampaignRun) -> None:
     """Give the campaign up before its cut-over: close its timelines, and send no more notices of it.
 
-    Raises :class:`InvalidRequest` when there is nothing to give up.
+    What cannot be read of its journal is set aside; whether it is published is on the log. Raises
+    :class:`InvalidRequest` when there is nothing to give up.
     """
+    begun = JournalEntry(kind="started", at=now(), by=at.run.launched_by, reason="its journal was damaged")
+    set_damaged_aside(at.builder.lake.storage, at.campaign, begun)
     at.require(PlanWord.ABANDON)
     decommission(at)
     withdraw(at.builder.lake.storage, begins_key(at.campaign))

@@ -11,7 +11,7 @@ from backfill_assets.difference.records import TableCompared
 from backfill_assets.difference.table_comparison import SAMPLE_ROWS
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import campaign_of
-from backfill_assets.lakehouse.kept_differences import keep_difference, kept_difference
+from backfill_assets.lakehouse.plans import keep_difference, kept_difference
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.shadow_steps import shadow_steps

@@ -18,7 +18,7 @@ from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import DayIs, TableCompared
 from backfill_assets.difference.table_comparison import NOTHING, SAMPLE_ROWS, TableComparison
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, kept_timelines
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, timeline_called
 from backfill_assets.lakehouse.records import DayContent, InputRead
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract_columns import struct_type
@@ -81,9 +81,9 @@ def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> L
     """Raises :class:`InvalidRequest` for what names no state, and for a version without the ``table`` it is of."""
     if text == MAIN:
         return LakehouseState(MAIN, Snapshot.newest(storage))
-    for timeline in [find_place(storage, text, now)] if is_of_campaign(text) else kept_timelines(storage, now):
-        if timeline.name == text:
-            return LakehouseState(text, Snapshot(storage, timeline.base.sequence, timeline.base.versions), timeline)
+    found = find_place(storage, text, now) if is_of_campaign(text) else timeline_called(storage, text, now)
+    if found is not None:
+        return LakehouseState(text, Snapshot(storage, found.base.sequence, found.base.versions), found)
     if is_version(text) and not table:
         raise InvalidRequest(
             f"{text} is a version of a table: of which one?", hint="backfill diff LEFT RIGHT --table TABLE"

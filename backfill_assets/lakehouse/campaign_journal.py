@@ -136,13 +136,31 @@ def newest(storage: Storage, most: int) -> list[list[JournalEntry]]:
     return found
 
 
+def set_damaged_aside(storage: Storage, campaign: str, begun: JournalEntry) -> None:
+    """Keep entries that cannot be read under another name, for a person: the others are the journal then.
+
+    The first one says that the campaign has begun: ``begun`` takes its place.
+    """
+    for number in _numbers(storage, campaign):
+        path = _path(campaign, number)
+        try:
+            _read(storage, path)
+        except LakehouseUnusable:
+            storage.replace_bytes(f"{path}.damaged", storage.read_bytes(path))
+            if number == 0:
+                storage.replace_bytes(path, begun.model_dump_json().encode())
+            else:
+                storage.delete(path)
+
+
 def _read(storage: Storage, path: str) -> JournalEntry:
     try:
         return JournalEntry.model_validate_json(storage.read_bytes(path))
     except ValidationError as error:
         raise LakehouseUnusable(
             f"The journal of a campaign cannot be read: {storage.uri(path)} is of a later version, or damaged.",
-            hint="Use the version that wrote it, or put the file back from a backup.",
+            hint="Use the version that wrote it, or put the file back from a backup. Or give it up: "
+            f"backfill campaign {plan_of(path.split('/')[1])} --abandon",
         ) from error
 
 

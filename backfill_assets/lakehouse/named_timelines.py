@@ -7,17 +7,19 @@ overwrite each other, and a reader sees one state. Nothing that a kept timeline 
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from operator import not_
+from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.claims import Claim, Claims
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent, Record
 from backfill_assets.lakehouse.storage import Storage
@@ -25,12 +27,13 @@ from backfill_assets.lakehouse.timelines import NAMED, open_timelines
 from backfill_assets.text import suggest_or_list
 
 _FOLDER = "_named_timelines"
-_NAMES = f"{_FOLDER}/_names"
+_CLAIMS = f"{_FOLDER}/_claims"
 _OPENED = "_opened_timelines"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
-_STANDBY = "standby-"
-_RESERVED = ("main", "campaign-", "plan-", NAMED, _STANDBY)
-_LONGEST_NAME = 60
+STANDBY = "standby-"
+_RESERVED = ("main", "campaign-", "plan-", NAMED, STANDBY)
+LONGEST_NAME = 60
+_Stored = TypeVar("_Stored", bound=Record)
 
 
 class HeldDay(Record):
@@ -158,6 +161,13 @@ class NamedTimeline(Record):
         return self.model_copy(update={"days": {table: held for table, held in ordered.items() if held}})
 
 
+class _NameClaim(Record):
+    """The revision of a timeline that a name was claimed for."""
+
+    timeline: str
+    revision: int
+
+
 def new_timeline_id(now: datetime) -> str:
     """It begins the names of the folders that the timeline's days are staged in."""
     return f"{NAMED}{now:%Y%m%dt%H%M%S}-{secrets.token_hex(4)}"
@@ -172,27 +182,15 @@ def require_timeline_name(name: str) -> None:
         )
 
 
-def standby_name(step: str, version: str) -> str:
-    """``standby-fact-sales-transactions-v1``; a long name is cut, and ends in a hash of all of it."""
-    name = f"{_STANDBY}{re.sub('[^a-z0-9]+', '-', f'{step}-{version}'.lower()).strip('-')}"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    ending = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: _LONGEST_NAME - len(ending) - 1]}-{ending}"
-
-
 def create_timeline(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
     """Write the first revision; raises :class:`InvalidRequest` if the name is taken."""
     if timeline.standby is None:
         require_timeline_name(timeline.name)
-    _claim_name(storage, timeline.name, timeline, timeline.changed_at)
-    made = _write(storage, timeline)
-    if not _has_name(storage, made.name, made.id):
-        change_timeline(
-            storage, made.model_copy(update={"deleted": True}), "another one took its name", made.changed_at
-        )
-        raise _taken(made.name)
-    return made
+    _claim_name(storage, timeline, timeline.changed_at)
+    try:
+        return _write(storage, timeline)
+    except PublicationRefused as error:  # It was slow, and another one took its name.
+        raise _taken(timeline.name) from error
 
 
 def change_timeline(storage: Storage, timeline: NamedTimeline, change: str, now: datetime) -> NamedTimeline:
@@ -210,10 +208,8 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
     if name == timeline.name:
         raise InvalidRequest(f"The timeline is called {name!r} already.", hint="Choose another name.")
     renamed = timeline.model_copy(update={"name": name})
-    _claim_name(storage, name, renamed, now)
-    found = change_timeline(storage, renamed, f"renamed from {timeline.name}", now)
-    _give_name_back(storage, timeline.name, timeline.id)
-    return found
+    _claim_name(storage, renamed, now, revision=timeline.revision + 1)
+    return change_timeline(storage, renamed, f"renamed from {timeline.name}", now)
 
 
 def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) -> None:
@@ -229,7 +225,6 @@ def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) ->
         storage.delete(file.path)
     storage.delete_empty_folder(opened_folder(timeline))
     change_timeline(storage, timeline.model_copy(update={"deleted": True}), "deleted", now)
-    _give_name_back(storage, timeline.name, timeline.id)
 
 
 def opened_folder(timeline: NamedTimeline) -> str:
@@ -239,14 +234,29 @@ def opened_folder(timeline: NamedTimeline) -> str:
 
 def find_timeline(storage: Storage, name: str, now: datetime) -> NamedTimeline:
     """The newest revision of the timeline ``name``; raises :class:`InvalidRequest` with the nearest name."""
+    if (found := timeline_called(storage, name, now)) is not None:
+        return found
+    known = suggest_or_list(name, [each.name for each in kept_timelines(storage, now)], "Timelines")
+    raise InvalidRequest(f"There is no timeline {name!r}.", hint=known)
+
+
+def timeline_called(storage: Storage, name: str, now: datetime) -> NamedTimeline | None:
+    """The kept timeline of that name, or id; None if there is none. Raises if one that may be it cannot be read."""
+    claim = Claims(storage, f"{_CLAIMS}/{name}").newest() if _NAME.fullmatch(name) else None
+    claimed = _claimed(storage, name, claim)
+    holder = _newest(storage, claimed.timeline) if claimed is not None else None
+    if holder is not None and holder.name == name and holder.is_kept(now):
+        return holder
     kept, unreadable = readable_timelines(storage, now)
-    for each in kept:
-        if each.name == name:
-            return each
-    if unreadable:  # it may be this one
+    found = [each for each in kept if name in (each.name, each.id)]
+    if len(found) > 1:
+        raise InvalidRequest(
+            f"{len(found)} timelines are called {name!r}, which an earlier version let happen.",
+            hint=f"Forget one by its id, which backfill timeline list shows: backfill timeline delete {found[0].id}",
+        )
+    if unreadable and not found:
         raise unreadable[0]
-    known = [each.name for each in kept]
-    raise InvalidRequest(f"There is no timeline {name!r}.", hint=suggest_or_list(name, known, "Timelines"))
+    return found[0] if found else None
 
 
 def kept_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
@@ -262,7 +272,18 @@ def kept_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
 
 def readable_timelines(storage: Storage, now: datetime) -> tuple[list[NamedTimeline], list[LakehouseUnusable]]:
     """The newest revision of every timeline that is kept, by name, and why others cannot be read."""
-    kept: list[NamedTimeline] = []
+    found, unreadable = _all(storage)
+    return sorted((each for each in found if each.is_kept(now)), key=lambda each: each.name), unreadable
+
+
+def files_of_timelines(timelines: Iterable[NamedTimeline], table: str) -> set[str]:
+    """Paths, below ``table``, of all files that ``timelines`` name."""
+    return {file.path for each in timelines for held in each.days.get(table, ()) for file in held.files}
+
+
+def _all(storage: Storage) -> tuple[list[NamedTimeline], list[LakehouseUnusable]]:
+    """The newest revision of every timeline that is not deleted, and why others cannot be read."""
+    found: list[NamedTimeline] = []
     unreadable: list[LakehouseUnusable] = []
     for id in (each for each in storage.folders(_FOLDER) if each.startswith(NAMED)):
         try:
@@ -270,13 +291,8 @@ def readable_timelines(storage: Storage, now: datetime) -> tuple[list[NamedTimel
         except LakehouseUnusable as error:
             unreadable.append(error)
             continue
-        kept += [newest] if newest is not None and newest.is_kept(now) else []
-    return sorted(kept, key=lambda each: each.name), unreadable
-
-
-def files_of_timelines(timelines: Iterable[NamedTimeline], table: str) -> set[str]:
-    """Paths, below ``table``, of all files that ``timelines`` name."""
-    return {file.path for each in timelines for held in each.days.get(table, ()) for file in held.files}
+        found += [newest] if newest is not None and not newest.deleted else []
+    return found, unreadable
 
 
 def _newest(storage: Storage, id: str) -> NamedTimeline | None:
@@ -285,11 +301,15 @@ def _newest(storage: Storage, id: str) -> NamedTimeline | None:
     if number is None:
         return None
     path = _path(id, number)
+    return _parsed(NamedTimeline, storage.read_bytes(path), storage.uri(path))
+
+
+def _parsed(kind: type[_Stored], data: bytes, uri: str) -> _Stored:
     try:
-        return NamedTimeline.model_validate_json(storage.read_bytes(path))
+        return kind.model_validate_json(data)
     except ValidationError as error:
         raise LakehouseUnusable(
-            f"A timeline cannot be read: {storage.uri(path)} is of a later version of this code, or damaged.",
+            f"A timeline cannot be read: {uri} is of a later version of this code, or damaged.",
             hint="Use the version that wrote it, or put the file back from a backup.",
         ) from error
 
@@ -307,43 +327,59 @@ def _write(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
 def require_free_name(storage: Storage, name: str, now: datetime) -> None:
     """Raise :class:`InvalidRequest` if a kept timeline has the name, or if none can have it."""
     require_timeline_name(name)
-    if storage.exists(f"{_NAMES}/{name}"):
-        _refuse_taken(storage, name, now)
+    for holder in _called(storage, name):
+        if holder.is_kept(now):
+            raise _taken(name, holder)
 
 
-def _claim_name(storage: Storage, name: str, timeline: NamedTimeline, now: datetime) -> None:
-    """The name of a timeline whose age is reached, or whose process died before its first revision, is free again.
+def _claim_name(storage: Storage, timeline: NamedTimeline, now: datetime, revision: int = 0) -> None:
+    """Reserve the name of ``timeline`` for the ``revision`` of it that is about to be written.
 
-    That process may be slow, and not dead: it looks for its claim after it has written, and this one for its timeline
-    after it has claimed. So one of the two finds the other.
+    A name is free once nothing can have it by the claim before, for good.
     """
-    path, own = f"{_NAMES}/{name}", timeline.id.encode()
-    if storage.put_if_absent(path, own):
-        return
-    _refuse_taken(storage, name, now, timeline.id)
-    storage.replace_bytes(path, own)
-    for other in kept_timelines(storage, now):
-        if other.name == name and other.id != timeline.id:
-            storage.replace_bytes(path, other.id.encode())
-            raise _taken(name, other)
+    claims, name = Claims(storage, f"{_CLAIMS}/{timeline.name}"), timeline.name
+    ours = _NameClaim(timeline=timeline.id, revision=revision).model_dump_json().encode()
+    while (newest := claims.newest()) is None or newest.data != ours:
+        if not _fenced(storage, name, newest, now) and not _ended(storage, name, now):
+            claims.put(ours, newest)
 
 
-def _has_name(storage: Storage, name: str, id: str) -> bool:
-    try:
-        return storage.read_bytes(f"{_NAMES}/{name}") == id.encode()
-    except FileNotFoundError:
+def _fenced(storage: Storage, name: str, newest: Claim | None, now: datetime) -> bool:
+    """Give the revision that a claim was for to another one, if it is not there: its process may be slow, not dead."""
+    claimed = _claimed(storage, name, newest)
+    holder = _newest(storage, claimed.timeline) if claimed is not None else None
+    if claimed is None or (holder is not None and holder.revision >= claimed.revision):
         return False
+    with suppress(PublicationRefused):  # It was not dead.
+        if holder is not None:
+            change_timeline(storage, holder, f"did not become {name}", now)
+        else:
+            gone = NamedTimeline(id=claimed.timeline, name=name, made_at=now, base=TimelineBase(), changed_at=now)
+            _write(storage, gone.model_copy(update={"change": "another one took its name", "deleted": True}))
+    return True
 
 
-def _give_name_back(storage: Storage, name: str, id: str) -> None:
-    if _has_name(storage, name, id):
-        storage.delete(f"{_NAMES}/{name}")
+def _ended(storage: Storage, name: str, now: datetime) -> bool:
+    """Forget one whose age is reached, for good: it cannot be kept longer once another one has its name."""
+    for holder in _called(storage, name):
+        if holder.is_kept(now):
+            raise _taken(name, holder)
+        with suppress(PublicationRefused):  # It was kept longer.
+            change_timeline(storage, holder.model_copy(update={"deleted": True}), "its age was reached", now)
+        return True
+    return False
 
 
-def _refuse_taken(storage: Storage, name: str, now: datetime, own_id: str = "") -> None:
-    holder = _newest(storage, storage.read_bytes(f"{_NAMES}/{name}").decode())
-    if holder is not None and holder.name == name and holder.is_kept(now) and holder.id != own_id:
-        raise _taken(name, holder)
+def _called(storage: Storage, name: str) -> list[NamedTimeline]:
+    """The timelines of that name that are not deleted, those whose age is reached as well."""
+    found, unreadable = _all(storage)
+    if unreadable:
+        raise unreadable[0]
+    return [each for each in found if each.name == name]
+
+
+def _claimed(storage: Storage, name: str, claim: Claim | None) -> _NameClaim | None:
+    return _parsed(_NameClaim, claim.data, f"{storage.uri(_CLAIMS)}/{name}") if claim is not None else None
 
 
 def _taken(name: str, holder: NamedTimeline | None = None) -> InvalidRequest:

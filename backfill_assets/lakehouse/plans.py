@@ -1,4 +1,7 @@
-"""Plans as they are kept: JSON files named after their content, and which of them are being carried out."""
+"""Plans as they are kept: JSON files named after their content, and which of them are being carried out.
+
+The newest difference of a campaign is kept beside its plan: others read it without computing it, and without Spark.
+"""
 
 from __future__ import annotations
 
@@ -143,7 +146,41 @@ def _json(storage: Storage, path: str) -> Mapping[str, Any]:
     return found
 
 
+def keep_difference(storage: Storage, plan: str, text: str) -> None:
+    """Keep the newest difference of ``plan``; what was kept before is replaced."""
+    storage.replace_bytes(_difference(plan), text.encode())
+
+
+def kept_difference(storage: Storage, plan: str) -> bytes | None:
+    """The JSON of the difference of ``plan``; None if none was computed yet."""
+    return storage.read_bytes(_difference(plan)) if storage.exists(_difference(plan)) else None
+
+
+def keep_page(storage: Storage, plan: str, html: str) -> str:
+    """Keep the page of the newest difference of ``plan``; returns where it is."""
+    storage.replace_bytes(_page(plan), html.encode())
+    return page_uri(storage, plan)
+
+
+def kept_page(storage: Storage, plan: str) -> bytes | None:
+    """The page of the newest difference of ``plan``; None if none is kept."""
+    return storage.read_bytes(_page(plan)) if storage.exists(_page(plan)) else None
+
+
+def page_uri(storage: Storage, plan: str) -> str:
+    """Where the page of the newest difference of ``plan`` is kept."""
+    return storage.uri(_page(plan))
+
+
 def _path(id: str) -> str:
     if not is_plan_id(id):
         raise InvalidRequest(f"{id!r} is not the id of a plan.", hint="They look like plan-0123456789abcdef.")
     return f"{_PLANS}/{id}.json"
+
+
+def _page(plan: str) -> str:
+    return f"{_PLANS}/{plan}.difference.html"
+
+
+def _difference(plan: str) -> str:
+    return f"{_PLANS}/{plan}.difference.json"

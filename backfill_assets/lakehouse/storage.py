@@ -159,8 +159,8 @@ class Storage:
         if self._on_s3:
             return ObjectStore.from_environment().put_if_absent(self.uri(path), data)
         unfinished = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
-        self.write_bytes(unfinished, data)
         try:
+            self.write_bytes(unfinished, data)
             os.link(self.uri(unfinished), self.uri(path))
         except FileExistsError:
             return False

@@ -1,46 +1,61 @@
-"""Checks this machine's clock against the publication log, because files are deleted by age."""
+"""How far this machine's clock is believed: files are deleted by age, and a clock that is ahead makes all of them old.
+
+A clock that jumps shows as a long step in the publication log, and a quiet lakehouse as well. Either way the step is
+not counted: what is deleted is as old as it has to be by the time that the log bears out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from itertools import pairwise
-
-import pyarrow.compute as pc
 
 from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication_log.files import LogFiles
 
 MOST_QUIET = timedelta(days=8)
 """The longest normal pause: a lakehouse that is published to every week has none that is longer."""
+_WINDOWS = 2
+"""For a window after a jump, files from before it look too old. As long again, a store with a clock of its own dates
+files from after it by the right time."""
+_NOTHING = timedelta()
 
 
-def clock_doubt(publisher: Publisher) -> str:
-    """Why the ages of files may be wrong, in words; empty if the log has entries without a long pause until now.
-
-    A clock that is days ahead makes every file old enough to delete. It shows as a pause in the log: before now, or,
-    if the machine with that clock has published meanwhile, between two entries. The entry before the weeks that are
-    looked at counts: with a clock that is months ahead it is the newest one of the right clock.
-    """
+def believed_now(publisher: Publisher, *, clock_checked: bool = False) -> datetime:
+    """Now, less the long steps in the publication log; the clock's own time if a person has checked it."""
     now = publisher.now()
-    since = now - timedelta(days=2 * publisher.retention_days)
-    files = publisher.log.files()
-    moments = set(files.between("at", low=since).read(["at"]).column("at").to_pylist())
-    for rows in files.newest_first(["at"]) if moments else ():
-        before = pc.max(rows.filter(pc.less(rows.column("at"), since)).column("at")).as_py()
-        if before is not None:
-            return doubt([before, *sorted(moment for moment in moments if moment >= since)], now)
-    return doubt(sorted(moment for moment in moments if moment >= since), now)
+    if clock_checked:
+        return now
+    window = timedelta(days=max(publisher.retention_days, *map(int, publisher.log.head().state.promised), 0))
+    return now - not_borne_out(_newest_first(publisher.log.files(), now - _WINDOWS * window), now, _WINDOWS * window)
 
 
-def doubt(entries: Sequence[datetime], now: datetime) -> str:
-    """Why the clock may be wrong; empty if ``entries``, oldest first, have no long pause between them and until now."""
-    if not entries:
-        return f"the clock says {now:%Y-%m-%d %H:%M}Z, and the publication log has no entry of the weeks before"
-    pauses = [(*pair, "the next entry of the publication log") for pair in pairwise(entries)]
-    for before, after, until in (*pauses, (entries[-1], now, "now")):
-        if after - before > MOST_QUIET:
-            return (
-                f"{(after - before).days} days lie between {before:%Y-%m-%d %H:%M}Z and {until} "
-                f"({after:%Y-%m-%d %H:%M}Z): a clock may have been ahead"
-            )
-    return ""
+def not_borne_out(newest_first: Iterable[datetime], now: datetime, look_back: timedelta) -> timedelta:
+    """The long steps from the entries of the log until ``now``, as far as ``look_back`` before what is believed.
+
+    Of machines that take turns, one of which is ahead, the steps forward and back cancel out for those that are right:
+    what counts is the most that is missing since one of the entries.
+    """
+    later, missing, most = now, _NOTHING, _NOTHING
+    for at in newest_first:
+        if abs(later - at) > MOST_QUIET:
+            missing += later - at
+            most = max(most, missing)
+        if at < now - most - look_back:
+            break
+        later = at
+    return most
+
+
+def _newest_first(files: LogFiles, since: datetime) -> list[datetime]:
+    """When the entries of the log were made, in its order.
+
+    Of a file in which no long step has room, its bounds are enough, and of one from before ``since``: it is not read.
+    """
+    found: list[tuple[int, datetime]] = []
+    for number, (low, high, newest) in enumerate(files.spans()):
+        if low and high and newest is not None and (high < since or high - low <= MOST_QUIET):
+            found += [(newest, low), (newest, high)]
+        else:
+            rows = files.only(files.paths[number : number + 1]).read(["sequence", "at"])
+            found += zip(rows.column("sequence").to_pylist(), rows.column("at").to_pylist(), strict=True)
+    return [at for _, at in sorted(found, reverse=True)]

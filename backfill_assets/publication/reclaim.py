@@ -5,7 +5,8 @@ data file, a timeline loses its log and its folder. Protected are: what main's r
 last closed map name, what the publication log names within the retention window (adds and before-images), open entries,
 open timelines, what named timelines name and read through to, the versions that open plans, and plans of the window,
 were made from, and all that was written within the window. The window is that of the setting, or a longer one that was
-promised with a publication and is not over yet.
+promised with a publication and is not over yet. Ages are by the time that the publication log bears out
+(:mod:`backfill_assets.publication.clock`), unless a person has checked the clock.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline, open_timelines
+from backfill_assets.publication.clock import believed_now
 from backfill_assets.publication.pin import files_at
 from backfill_assets.publication.publisher import CrashPoint, Publisher
 from backfill_assets.publication_log.files import LOG_TABLE
@@ -36,18 +38,22 @@ from backfill_assets.published.snapshot import Snapshot
 _STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\d{{2}})/[^/]+")
 
 
-def reclaim(publisher: Publisher, table: str) -> list[str]:
+def reclaim(publisher: Publisher, table: str, *, clock_checked: bool = False) -> list[str]:
     """Delete the reclaimable files of ``table`` and return their paths below the lakehouse root.
 
     Finishes intents that a dead process left, first. A publication that is prepared after the intent refuses files it
     names; one prepared before it makes this append fail, and what is reclaimable is looked up again.
     """
-    return _reclaim(publisher, table, lambda: reclaimable(publisher, table))
+    return _reclaim(publisher, table, lambda: reclaimable(publisher, table, clock_checked=clock_checked))
 
 
-def reclaim_log(publisher: Publisher) -> list[str]:
+def reclaim_log(publisher: Publisher, *, clock_checked: bool = False) -> list[str]:
     """Delete what folding left behind of the publication log itself, in the same way."""
-    return _reclaim(publisher, LOG_TABLE, lambda: left_behind(publisher.log, publisher.now()))
+
+    def find() -> list[str]:
+        return left_behind(publisher.log, believed_now(publisher, clock_checked=clock_checked))
+
+    return _reclaim(publisher, LOG_TABLE, find)
 
 
 def _reclaim(publisher: Publisher, table: str, find: Callable[[], list[str]]) -> list[str]:
@@ -115,36 +121,39 @@ def _same_state(state: HeadState) -> Callable[[str], HeadState]:
     return lambda file: state
 
 
-def reclaimable(publisher: Publisher, table: str, closing: Collection[str] = ()) -> list[str]:
+def reclaimable(
+    publisher: Publisher, table: str, closing: Collection[str] = (), *, clock_checked: bool = False
+) -> list[str]:
     """Paths of data files of ``table`` that are older than the window and that nothing retained refers to.
 
     Of timelines in ``closing`` as if they were closed.
     """
-    head = publisher.log.head()
-    since = publisher.now() - timedelta(days=head.state.window_days(publisher.retention_days, publisher.now()))
+    storage, head = publisher.storage, publisher.log.head()
+    now = believed_now(publisher, clock_checked=clock_checked)
+    since = now - timedelta(days=head.state.window_days(publisher.retention_days, now))
     oldest_ms = since.timestamp() * 1000
-    files = _unwanted_files(publisher, table, closing)
+    files = _unwanted_files(storage, table, closing, now)
     old = [file.path for file in files if _is_data(file) and file.modified_ms < oldest_ms]
     referred = _by_main(publisher, head, table, oldest_ms) | _by_log(publisher, table, since, _days_of(old, table))
-    doomed = set(old) - referred - _by_plans(publisher.storage, table, since) - _by_named_timelines(publisher, table)
+    doomed = set(old) - referred - _by_plans(storage, table, since) - _by_named_timelines(storage, table, now)
     return sorted(doomed | _dead_timelines(files, table, doomed, oldest_ms))
 
 
-def _unwanted_files(publisher: Publisher, table: str, closing: Collection[str]) -> list[StoredFile]:
+def _unwanted_files(storage: Storage, table: str, closing: Collection[str], now: datetime) -> list[StoredFile]:
     """Every file below ``table``, without those of timelines whose staged days a later run may want.
 
     What was staged for a named timeline that is not kept any more is not wanted, also if it is open: a process that
     deletes one may die before it has closed them, and none closes those of one whose age is reached.
     """
-    kept = tuple(f"{each.id}-" for each in kept_timelines(publisher.storage, publisher.now()))
+    kept = tuple(f"{each.id}-" for each in kept_timelines(storage, now))
     wanted = [
         each
-        for each in open_timelines(publisher.storage, table)
+        for each in open_timelines(storage, table)
         if each.name not in closing and (not each.is_named or each.name.startswith(kept))
     ]
     names = {each.name for each in wanted} | _adopted_from(wanted)
     folders = tuple(f"{table}/{TIMELINES}/{name}/" for name in names)
-    return [file for file in publisher.storage.files(table, recursive=True) if not file.path.startswith(folders)]
+    return [file for file in storage.files(table, recursive=True) if not file.path.startswith(folders)]
 
 
 def _adopted_from(timelines: Iterable[Timeline]) -> set[str]:
@@ -210,16 +219,16 @@ def _by_plans(storage: Storage, table: str, since: datetime) -> set[str]:
     return paths
 
 
-def _by_named_timelines(publisher: Publisher, table: str) -> set[str]:
+def _by_named_timelines(storage: Storage, table: str, now: datetime) -> set[str]:
     """What kept timelines name, what their other days read through to, and what they were computed from.
 
     Where the Delta log of such a version was cleaned up, the publications name the files.
     """
-    kept = kept_timelines(publisher.storage, publisher.now())
+    kept = kept_timelines(storage, now)
     paths = {f"{table}/{path}" for path in files_of_timelines(kept, table)}
     bases = {each.versions[table]: each for timeline in kept for each in timeline.bases if table in each.versions}
     for base in bases.values():
-        snapshot = Snapshot(publisher.storage, base.sequence, base.versions)
+        snapshot = Snapshot(storage, base.sequence, base.versions)
         paths |= {f"{table}/{path}" for path in files_then(snapshot, table)}
     return paths
 

@@ -110,6 +110,11 @@ class LogFiles:
             mask = pc.and_(mask, _or_unknown(pc.less_equal, lowest, _scalar(column, high)))
         return self._only(mask)
 
+    def spans(self) -> list[tuple[datetime | None, datetime | None, int | None]]:
+        """When the first and the last entry of each file were made, and its newest; None where that is not known."""
+        columns = (*self._bounds("at"), self._bounds("sequence")[1])
+        return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
     def _only(self, mask: pa.Array) -> LogFiles:
         return replace(self, adds=self.adds.filter(mask))
 

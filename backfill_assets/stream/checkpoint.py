@@ -7,20 +7,19 @@ version of the format, then JSON.
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.claims import Claim, Claims
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.offsets import Offsets
 
-_OWNER = "stream.json"
+_OWNER, _CLAIMS = "stream.json", "owner"
+"""A file of before there were claims, and the folder of the claims."""
 _SPARK = "spark"
 
 
@@ -39,27 +38,15 @@ class Checkpoint:
         """Empty it for a query that starts where raw ends. Raises :class:`InvalidRequest` if it is another stream's.
 
         Lakehouses may share a folder of this machine, so whose it is names the lakehouse too. A file of before, which
-        does not, is of the first that starts. Of two that start at once in a free folder, exactly one has it.
+        does not, is of the first that starts. Of two that start at once, exactly one has it.
         """
         ours = {"table": table, "source": source, "lakehouse": lakehouse}
-        if self._owner() is None:
-            with suppress(FileExistsError):  # Another one was quicker, or it is a damaged file.
-                self._write(ours, os.link)
-        owner = self._owner()
-        if owner is not None and {"lakehouse": lakehouse, **owner} != ours:
-            raise self._of_another(owner, ours)
-        if owner != ours:
-            self._write(ours, os.replace)
+        claims = Claims(Storage(str(self.folder)), _CLAIMS)
+        while (owner := self._owner(newest := claims.newest())) != ours:
+            if owner is not None and {"lakehouse": lakehouse, **owner} != ours:
+                raise self._of_another(owner, ours)
+            claims.put(json.dumps(ours).encode(), newest)
         shutil.rmtree(self.spark, ignore_errors=True)
-
-    def _write(self, ours: dict[str, str], put: Callable[[Path, Path], None]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        unfinished = self.folder / f"{_OWNER}.{secrets.token_hex(4)}.tmp"
-        try:
-            unfinished.write_text(json.dumps(ours))
-            put(unfinished, self.folder / _OWNER)
-        finally:
-            unfinished.unlink(missing_ok=True)
 
     def _of_another(self, owner: dict[str, str], ours: dict[str, str]) -> InvalidRequest:
         whose = f"of {owner['source']} into {owner['table']}" if owner else "not a stream's"
@@ -71,18 +58,15 @@ class Checkpoint:
             hint=f"Name another with --checkpoint, {remove}: {ours['source']} is read from where {ours['table']} ends.",
         )
 
-    def _owner(self) -> dict[str, str] | None:
+    def _owner(self, claim: Claim | None) -> dict[str, str] | None:
         """Whose the folder is: None if it is free, nothing at all if it is no stream's."""
+        if claim is not None:
+            return _parsed(claim.data)
         names = [each.name for each in self.folder.iterdir()] if self.folder.is_dir() else []
         if not self.folder.is_file() and all(_is_unfinished(name) for name in names):
             return None
         owner = self.folder / _OWNER
-        try:
-            found = json.loads(owner.read_text()) if owner.is_file() else {}
-        except ValueError:
-            return None  # A full disk kept a part of it, when it was written anew at each start.
-        is_owner = isinstance(found, dict) and found.keys() - {"lakehouse"} == {"table", "source"}
-        return found if is_owner else {}
+        return _parsed(owner.read_bytes()) if owner.is_file() else {}
 
     def topic_offsets(self, batch: int, topic: str) -> Offsets:
         """By partition, the offset after the last event of ``batch``."""
@@ -109,9 +93,19 @@ class Checkpoint:
         return offset
 
 
+def _parsed(data: bytes) -> dict[str, str] | None:
+    """None for a part of a file, which a full disk left when it was written anew at each start."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return None
+    is_owner = isinstance(found, dict) and found.keys() - {"lakehouse"} == {"table", "source"}
+    return found if is_owner else {}
+
+
 def _is_unfinished(name: str) -> bool:
-    """A file of a process that was killed before it had the folder, or of one that is about to take it."""
-    return name.startswith(f"{_OWNER}.") and name.endswith(".tmp")
+    """Of a process that was killed before it had the folder, or of one that is about to take it."""
+    return name == _CLAIMS or (name.startswith(f"{_OWNER}.") and name.endswith(".tmp"))
 
 
 def latest_offsets(text: str | None) -> Offsets:

@@ -1,8 +1,9 @@
 """The status of each stream and, in the same file, the lease that keeps a second stream off its table.
 
-The lease saves work, it protects nothing: positions are compare-and-swap, so two streams of one table would read twice
-and publish once. A process that is killed leaves its lease behind; it ends by its expiry, and on the host of that
-process at once.
+The lease is a claim, whose file its holder writes anew with each beat. One that has lost it writes to its own old file,
+which is not looked at any more. The lease saves work, it protects nothing: positions are compare-and-swap, so two
+streams of one table would read twice and publish once. A process that is killed leaves its lease behind; it ends by its
+expiry, and on the host of that process at once.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import psutil
 from pydantic import ValidationError
 
 from backfill_assets.errors import AnotherStreamRuns, BackfillError
+from backfill_assets.lakehouse.claims import Claim, Claims
 from backfill_assets.lakehouse.records import AuditRecord
 from backfill_assets.lakehouse.storage import Storage
 
@@ -154,34 +156,51 @@ class StreamLease:
     storage: Storage
     now: Callable[[], datetime]
     status: StreamStatus
+    number: int = -1
+    """Of the claim; below 0 before there is one."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _lost: AnotherStreamRuns | None = None
 
     def beat(self, **changes: Any) -> StreamStatus:
-        """Renew the lease and write the status with ``changes``; raises if another stream has taken the table."""
+        """Renew the lease and write the status with ``changes``; raises if another stream has taken the table.
+
+        A table that another one took and has left since is taken again.
+        """
         with self._lock:
             if self._lost:
                 raise self._lost
-            self._check_ownership()
-            return self._write(**changes)
-
-    def _check_ownership(self) -> None:
-        found = read_stream(self.storage, self.status.table)
-        if found and found.holder.lease != self.status.holder.lease and found.is_running(self.now()):
-            raise refusal(found)
-
-    def _write(self, **changes: Any) -> StreamStatus:
-        now = self.now()
-        moments = {"beat": now, "until": now + timedelta(seconds=LEASE_SECONDS)}
-        self.status = StreamStatus.model_validate({**dict(self.status), **moments, **changes})
-        self.storage.replace_bytes(_path(self.status.table), self.status.model_dump_json().encode())
-        return self.status
+            self._renew_status(**changes)
+            while (newest := self._claims.newest()) is None or newest.number != self.number:
+                if (found := _parsed(newest)) and found.is_running(self.now()):
+                    raise refusal(found)
+                claimed = self._claims.put(self._data, newest)
+                self.number = claimed.number if claimed else -1
+            self._write()
+            return self.status
 
     def release(self, error: str = "") -> None:
         """The stream has ended: ``stopped``, or ``failed`` with an error. The lease of another stream is left alone."""
-        with self._lock, suppress(AnotherStreamRuns):
-            self._check_ownership()
-            self._write(state="failed" if error else "stopped", error=error or self.status.error, until=self.now())
+        with self._lock:
+            state = "failed" if error else "stopped"
+            self._renew_status(state=state, error=error or self.status.error, until=self.now())
+            if self.number >= 0:
+                self._write()
+
+    @property
+    def _claims(self) -> Claims:
+        return _claims(self.storage, self.status.table)
+
+    @property
+    def _data(self) -> bytes:
+        return self.status.model_dump_json().encode()
+
+    def _renew_status(self, **changes: Any) -> None:
+        now = self.now()
+        moments = {"beat": now, "until": now + timedelta(seconds=LEASE_SECONDS)}
+        self.status = StreamStatus.model_validate({**dict(self.status), **moments, **changes})
+
+    def _write(self) -> None:
+        self.storage.replace_bytes(self._claims.path(self.number), self._data)
 
     @contextmanager
     def renewed(self, every_seconds: float = BEAT_EVERY_SECONDS) -> Iterator[StreamLease]:
@@ -221,16 +240,11 @@ def acquire_stream(
 ) -> StreamLease:
     """Take the lease of a table; a stream that runs already raises :class:`AnotherStreamRuns`, which names it.
 
-    Of two that start at once, the one that wrote last has it. The other one finds out here, or at its next beat:
-    beat once more before reading. ``run`` is that of :data:`RUN_VARIABLE` unless it is given.
+    Of two that start at once, one has it. ``run`` is that of :data:`RUN_VARIABLE` unless it is given.
     """
-    found = read_stream(storage, table)
-    if found and found.is_running(now()):
-        raise refusal(found)
     holder, started = StreamHolder.this_process(run), now()
     status = StreamStatus(table=table, source=source, holder=holder, started=started, beat=started, until=started)
     lease = StreamLease(storage, now, status)
-    lease._write()
     lease.beat()
     return lease
 
@@ -251,21 +265,20 @@ def _how_to_stop(holder: StreamHolder) -> str:
 
 def read_stream(storage: Storage, table: str) -> StreamStatus | None:
     """The status of the stream of a table; None if there was none, or if its file is damaged."""
-    return _read(storage, _path(table))
+    return _parsed(_claims(storage, table).newest())
 
 
 def read_streams(storage: Storage) -> list[StreamStatus]:
     """Every stream's status by table, those that have ended too."""
-    paths = sorted(file.path for file in storage.files(STREAMS) if file.path.endswith(".json"))
-    return [status for path in paths if (status := _read(storage, path))]
+    return [status for table in storage.folders(STREAMS) if (status := read_stream(storage, table))]
 
 
-def _read(storage: Storage, path: str) -> StreamStatus | None:
+def _parsed(claim: Claim | None) -> StreamStatus | None:
     try:
-        return StreamStatus.model_validate_json(storage.read_bytes(path))
-    except (FileNotFoundError, ValidationError):
+        return StreamStatus.model_validate_json(claim.data) if claim else None
+    except ValidationError:
         return None
 
 
-def _path(table: str) -> str:
-    return f"{STREAMS}/{table}.json"
+def _claims(storage: Storage, table: str) -> Claims:
+    return Claims(storage, f"{STREAMS}/{table}")

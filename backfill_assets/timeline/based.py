@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, kept_timelines
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, timeline_called
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.published.moments import find_moment, held_days, is_version
 from backfill_assets.timeline.rewind import copied_timeline, new_timeline, require_files
@@ -24,9 +24,8 @@ def timeline_based_on(
     """
     if base == _MAIN:
         return new_timeline(storage, name, by, now, keep_until)
-    for other in kept_timelines(storage, now):
-        if other.name == base:
-            return copied_timeline(other, name, by, now).model_copy(update={"keep_until": keep_until})
+    if (other := timeline_called(storage, base, now)) is not None:
+        return copied_timeline(other, name, by, now).model_copy(update={"keep_until": keep_until})
     if is_version(base):
         raise InvalidRequest(
             f"{base} is a version of one table, and a base is a state of all of them.",

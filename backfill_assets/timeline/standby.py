@@ -7,6 +7,8 @@ version that is current now follows main by naming its files, so that a rollback
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -14,6 +16,8 @@ from datetime import date, datetime
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import (
+    LONGEST_NAME,
+    STANDBY,
     HeldDay,
     NamedTimeline,
     Standby,
@@ -22,7 +26,6 @@ from backfill_assets.lakehouse.named_timelines import (
     create_timeline,
     kept_timelines,
     new_timeline_id,
-    standby_name,
 )
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import TIMELINES, open_timelines
@@ -73,6 +76,15 @@ def keep_version(lake: Lake, step: Step, version: str, days: DayRange | None, by
         )
     standby = Standby(step=step.name, version=version, days=str(days) if days else "")
     return write_standby(lake, standby, {}, "declared", by)
+
+
+def standby_name(step: str, version: str) -> str:
+    """``standby-fact-sales-transactions-v1``; a long name is cut, and ends in a hash of all of it."""
+    name = f"{STANDBY}{re.sub('[^a-z0-9]+', '-', f'{step}-{version}'.lower()).strip('-')}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    ending = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: LONGEST_NAME - len(ending) - 1]}-{ending}"
 
 
 def write_standby(

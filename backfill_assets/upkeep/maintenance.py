@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
@@ -22,7 +22,7 @@ from backfill_assets.lakehouse.named_timelines import kept_timelines
 from backfill_assets.lakehouse.plans import open_plan_ids, under_way
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.lakehouse.timelines import Timeline, open_since
-from backfill_assets.publication.clock import clock_doubt
+from backfill_assets.publication.clock import believed_now
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.holds import all_holds, drop_expired, expired_holds
 from backfill_assets.publication.publisher import Conflict, Publisher
@@ -34,7 +34,7 @@ from backfill_assets.publication_log.pinned import moved_pins, pin_again
 from backfill_assets.published.reading import anything_published
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.waiting import waiting
-from backfill_assets.text import format_are, format_count
+from backfill_assets.text import format_count
 from backfill_assets.upkeep.maintenance_plan import (
     Chore,
     DayFiles,
@@ -64,14 +64,14 @@ class Maintenance:
     tables: Sequence[str]
     timeline_days: int
     clock_checked: bool = False
-    """A person has looked at the clock: a long pause in the log is no reason to delete nothing."""
+    """A person has looked at the clock: the days of a long pause in the log count like others."""
 
     def plan(self) -> tuple[Task, ...]:
         """What there is to do now; writes nothing."""
         if not anything_published(self.publisher.storage):
             return ()
         looked = (task for table in self.tables for task in self._look(table))
-        tasks = [*self._checked(looked), *self._releasing(), *self._log_tasks()]
+        tasks = [*looked, *self._releasing(), *self._log_tasks()]
         return tuple(sorted(tasks, key=lambda task: list(Chore).index(task.chore)))
 
     def carry_out(self, tasks: Iterable[Task], progress: Progress) -> tuple[Done, ...]:
@@ -100,6 +100,9 @@ class Maintenance:
 
     # ------------------------------------------------------------------ look
 
+    def _now(self) -> datetime:
+        return believed_now(self.publisher, clock_checked=self.clock_checked)
+
     def _look(self, table: str) -> Iterable[Task]:
         """What there is to do on ``table``; one that cannot be read is for a person, and the others are looked at."""
         try:
@@ -119,7 +122,7 @@ class Maintenance:
             OpenTimeline(name, datetime.fromtimestamp(since / 1000, UTC))
             for name, since in sorted(open_since(storage, table).items())
         ]
-        now = self.publisher.now()
+        now = self._now()
         kept = [each.id for each in kept_timelines(storage, now)]
         return timelines_to_close(table, open_ones, open_plan_ids(storage), now, self.timeline_days, kept)
 
@@ -155,32 +158,22 @@ class Maintenance:
     def _changing(self) -> set[str]:
         return {table for each in under_way(self.publisher.storage) for table in each.tables}
 
-    def _checked(self, looked: Iterable[Task]) -> list[Task]:
-        """``looked``; instead of what is to be reclaimed, the check that a person makes if the log doubts the clock."""
-        tasks = list(looked)
-        reclaiming = [task for task in tasks if task.chore is Chore.RECLAIM]
-        why = clock_doubt(self.publisher) if reclaiming and not self.clock_checked else ""
-        if not why:
-            return tasks
-        files, size = sum(len(task.items) for task in reclaiming), sum(task.bytes for task in reclaiming)
-        reason = f"{why}. If the clock is right: backfill maintain --clock-checked"
-        check = Task(Chore.CHECK_CLOCK, "", (), size, f"{format_are(files, 'file')} kept: {reason}")
-        return [task for task in tasks if task.chore is not Chore.RECLAIM] + [check]
-
     def _reclaiming(self, table: str, closing: Sequence[str], head: Head) -> Task | None:
-        paths = reclaimable(self.publisher, table, closing)
+        paths = reclaimable(self.publisher, table, closing, clock_checked=self.clock_checked)
         if not paths:
             return None
         sizes = {file.path: file.size for file in self.publisher.storage.files(table, recursive=True)}
         window = self._window(head)
         why = f"older than {window} days; no rollback, open plan, open timeline or pinned version needs them"
+        if pauses := round((self.publisher.now() - self._now()) / timedelta(days=1)):
+            why = f"{why}. {format_count(pauses, 'day')} of pauses are not counted: a clock may have been ahead"
         return Task(Chore.RECLAIM, table, tuple(paths), sum(sizes.get(path, 0) for path in paths), why)
 
     def _log_tasks(self) -> Iterable[Task]:
-        log, now = self.publisher.log, self.publisher.now()
-        if entries := foldable(log, now):
+        log = self.publisher.log
+        if entries := foldable(log, self.publisher.now()):
             yield Task(Chore.FOLD, LOG_TABLE, tuple(entries), why=f"{len(entries)} settled entries have a file each")
-        if (behind := left_behind(log, now)) and (self.clock_checked or not clock_doubt(self.publisher)):
+        if behind := left_behind(log, self._now()):
             sizes = {file.path: file.size for file in log.storage.files(LOG_TABLE, recursive=True)}
             total = sum(sizes.get(path, 0) for path in behind)
             yield Task(
@@ -199,7 +192,6 @@ class Maintenance:
             Chore.RECLAIM: self._reclaim,
             Chore.FOLD: self._fold,
             Chore.TRIM: self._trim,
-            Chore.CHECK_CLOCK: lambda _: "nothing was deleted",
             Chore.LOOK: self._unreadable,
         }
         return doing[task.chore](task)
@@ -214,14 +206,16 @@ class Maintenance:
         return f"{format_count(len(drop_expired(self.publisher.storage, self.publisher.now())), 'hold')} dropped"
 
     def _reclaim(self, task: Task) -> str:
-        return f"{format_count(len(reclaim(self.publisher, task.table)), 'file')} deleted"
+        deleted = reclaim(self.publisher, task.table, clock_checked=self.clock_checked)
+        return f"{format_count(len(deleted), 'file')} deleted"
 
     def _fold(self, task: Task) -> str:
         folded = fold(self.publisher.log, self.publisher.now())
         return f"{folded} entries folded" if folded else "left for the next time: others appended meanwhile"
 
     def _trim(self, task: Task) -> str:
-        return f"{format_count(len(reclaim_log(self.publisher)), 'file')} deleted"
+        deleted = reclaim_log(self.publisher, clock_checked=self.clock_checked)
+        return f"{format_count(len(deleted), 'file')} deleted"
 
     def _keep(self, task: Task) -> str:
         main, days = MainTable.open(self.publisher.storage, task.table), self._window(self.publisher.log.head())

@@ -30,8 +30,6 @@ class Chore(enum.StrEnum):
     RECLAIM = "reclaim files"
     FOLD = "fold the log"
     TRIM = "trim the log"
-    CHECK_CLOCK = "check the clock"
-    """For a person; until it is done, nothing is reclaimed."""
     LOOK = "look at the table"
     """For a person: it cannot be read."""
 

@@ -11,10 +11,13 @@ from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.cli import foreground
 from backfill_assets.cli.commands import campaign as commands
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
+from backfill_assets.lakehouse.plans import open_plan_ids
 from backfill_assets.lakehouse.records import Provenance
+from backfill_assets.lakehouse.timelines import open_timelines
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.campaign.played_campaign import (
+    CAMPAIGN,
     DAY,
     NEXT,
     OTHER,
@@ -123,6 +126,31 @@ def test_a_plan_that_is_staged_again_and_comes_back_by_the_undo_of_its_undo_is_l
     redo = played.undo_of(undo)
     said = refused(played, "approve", PLAN.id, "--yes")
     assert f"{PLAN.id} is published already, as {redo}" in said and ROLLBACK in said
+
+
+@pytest.mark.parametrize("number", [0, 1, 4])
+def test_a_campaign_with_a_damaged_journal_is_given_up(played: PlayedCampaign, number: int) -> None:
+    """Every command is refused with the one that helps; the entry is kept beside the others."""
+    played.stage()
+    storage, path = played.lakehouse.storage, f"_campaigns/{CAMPAIGN}/{number:06d}.json"
+    storage.write_bytes(path, b'{"kind": "sta')
+    assert f"backfill campaign {PLAN.id} --abandon" in refused(played, "run", PLAN.id)
+    played.backfill("campaign", PLAN.id, "--abandon")
+    assert not open_plan_ids(storage) and not open_timelines(storage, TABLE)
+    assert played.backfill.json("campaign", PLAN.id)["standing"] == "given up"
+    assert storage.read_bytes(f"{path}.damaged") == b'{"kind": "sta'
+    assert "was given up: " in refused(played, "campaign", PLAN.id, "--abandon")
+
+
+@pytest.mark.parametrize("number", [0, 5])
+def test_one_that_is_published_is_not_given_up_and_can_be_rolled_back(played: PlayedCampaign, number: int) -> None:
+    """The log knows what its damaged journal does not."""
+    played.cut_over()
+    played.lakehouse.storage.write_bytes(f"_campaigns/{CAMPAIGN}/{number:06d}.json", b"")
+    said = refused(played, "campaign", PLAN.id, "--abandon")
+    assert f"{PLAN.id} is published, as cut" in said and ROLLBACK in said
+    played.backfill("rollback", PLAN.id, "--yes")
+    assert played.ids() == [1, 2]
 
 
 # ------------------------------------------------------------------ half published

@@ -49,9 +49,8 @@ from backfill_assets.lakehouse.campaign_journal import (
     Spent,
     campaign_of,
 )
-from backfill_assets.lakehouse.kept_differences import keep_difference
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, create_timeline
-from backfill_assets.lakehouse.plans import keep_plan, open_plan
+from backfill_assets.lakehouse.plans import keep_difference, keep_plan, open_plan
 from backfill_assets.lakehouse.records import DayContent, Notice
 from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.plan.expectations import Expectation

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import named_timelines
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.named_timelines import (
@@ -78,43 +78,41 @@ def test_the_name_of_a_timeline_whose_age_is_reached_is_free_for_another(storage
     assert rename_timeline(storage, other, "fx-again", NOW + timedelta(days=2)).name == "fx-again"
 
 
-@pytest.mark.parametrize("at", ["claimed", "decided"])
-def test_of_two_that_take_a_name_at_once_one_is_refused(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
+def test_one_that_was_slower_than_another_is_refused(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A claim without a timeline is that of a process that died, or of one that is just a moment slower."""
-    first, second = timeline(), timeline()
-    refused = list[str]()
-
-    def create(made: NamedTimeline) -> None:
-        try:
-            create_timeline(storage, made)
-        except InvalidRequest as error:
-            refused.append(error.message)
-
-    write, replace = named_timelines._write, Storage.replace_bytes
+    write = named_timelines._write
 
     def write_late(target: Storage, made: NamedTimeline) -> NamedTimeline:
-        if at == "claimed" and made.id == first.id and not made.revision:
-            create(second)
+        monkeypatch.setattr(named_timelines, "_write", write)
+        create_timeline(storage, timeline())
         return write(target, made)
 
-    def replace_late(self: Storage, path: str, data: bytes) -> None:
-        if at == "decided" and path.endswith("/fx-again") and data == second.id.encode():
-            monkeypatch.setattr(Storage, "replace_bytes", replace)
-            create(first)
-        replace(self, path, data)
-
     monkeypatch.setattr(named_timelines, "_write", write_late)
-    monkeypatch.setattr(Storage, "replace_bytes", replace_late)
-    if at == "decided":
-        storage.write_bytes("_named_timelines/_names/fx-again", b"timeline-of-a-process-that-died")
-    create(first if at == "claimed" else second)
-    (kept,) = kept_timelines(storage, NOW)
-    done = f": created at {NOW:%Y-%m-%d %H:%M} UTC" if at == "decided" else ""
-    assert refused == [f"There is a timeline 'fx-again' already{done}."]
-    assert storage.read_bytes("_named_timelines/_names/fx-again").decode() == kept.id
+    with pytest.raises(InvalidRequest, match="There is a timeline 'fx-again' already"):
+        create_timeline(storage, timeline())
+    assert len(kept_timelines(storage, NOW)) == 1
+
+
+def test_a_name_that_two_had_before_there_were_claims_is_refused_until_one_is_deleted(storage: Storage) -> None:
+    """Earlier versions let it happen, and took one of them without a word."""
+    first, second = timeline(), timeline()
+    for each in (first, second):
+        storage.write_bytes(f"_named_timelines/{each.id}/000000.json", each.model_dump_json().encode())
+    with pytest.raises(InvalidRequest, match="2 timelines are called 'fx-again'") as refused:
+        find_timeline(storage, "fx-again", NOW)
+    assert f"backfill timeline delete {min(first.id, second.id)}" in str(refused.value.hint)
+    delete_timeline(storage, find_timeline(storage, first.id, NOW), NOW)
+    assert find_timeline(storage, "fx-again", NOW) == second
     with pytest.raises(InvalidRequest, match="'fx-again' already"):
+        create_timeline(storage, timeline())
+
+
+def test_a_damaged_claim_is_named(storage: Storage) -> None:
+    """It may be of a timeline that is about to be written: none is made beside it."""
+    create_timeline(storage, timeline())
+    (claim,) = storage.files("_named_timelines/_claims/fx-again")
+    storage.write_bytes(claim.path, b"{")
+    with pytest.raises(LakehouseUnusable, match="_claims/fx-again is of a later version"):
         create_timeline(storage, timeline())
 
 

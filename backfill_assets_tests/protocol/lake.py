@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from deltalake import DeltaTable, write_deltalake
@@ -54,6 +54,12 @@ class Lake:
 
     def publisher(self, reached: Reached = nowhere) -> Publisher:
         return Publisher(self.storage, retention_days=self.retention_days, now=lambda: self.clock, reached=reached)
+
+    def publish_daily(self, table: str, days: int) -> None:
+        """Each one replaces the day, and is named after its own."""
+        for _ in range(days):
+            self.clock += timedelta(days=1)
+            self.publish(f"p{self.clock:%Y%m%d}", {table: {D1: [f"{self.clock:%m%d}"]}})
 
     def pin(self, rows: RowsOfTables, reads: Mapping[str, list[date]] | None = None, exact: bool = False) -> Pin:
         reads = reads or {}

@@ -116,7 +116,7 @@ def test_a_file_reclaimed_between_two_rounds_is_missed(lake: Lake) -> None:
         lake.clock += timedelta(days=lake.retention_days + 1)
         path = str(file.relative_to(lake.root))
         log = f"{path.partition('/day=')[0]}/_delta_log/{0:020d}.json"
-        assert reclaim(lake.publisher(), "t") == [log, path], "the whole timeline"
+        assert reclaim(lake.publisher(), "t", clock_checked=True) == [log, path], "the whole timeline"
 
     InterruptedStorage.then.append(reclaimed)
     publisher = Publisher(InterruptedStorage(str(lake.root)), now=lambda: lake.clock)

@@ -30,9 +30,9 @@ def test_replaced_files_go_when_the_window_is_over(lake: Lake) -> None:
     """Not a day earlier: a rollback may want them."""
     path = _replaced(lake)
     lake.clock += timedelta(days=29)
-    assert reclaim(lake.publisher(), "t") == []
+    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
     lake.clock += timedelta(days=2)
-    assert [each for each in reclaim(lake.publisher(), "t") if "/_delta_log/" not in each] == [path]
+    assert [each for each in reclaim(lake.publisher(), "t", clock_checked=True) if "/_delta_log/" not in each] == [path]
     assert not lake.storage.exists(path)
     assert lake.rows("t") == {D1: ["b"]}
     assert not lake.publisher().log.head().state.reclaiming
@@ -44,7 +44,7 @@ def test_what_a_rollback_within_the_window_needs_is_kept(lake: Lake) -> None:
     lake.clock += timedelta(days=40)
     lake.publish("p2", {"t": {D1: ["b"]}})
     lake.clock += timedelta(days=20)
-    assert reclaim(lake.publisher(), "t") == []
+    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
     roll_back(lake.publisher(), "p2", id="undo")
     assert lake.rows("t") == {D1: ["a"]}
 
@@ -54,7 +54,7 @@ def test_the_version_that_readers_pin_is_kept(lake: Lake) -> None:
     lake.publish("p1", {"t": {D1: ["a"], D2: ["b"]}})
     lake.table("t").delete(f"day = '{D1}'")
     lake.clock += timedelta(days=40)
-    assert reclaim(lake.publisher(), "t") == []
+    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
     assert lake.rows("t", lake.publisher().log.head().state.versions["t"]) == {D1: ["a"], D2: ["b"]}
 
 
@@ -64,9 +64,9 @@ def test_open_timelines_are_kept(lake: Lake) -> None:
     timeline.open()
     lake.publish("p1", {"t": {D2: ["b"]}})
     lake.clock += timedelta(days=40)
-    assert reclaim(lake.publisher(), "t") == []
+    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
     timeline.close()
-    (data,) = [path for path in reclaim(lake.publisher(), "t") if "/_delta_log/" not in path]
+    (data,) = [path for path in reclaim(lake.publisher(), "t", clock_checked=True) if "/_delta_log/" not in path]
     assert data.startswith(f"{timeline.path}/")
 
 
@@ -78,9 +78,9 @@ def test_what_a_campaign_has_adopted_is_kept_until_it_is_closed(lake: Lake) -> N
     campaign.adopt(there.schema(), {D1: AdoptedFrom(timeline=there.name)})
     lake.publish("p1", {"t": {D2: ["b"]}})
     lake.clock += timedelta(days=40)
-    assert reclaim(lake.publisher(), "t") == []
+    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
     campaign.close()
-    assert any(path.startswith(f"{there.path}/") for path in reclaim(lake.publisher(), "t"))
+    assert any(path.startswith(f"{there.path}/") for path in reclaim(lake.publisher(), "t", clock_checked=True))
 
 
 def _is_there(lake: Lake, timeline: Timeline) -> bool:
@@ -92,9 +92,9 @@ def test_a_dead_timeline_goes_with_its_log_and_its_folder(lake: Lake) -> None:
     timeline = stage(lake.storage, "t", "dead", {D1: ["never"], D2: ["never"]})
     lake.publish("p1", {"t": {D3: ["b"]}})
     lake.clock += timedelta(days=29)
-    assert reclaim(lake.publisher(), "t") == [] and _is_there(lake, timeline)
+    assert reclaim(lake.publisher(), "t", clock_checked=True) == [] and _is_there(lake, timeline)
     lake.clock += timedelta(days=2)
-    assert any("/_delta_log/" in path for path in reclaim(lake.publisher(), "t"))
+    assert any("/_delta_log/" in path for path in reclaim(lake.publisher(), "t", clock_checked=True))
     assert not _is_there(lake, timeline)
     assert lake.rows("t") == {D3: ["b"]}
 
@@ -105,11 +105,11 @@ def test_the_log_of_a_timeline_goes_with_its_last_file(lake: Lake) -> None:
     timeline = Timeline(lake.storage, "t", "p1-0")
     lake.publish("p2", {"t": {D1: ["b"]}})
     lake.clock += timedelta(days=31)
-    assert len(reclaim(lake.publisher(), "t")) == 1
+    assert len(reclaim(lake.publisher(), "t", clock_checked=True)) == 1
     assert timeline.days().keys() == {D1, D2}, "its log is whole"
     lake.publish("p3", {"t": {D2: ["c"]}})
     lake.clock += timedelta(days=31)
-    reclaim(lake.publisher(), "t")
+    reclaim(lake.publisher(), "t", clock_checked=True)
     assert not _is_there(lake, timeline)
     assert lake.rows("t") == {D1: ["b"], D2: ["c"]}
 
@@ -120,7 +120,7 @@ def test_a_process_that_deletes_a_dead_timeline_and_dies_is_followed_by_another(
     lake.publish("p1", {"t": {D2: ["b"]}})
     lake.clock += timedelta(days=31)
     with pytest.raises(Died):
-        reclaim(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)), "t")
+        reclaim(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)), "t", clock_checked=True)
     assert _is_there(lake, timeline)
     finish_reclaiming(lake.publisher())
     assert not _is_there(lake, timeline)
@@ -131,7 +131,7 @@ def test_a_publication_of_doomed_files_is_refused(lake: Lake) -> None:
     request = lake.request("late", {"t": {D1: ["late"]}})
     lake.clock += timedelta(days=31)
     with pytest.raises(Died):
-        reclaim(lake.publisher(dying_at(CrashPoint.RECLAIM_INTENDED)), "t")
+        reclaim(lake.publisher(dying_at(CrashPoint.RECLAIM_INTENDED)), "t", clock_checked=True)
     path = f"t/{request.tables[0].days[0].adds[0].path}"
     assert lake.storage.exists(path)
     moved = lake.publisher().publish(request)
@@ -146,15 +146,15 @@ def test_a_publication_that_was_prepared_first_keeps_its_files(lake: Lake, monke
     lake.clock += timedelta(days=31)
     published: list[object] = []
 
-    def overtaken(publisher: Publisher, table: str) -> list[str]:
-        found = reclaimable(publisher, table)
+    def overtaken(publisher: Publisher, table: str, *, clock_checked: bool) -> list[str]:
+        found = reclaimable(publisher, table, clock_checked=clock_checked)
         if not published:
             assert found
             published.append(lake.publisher().publish(request))
         return found
 
     monkeypatch.setattr(reclaim_module, "reclaimable", overtaken)
-    assert reclaim(lake.publisher(), "t") == []
+    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
     assert isinstance(published[0], Published)
     assert lake.rows("t") == {D1: ["a"]}
 
@@ -165,7 +165,7 @@ def test_an_intent_that_a_dead_process_left_is_carried_out(lake: Lake) -> None:
         lake.publish(f"p{number}", {"t": {D1: [f"a{number}"], D2: [f"b{number}"]}})
     lake.clock += timedelta(days=31)
     with pytest.raises(Died):
-        reclaim(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)), "t")
+        reclaim(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)), "t", clock_checked=True)
     assert lake.publisher().log.head().state.reclaiming
     finish_reclaiming(lake.publisher())
     assert not lake.publisher().log.head().state.reclaiming
@@ -178,5 +178,5 @@ def test_a_timeline_that_is_being_staged_is_kept(lake: Lake) -> None:
     lake.publish("p1", {"t": {D1: ["a"]}})
     stage(lake.storage, "t", "now", {D2: ["b"]})
     lake.clock += timedelta(days=29)
-    assert reclaim(lake.publisher(), "t") == []
+    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
     assert Timeline(lake.storage, "t", "now").days()

@@ -104,10 +104,10 @@ def test_what_folding_leaves_behind_goes_a_day_later_by_intent(lake: Lake) -> No
     lake.clock += timedelta(days=2)
     assert loose <= set(left_behind(log, lake.clock))
     with pytest.raises(Died):
-        reclaim_log(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)))
+        reclaim_log(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)), clock_checked=True)
     finish_reclaiming(lake.publisher())
     assert set(lake.storage.missing(loose)) == loose
-    assert log.find_prepared("p1") and not reclaim_log(lake.publisher())
+    assert log.find_prepared("p1") and not reclaim_log(lake.publisher(), clock_checked=True)
 
 
 def test_old_commits_go_and_the_log_is_read_from_its_checkpoint(lake: Lake) -> None:
@@ -116,7 +116,7 @@ def test_old_commits_go_and_the_log_is_read_from_its_checkpoint(lake: Lake) -> N
     fold(log, lake.clock)
     lake.clock += timedelta(days=32)
     head, rows = log.head(), log.rows()
-    assert any("/_delta_log/" in path for path in reclaim_log(lake.publisher()))
+    assert any("/_delta_log/" in path for path in reclaim_log(lake.publisher(), clock_checked=True))
     assert log.head().state.versions == head.state.versions
     assert [row for row in log.rows() if row["event"] not in ("reclaiming", "reclaimed")] == rows
     lake.publish("later", {"t": {D1: ["later"]}})

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.stream import checkpoint as checkpoints
 from backfill_assets.stream.checkpoint import Checkpoint, latest_offsets
+from backfill_assets_tests.protocol.actor import Actor
+from backfill_assets_tests.protocol.deeds import refusable
+from backfill_assets_tests.protocol.names import SteppedStorage
 
 LAKEHOUSE = "/data/lakehouse"
 
@@ -59,23 +65,40 @@ def test_lakehouses_that_share_a_folder_are_kept_apart(checkpoint: Checkpoint) -
     assert "Name another with --checkpoint, if /data/lakehouse was moved to /data/other" in str(refused.value.hint)
 
 
+@pytest.mark.parametrize("noted", [False, True], ids=["free", "noted before"])
 def test_of_two_that_start_at_once_exactly_one_has_the_folder(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, noted: bool
 ) -> None:
-    """Another lakehouse takes the folder between the look at it and the taking: the slower one is refused by name."""
-    write_text, others = Path.write_text, ["/data/other"]
+    """Overtaken at each of its calls, also where both may adopt what an earlier version wrote down without it."""
+    steps = 0
+    while _one_has_it(Checkpoint(tmp_path / str(steps)), steps, monkeypatch, noted=noted):
+        steps += 1
+    assert steps > 4
 
-    def meanwhile(path: Path, text: str) -> int:
-        if others:
-            checkpoint.renew("raw_sales", "landing", others.pop())
-        return write_text(path, text)
 
-    monkeypatch.setattr(Path, "write_text", meanwhile)
-    with pytest.raises(InvalidRequest, match="into raw_sales of the lakehouse /data/other") as refused:
-        checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
-    assert "Name another with --checkpoint" in str(refused.value.hint)
-    checkpoint.renew("raw_sales", "landing", "/data/other")
-    assert [each.name for each in checkpoint.folder.iterdir()] == ["stream.json"]
+def _one_has_it(checkpoint: Checkpoint, steps: int, monkeypatch: pytest.MonkeyPatch, *, noted: bool) -> bool:
+    """True if the one that is overtaken had not ended by then."""
+    if noted:
+        checkpoint.folder.mkdir()
+        (checkpoint.folder / "stream.json").write_text('{"table": "raw_sales", "source": "landing"}')
+    actor = Actor("slow", refusable(lambda _: checkpoint.renew("raw_sales", "landing", LAKEHOUSE)))
+
+    def stepped(root: str) -> Storage:
+        is_slow = threading.current_thread().name == "slow"
+        return SteppedStorage(root, reached=actor.reached) if is_slow else Storage(root)
+
+    monkeypatch.setattr(checkpoints, "Storage", stepped)
+    for _ in range(steps):
+        actor.advance()
+    more, refused = not actor.finished, ""
+    try:
+        checkpoint.renew("raw_sales", "landing", "/data/other")
+    except InvalidRequest as error:
+        refused = str(error)
+    actor.run_out()
+    assert actor.error is None and bool(refused) != bool(actor.refusal)
+    assert "into raw_sales of the lakehouse /data/" in (refused or str(actor.refusal))
+    return more
 
 
 def test_a_folder_of_before_is_of_the_lakehouse_that_starts_first(checkpoint: Checkpoint) -> None:
@@ -107,23 +130,25 @@ def test_an_empty_folder_is_anybodys(checkpoint: Checkpoint) -> None:
 @pytest.mark.parametrize("text", ["", '{"table": "raw_sa'])
 def test_a_disk_that_was_full_leaves_no_stream_that_cannot_start(checkpoint: Checkpoint, text: str) -> None:
     """Earlier versions wrote the file anew at each start, and left the beginning of it where there was no room."""
-    checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
+    checkpoint.folder.mkdir()
     (checkpoint.folder / "stream.json").write_text(text)
     checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
     checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
 
 
 def test_whose_it_is_is_written_once_and_whole(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, text: str) -> int:
-        path.open("w").close()
+    def full(storage: Storage, path: str, data: bytes) -> None:
+        Path(storage.root, path).parent.mkdir(parents=True, exist_ok=True)
+        Path(storage.root, path).touch()
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_text", full)
+        patched.setattr(Storage, "write_bytes", full)
         with pytest.raises(OSError, match="No space"):
             checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
+    assert [path for path in checkpoint.folder.rglob("*") if path.is_file()] == []
     checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Storage, "write_bytes", full)
     checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
     with pytest.raises(InvalidRequest, match="is of landing into raw_sales"):
         checkpoint.renew("raw_sales", "kafka://one:9092/sales", LAKEHOUSE)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ import psutil
 import pytest
 
 from backfill_assets.errors import AnotherStreamRuns
+from backfill_assets.lakehouse.claims import Claims
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.lease import (
     LEASE_SECONDS,
@@ -29,6 +31,9 @@ from backfill_assets.stream.lease import (
     read_stream,
     read_streams,
 )
+from backfill_assets_tests.protocol.actor import Actor
+from backfill_assets_tests.protocol.deeds import refusable
+from backfill_assets_tests.protocol.names import SteppedStorage
 
 NOON = datetime(2017, 3, 10, 12, tzinfo=UTC)
 TABLE = "raw_sales"
@@ -62,10 +67,11 @@ def acquire(storage: Storage, clock: Clock) -> StreamLease:
 
 
 def write_holder(storage: Storage, lease: StreamLease, **changes: object) -> StreamStatus:
-    """Put the lease into the hands of another process."""
+    """Another process has the lease that this one has."""
     holder = StreamHolder.model_validate({**dict(lease.status.holder), "lease": "other", **changes})
     status = lease.status.model_copy(update={"holder": holder})
-    storage.replace_bytes(f"_streams/{TABLE}.json", status.model_dump_json().encode())
+    claims = Claims(storage, f"_streams/{TABLE}")
+    assert claims.put(status.model_dump_json().encode(), claims.newest())
     return status
 
 
@@ -150,9 +156,7 @@ def test_the_lease_of_a_killed_process_is_taken_over_at_once(storage: Storage, c
 
 
 def acquire_after_release(storage: Storage, clock: Clock) -> StreamLease:
-    found = read_stream(storage, TABLE)
-    assert found
-    StreamLease(storage, clock, found).release()
+    clock.pass_seconds(LEASE_SECONDS)
     return acquire(storage, clock)
 
 
@@ -168,26 +172,72 @@ def test_a_stream_that_has_ended_leaves_its_status_and_no_lease(storage: Storage
     assert failed and (failed.state, failed.error) == ("failed", "the broker is away")
 
 
-def test_of_two_that_start_at_once_the_last_to_write_has_the_lease(storage: Storage, clock: Clock) -> None:
-    """The other one finds out at its next beat, and its release leaves the lease alone."""
+def test_one_that_lost_its_lease_finds_out_and_leaves_that_of_the_other_alone(storage: Storage, clock: Clock) -> None:
+    """Its process was stopped for longer than the lease lasts, and wakes up."""
     first = acquire(storage, clock)
-    second = StreamLease(storage, clock, write_holder(storage, first))
+    clock.pass_seconds(LEASE_SECONDS)
+    second = acquire(storage, clock)
     with pytest.raises(AnotherStreamRuns):
-        first.beat()
+        first.beat(batch=7)
     first.release()
-    assert second.beat(batch=1).batch == 1
+    assert read_stream(storage, TABLE) == second.status and second.beat(batch=1).batch == 1
     assert read_stream(storage, TABLE) == second.status
+    second.release()
+    assert first.beat(state="live").state == "live"
+    assert read_stream(storage, TABLE) == first.status
+
+
+@pytest.mark.parametrize("wakes", [False, True])
+def test_of_two_that_start_at_once_one_reads(storage: Storage, clock: Clock, *, wakes: bool) -> None:
+    """One is overtaken at each of its calls to the storage, also by a stream that was thought dead and wakes up."""
+    steps = 0
+    while _overtaken_after(steps, Storage(f"{storage.root}/{steps}"), clock, wakes=wakes):
+        steps += 1
+    assert steps > 4
+
+
+def _overtaken_after(steps: int, storage: Storage, clock: Clock, *, wakes: bool) -> bool:
+    """True if the one that is overtaken had not ended by then."""
+    leases = [acquire(storage, clock)] if wakes else []
+    clock.pass_seconds(LEASE_SECONDS)
+
+    def start(actor: Actor) -> None:
+        leases.append(acquire_stream(SteppedStorage(storage.root, reached=actor.reached), TABLE, "landing", clock))
+
+    actor = Actor("slow", refusable(start))
+    for _ in range(steps):
+        actor.advance()
+    more = not actor.finished
+    with suppress(AnotherStreamRuns):
+        leases.append(acquire(storage, clock))
+    if wakes:
+        _beats(leases[0], storage)
+    actor.run_out()
+    assert actor.error is None
+    assert len(leases) == 1 + wakes, "one more reads what another one reads"
+    running = [lease for lease in leases if _beats(lease, storage)]
+    assert len(running) == 1 and read_stream(storage, TABLE) == running[0].status
+    return more
+
+
+def _beats(lease: StreamLease, storage: Storage) -> bool:
+    lease.storage = storage
+    try:
+        lease.beat()
+    except AnotherStreamRuns:
+        return False
+    return True
 
 
 def test_a_damaged_status_is_no_lease(storage: Storage, clock: Clock) -> None:
-    storage.write_bytes(f"_streams/{TABLE}.json", b'{"table":')
+    storage.write_bytes(f"_streams/{TABLE}/000003.json", b'{"table":')
     assert (read_stream(storage, TABLE), read_streams(storage)) == (None, [])
-    acquire(storage, clock)
+    assert acquire(storage, clock).number == 4
 
 
 def test_a_status_with_fields_of_a_later_version_is_read(storage: Storage, clock: Clock) -> None:
     text = acquire(storage, clock).status.model_dump_json()
-    storage.write_bytes(f"_streams/{TABLE}.json", text.replace('{"table"', '{"of later":1,"table"').encode())
+    storage.write_bytes(f"_streams/{TABLE}/000000.json", text.replace('{"table"', '{"of later":1,"table"').encode())
     assert read_stream(storage, TABLE)
 
 
@@ -242,4 +292,4 @@ def test_readers_find_the_old_status_or_the_new_one(storage: Storage, clock: Clo
     ended.set()
     writer.join()
     assert None not in found
-    assert [file.path for file in storage.files("_streams")] == [f"_streams/{TABLE}.json"]
+    assert [file.path for file in storage.files(f"_streams/{TABLE}")] == [f"_streams/{TABLE}/000000.json"]

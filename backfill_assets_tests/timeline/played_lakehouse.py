@@ -352,7 +352,7 @@ class PlayedLakehouse:
         return lambda lake: roll_back(lake.publisher, publication, id=lake.new_id("rollback"), steps=STEPS)
 
     def reclaim(self) -> Work:
-        return lambda lake: [reclaim(lake.publisher, table) for table in ("raw", "fact", "report")]
+        return lambda lake: [reclaim(lake.publisher, table, clock_checked=True) for table in ("raw", "fact", "report")]
 
     def rewind(self, name: str, target: str, which: int, *, before: bool, days: DayRange | None) -> Work:
         publication = self.publications()[which]

@@ -77,11 +77,11 @@ def test_a_base_is_kept_until_its_timeline_is_deleted_and_is_refused_afterwards(
     lakehouse.minutes += A_CENTURY
     lakehouse.publish("three", {REVENUE: {FIRST: [6]}})
     lakehouse.minutes += A_CENTURY
-    reclaim(lakehouse.publisher, REVENUE)
+    reclaim(lakehouse.publisher, REVENUE, clock_checked=True)
     assert lakehouse.storage.missing([f"{REVENUE}/{file.path}"]) == []
     assert ids(lakehouse, made) == [1, 2, 3]
     delete_timeline(lakehouse.storage, made, lakehouse.now())
-    reclaim(lakehouse.publisher, REVENUE)
+    reclaim(lakehouse.publisher, REVENUE, clock_checked=True)
     assert lakehouse.storage.missing([f"{REVENUE}/{file.path}"]) != []
     with pytest.raises(PublicationRefused, match=f"{REVENUE}: 2 files gone, the earliest moment is three"):
         create(lakehouse, "one", "y")

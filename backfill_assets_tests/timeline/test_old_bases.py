@@ -47,7 +47,7 @@ def after_a_century(lakehouse: SmallLakehouse, *tables: str) -> list[str]:
         handle.create_checkpoint()
         for version in range(handle.version()):
             (Path(lakehouse.storage.root) / table / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
-    return [path for table in tables for path in reclaim(lakehouse.publisher, table)]
+    return [path for table in tables for path in reclaim(lakehouse.publisher, table, clock_checked=True)]
 
 
 def ids(opened: OpenedTimeline, table: str) -> dict[date, list[int]]:
@@ -68,7 +68,7 @@ def test_days_that_read_through_are_kept_when_the_log_of_their_version_is_cleane
     held = find_state(lakehouse.storage, "old", lakehouse.now()).held([REVENUE])[REVENUE]
     assert {day: each.content.rows for day, each in held.items() if each.content} == {FIRST: 2, SECOND: 2}
     delete_timeline(lakehouse.storage, made, lakehouse.now())
-    assert len(reclaim(lakehouse.publisher, REVENUE)) >= 2
+    assert len(reclaim(lakehouse.publisher, REVENUE, clock_checked=True)) >= 2
 
 
 def test_what_a_rewound_day_was_computed_from_is_kept_too(lakehouse: SmallLakehouse) -> None:
@@ -95,4 +95,4 @@ def test_what_was_staged_for_a_timeline_goes_with_it_also_if_its_process_died_be
     assert file not in after_a_century(lakehouse, REVENUE)
     delete_timeline(lakehouse.storage, made, lakehouse.now())
     Timeline(lakehouse.storage, REVENUE, staged.name).open()
-    assert file in reclaim(lakehouse.publisher, REVENUE)
+    assert file in reclaim(lakehouse.publisher, REVENUE, clock_checked=True)

@@ -130,13 +130,13 @@ def test_reclaiming_keeps_what_a_timeline_names_until_it_is_deleted(lakehouse: S
     for number in range(3):
         lakehouse.publish(f"later-{number}", {REVENUE: {FIRST: [6 + number]}})
     lakehouse.minutes += 60 * 24 * 365
-    reclaim(lakehouse.publisher, REVENUE)
+    reclaim(lakehouse.publisher, REVENUE, clock_checked=True)
     assert storage.missing([f"{REVENUE}/{file.path}"]) == []
     delete_timeline(storage, made, lakehouse.now())
-    reclaim(lakehouse.publisher, REVENUE)
+    reclaim(lakehouse.publisher, REVENUE, clock_checked=True)
     assert storage.missing([f"{REVENUE}/{file.path}"]) == []
     delete_timeline(storage, copy, lakehouse.now())
-    reclaim(lakehouse.publisher, REVENUE)
+    reclaim(lakehouse.publisher, REVENUE, clock_checked=True)
     assert storage.missing([f"{REVENUE}/{file.path}"]) != []
 
 

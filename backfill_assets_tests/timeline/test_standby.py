@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 
 from backfill_assets.datasets import registry
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, Standby, TimelineBase, standby_name
-from backfill_assets.timeline.standby import days_to_keep, with_days_to_keep
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, Standby, TimelineBase
+from backfill_assets.timeline.standby import days_to_keep, standby_name, with_days_to_keep
 
 FACT, REVENUE, RANKING = "fact_sales_transactions", "fact_daily_revenue", "report_store_ranking"
 FIRST, SECOND, LATER = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 8)

@@ -21,14 +21,14 @@ _EPILOG = """
 Examples:
   backfill maintain --dry-run
   backfill maintain
-  backfill maintain --clock-checked    after a pause of more than a week
+  backfill maintain --clock-checked    after a pause of weeks, if disk space is short
 """
 _MEBIBYTE = 1024 * 1024
 
 
 @click.command(epilog=_EPILOG)
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
-@click.option("--clock-checked", is_flag=True, help="Delete after a long pause: you have checked this machine's clock.")
+@click.option("--clock-checked", is_flag=True, help="Count long pauses too: you have checked this machine's clock.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def maintain(dry_run: bool, clock_checked: bool, as_json: bool) -> None:
     """Compact days of many small files, close abandoned timelines, and delete files that nothing needs.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from backfill_assets.lakehouse.kept_differences import kept_page
+from backfill_assets.lakehouse.plans import kept_page
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import LOOPBACK

@@ -280,7 +280,7 @@ def test_files_of_a_standby_are_not_reclaimed(kept: Backfill) -> None:
 
     kept.lakehouse.minutes += 60 * 24 * 100
     for table in (FACT, REVENUE, RATES):
-        reclaim(kept.lakehouse.publisher, table)
+        reclaim(kept.lakehouse.publisher, table, clock_checked=True)
     kept("switch", FACT, FIRST, "--yes")
     assert _ids(kept) == {day: sorted([100, day.day]) for day in DAYS}
 

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.cli.demo.dev import letters_port
 from backfill_assets.cli.demo.letters import letter_server
-from backfill_assets.lakehouse.kept_differences import keep_difference, keep_page
+from backfill_assets.lakehouse.plans import keep_difference, keep_page
 from backfill_assets.lakehouse.storage import Storage
 
 PLAN = "plan-0123456789abcdef"

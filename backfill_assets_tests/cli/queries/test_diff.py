@@ -11,8 +11,7 @@ import pytest
 
 from backfill_assets.difference.kept import Difference, difference_of
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of, write
-from backfill_assets.lakehouse.kept_differences import keep_difference
-from backfill_assets.lakehouse.plans import kept_plan, plan_ids
+from backfill_assets.lakehouse.plans import keep_difference, kept_plan, plan_ids
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan
 from backfill_assets_tests.cli.command import Backfill

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lakehouse.kept_differences import keep_difference, keep_page, kept_difference, kept_page
+from backfill_assets.lakehouse.plans import keep_difference, keep_page, kept_difference, kept_page
 from backfill_assets.lakehouse.storage import Storage
 
 PLAN = "plan-0123456789abcdef"
