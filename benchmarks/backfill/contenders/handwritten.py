@@ -1,8 +1,9 @@
 """Hand-written PySpark on this project's session: ``replaceWhere``, the whole range at once or by day.
 
-Run as ``python -m benchmarks.backfill.contenders.handwritten LAKEHOUSE TARGET FIRST LAST [--by-day] [--checked]``. It
-prints the seconds it took from the session's start. With ``--checked`` each table is looked at once it is written, by
-the queries of ``checks.py``; readers have seen its rows by then.
+Run as ``python -m benchmarks.backfill.contenders.handwritten LAKEHOUSE TARGET FIRST LAST [--by-day] [--checked]
+[--landed HOME]``. It prints the seconds it took from the session's start. With ``--checked`` each table is looked at
+once it is written, by the queries of ``checks.py``; readers have seen its rows by then. With ``--landed`` it begins
+with the files that have landed in a home, and writes raw as well.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import argparse
 import json
 import time
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.days import DayRange
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
 from benchmarks.backfill.contenders.checks import CHECKS
-from benchmarks.backfill.contenders.tables import BRONZE, FACT, QUARANTINE, REVENUE
+from benchmarks.backfill.contenders.tables import BRONZE, FACT, QUARANTINE, RAW, REVENUE, key_pads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,11 +32,13 @@ TABLES = {
 }
 
 
-def rebuild(spark: SparkSession, lakehouse: str, target: str, days: DayRange, *, checked: bool) -> None:
-    """Recompute ``days`` of the four tables below ``target``, each from what the one before it has just written."""
+def rebuild(
+    spark: SparkSession, lakehouse: str, target: str, days: DayRange, *, checked: bool, home: Path | None
+) -> None:
+    """Recompute ``days`` of the tables below ``target``, each from what the one before it has just written."""
     condition = f"day >= DATE'{days.first}' AND day <= DATE'{days.last}'"
     names = {
-        "raw": f"delta.`{lakehouse}/raw_sales`",
+        "raw": f"delta.`{target if home else lakehouse}/raw_sales`",
         "rates": f"delta.`{lakehouse}/bronze_fx_rates`",
         "bronze": f"delta.`{target}/bronze_sales`",
         "quarantine": f"delta.`{target}/quarantine_sales`",
@@ -42,7 +46,11 @@ def rebuild(spark: SparkSession, lakehouse: str, target: str, days: DayRange, *,
         "revenue": f"delta.`{target}/fact_daily_revenue`",
         "days": condition,
     }
-    for name, query in TABLES.items():
+    queries = TABLES
+    if home:
+        names |= {"lines": f"text.`{home}/landing/sales/*/*`", **key_pads(home / "token.key")}
+        queries = {"raw_sales": RAW, **TABLES}
+    for name, query in queries.items():
         rows = spark.sql(query.format(**names)).write.format("delta").mode("overwrite").partitionBy("day")
         rows.option("replaceWhere", condition).save(f"{target}/{name}")
         for check, wrong in CHECKS[name].items() if checked else ():
@@ -59,12 +67,13 @@ def main() -> None:
     parser.add_argument("last", type=date.fromisoformat)
     parser.add_argument("--by-day", action="store_true")
     parser.add_argument("--checked", action="store_true")
+    parser.add_argument("--landed", type=Path)
     asked = parser.parse_args()
     days = DayRange(asked.first, asked.last)
     with spark_session(Settings.from_environment(), "hand-written") as spark:
         started = time.perf_counter()
         for part in days.split(1) if asked.by_day else [days]:
-            rebuild(spark, asked.lakehouse, asked.target, part, checked=asked.checked)
+            rebuild(spark, asked.lakehouse, asked.target, part, checked=asked.checked, home=asked.landed)
         print(json.dumps({"seconds_in_session": round(time.perf_counter() - started, 2)}))
 
 
