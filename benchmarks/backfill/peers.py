@@ -14,6 +14,7 @@ import pyspark
 from backfill_assets.settings import Settings
 from backfill_assets.spark.class_archive import start_folder, start_options
 from backfill_assets.spark.jars import base_jars
+from backfill_assets.spark.java import without_incubator
 from backfill_assets.spark.session import driver_options, profile
 from benchmarks.backfill.contest import Contender
 from benchmarks.backfill.data import CACHE, Data
@@ -86,6 +87,8 @@ def _sqlmesh(what: str, data: Data, project: Path, *, landed: bool = False) -> T
         "SPARK_CONF_DIR": str(start_folder(settings)),
         # Java takes an archive only for the very JARs that it was made of, and those of the peers are copies.
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        # Nor with a module of its own at work, which Spark's scripts add.
+        **without_incubator(),
         "PATH": f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}",
     }
     options = project / "spark-options.json"

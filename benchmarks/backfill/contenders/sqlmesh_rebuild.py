@@ -110,7 +110,7 @@ def write_project(
     models, places = MODELS, _PLACES
     if home:
         config["before_all"].append(
-            "CREATE TABLE IF NOT EXISTS landed.lines USING text OPTIONS (recursiveFileLookup 'true') "
+            "CREATE TABLE IF NOT EXISTS landed.lines USING text OPTIONS (recursiveFileLookup='true') "
             f"LOCATION '{home}/landing/sales'"
         )
         pads = key_pads(home / "token.key")
