@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -15,13 +16,15 @@ from backfill_assets.spark.class_archive import JAVA_OPTIONS, archive_file, empt
 from backfill_assets.spark.session import profile
 from benchmarks.backfill import __main__ as bench
 from benchmarks.backfill import contest as contests
+from benchmarks.backfill import data as data_module
 from benchmarks.backfill import peers, rebuild
-from benchmarks.backfill.contenders import sqlmesh_rebuild
+from benchmarks.backfill.contenders import sqlmesh_rebuild, wide
 from benchmarks.backfill.contest import Contender, Result, contest
 from benchmarks.backfill.data import Data
 from benchmarks.backfill.report import Goal, Line
 from benchmarks.backfill.timed import Timed
 from benchmarks.backfill.totals import Totals
+from benchmarks.wide_dataset import wide_dataset
 
 DAYS = DayRange(date(2017, 3, 1), date(2017, 3, 6))
 RIGHT = Totals({"fact_sales_transactions": 10}, Decimal(7), "equal", "hashes")
@@ -94,6 +97,27 @@ def test_goals_are_held_against_the_sizes_that_they_were_set_for(monkeypatch: py
     assert [line.verdict for line in bench._measure("rebuild", full)] == ["reached"]
     assert [(line.verdict, line.goal) for line in bench._measure("rebuild", small)] == [("", None)]
     assert [line.verdict for line in bench._measure("rebuild", replace(full, rounds=1))] == ["reached"]
+
+
+def test_fields_of_many_columns_are_those_of_the_dataset() -> None:
+    """The peers' queries are made of a list that their environment can import."""
+    source = wide_dataset(wide.COLUMNS).steps[0].source
+    assert source
+    assert {name: source.type_of(name).replace(" ", "") for name in source.fields} == wide.FIELDS
+    assert len(wide.NUMBERS) == 16 and wide_dataset(wide.COLUMNS).steps[0].name == wide.RAW
+
+
+def test_a_skewed_day_has_ten_times_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_module, "CACHE", tmp_path)
+    monkeypatch.setattr(Data, "run", lambda *_, **__: None)
+    made = data_module.skewed(5, 200)
+    lines = {path.parent.name: len(gzip.decompress(path.read_bytes()).splitlines()) for path in _files(made)}
+    assert len(lines) == 5 and 1_990 < lines["2017-03-03"] < 2_030
+    assert all(190 < count < 215 for day, count in lines.items() if day != "2017-03-03")
+
+
+def _files(data: Data) -> list[Path]:
+    return sorted((data.landing / "sales").glob("*/*"))
 
 
 def test_day_by_day_has_no_goal_any_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.backfill import growth, rebuild, shared_server, throughput, without_spark
+from benchmarks.backfill import growth, rebuild, shared_server, throughput, wide_data, without_spark
 from benchmarks.backfill.data import CACHE, Data, generated, skewed
 from benchmarks.backfill.machine import load, this_machine
 from benchmarks.backfill.report import Line, say, write
@@ -47,6 +47,7 @@ SCENARIOS = {
     "rebuild": Scenario(rebuild.rebuild, Size(90, 50_000, 3), Size(6, 2_000, 1), generated),
     "landed": Scenario(rebuild.landed, Size(90, 50_000, 3), Size(6, 2_000, 1), generated),
     "skewed": Scenario(rebuild.skewed, Size(90, 50_000, 3), Size(6, 2_000, 1), skewed),
+    "wide": Scenario(rebuild.many_columns, Size(20, 50_000, 3), Size(6, 2_000, 1), wide_data.generated),
     "with-checks": Scenario(rebuild.with_checks, Size(90, 50_000, 3), Size(6, 2_000, 1), generated),
     "more-rows": Scenario(rebuild.more_rows, Size(20, 200_000, 3), None, generated),
     "shared": Scenario(shared_server.rebuild_on_server, Size(90, 50_000, 3), None, generated),

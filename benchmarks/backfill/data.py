@@ -47,6 +47,7 @@ class Data:
     days: DayRange
     rows_per_day: int
     name: str = ""
+    command: tuple[str, ...] = (BACKFILL,)
 
     @classmethod
     def of(cls, days: int, rows_per_day: int = 0) -> Data:
@@ -74,7 +75,7 @@ class Data:
     def run(self, *words: str, name: str, environment: Mapping[str, str] | None = None) -> Timed:
         """``backfill run`` of this lakehouse, in a process of its own."""
         env = {"BACKFILL_HOME": str(self.home), **(environment or {})}
-        return timed([BACKFILL, "run", *words, "--json"], env, CACHE / "logs" / f"{name}.log")
+        return timed([*self.command, "run", *words, "--json"], env, CACHE / "logs" / f"{name}.log")
 
 
 def generated(days: int, rows_per_day: int) -> Data:

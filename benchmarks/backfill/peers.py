@@ -16,6 +16,7 @@ from backfill_assets.spark.class_archive import start_folder, start_options
 from backfill_assets.spark.jars import base_jars
 from backfill_assets.spark.java import without_incubator
 from backfill_assets.spark.session import driver_options, profile
+from benchmarks.backfill.contenders import wide
 from benchmarks.backfill.contest import Contender
 from benchmarks.backfill.data import CACHE, Data
 from benchmarks.backfill.timed import Timed, timed
@@ -30,22 +31,22 @@ PYTHON = CACHE / "venv" / "bin" / "python"
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def duckdb(data: Data, *, landed: bool = False) -> Contender:
+def duckdb(data: Data, *, landed: bool = False, is_wide: bool = False) -> Contender:
     """Reads the raw Delta tables' files, or those that have landed; writes Parquet without a transaction log."""
     target = data.home / "duckdb"
     module = "benchmarks.backfill.contenders.duckdb_rebuild"
     command = [str(PYTHON), "-m", module, str(data.lakehouse), str(target), str(data.days.first), str(data.days.last)]
-    command += [str(data.home)] if landed else []
+    command += _more(data, landed=landed, is_wide=is_wide)
     return Contender(
         "DuckDB",
         run=lambda: timed(command, {"PYTHONPATH": str(_REPOSITORY)}, CACHE / "logs" / "duckdb.log"),
-        tables=lambda: parquet_tables(target, FROM_LANDED if landed else REBUILT),
+        tables=lambda: parquet_tables(target, _tables(landed=landed, is_wide=is_wide)),
         prepare=_require_peers,
         own_hashes=landed,
     )
 
 
-def sqlmesh(data: Data, *, audited: bool = False, landed: bool = False) -> Contender:
+def sqlmesh(data: Data, *, audited: bool = False, landed: bool = False, is_wide: bool = False) -> Contender:
     """``sqlmesh plan --restate-model`` over the range in one batch, on the same Spark and Delta.
 
     From what has ``landed`` it is the first plan of a new project: all tables are empty, as those of the others are.
@@ -55,7 +56,9 @@ def sqlmesh(data: Data, *, audited: bool = False, landed: bool = False) -> Conte
     def first_plan() -> Timed:
         shutil.rmtree(project, ignore_errors=True)
         project.mkdir()
-        return _sqlmesh("prepare-audited" if audited else "prepare", data, project, landed=landed)
+        return _sqlmesh(
+            "prepare-audited" if audited else "prepare", data, project, _more(data, landed=landed, is_wide=is_wide)
+        )
 
     def prepare() -> None:
         _require_peers()
@@ -64,10 +67,18 @@ def sqlmesh(data: Data, *, audited: bool = False, landed: bool = False) -> Conte
 
     return Contender(
         "SQLMesh with audits" if audited else "SQLMesh",
-        run=first_plan if landed else lambda: _sqlmesh("restate", data, project),
-        tables=lambda: _physical(project, FROM_LANDED if landed else REBUILT),
+        run=first_plan if landed else lambda: _sqlmesh("restate", data, project, _more(data, is_wide=is_wide)),
+        tables=lambda: _physical(project, _tables(landed=landed, is_wide=is_wide)),
         prepare=prepare,
     )
+
+
+def _more(data: Data, *, landed: bool = False, is_wide: bool = False) -> list[str]:
+    return ["--wide"] if is_wide else [str(data.home)] if landed else []
+
+
+def _tables(*, landed: bool, is_wide: bool) -> Sequence[str]:
+    return tuple(wide.TABLES) if is_wide else FROM_LANDED if landed else REBUILT
 
 
 def _require_peers() -> None:
@@ -80,7 +91,7 @@ def spark_options(settings: Settings) -> dict[str, str]:
     return start_options(settings, profile(settings) | driver_options(settings, {}), base_jars(settings))
 
 
-def _sqlmesh(what: str, data: Data, project: Path, *, landed: bool = False) -> Timed:
+def _sqlmesh(what: str, data: Data, project: Path, more: Sequence[str]) -> Timed:
     settings = replace(Settings.from_environment(), spark_profile="local", spark_remote=None)
     environment = {
         "PYTHONPATH": str(_REPOSITORY),
@@ -95,7 +106,7 @@ def _sqlmesh(what: str, data: Data, project: Path, *, landed: bool = False) -> T
     options.write_text(json.dumps(spark_options(settings)))
     words = [str(project), str(data.lakehouse), str(options), str(data.days.first), str(data.days.last)]
     module = "benchmarks.backfill.contenders.sqlmesh_rebuild"
-    command = [str(PYTHON), "-m", module, what, *words, *([str(data.home)] if landed else [])]
+    command = [str(PYTHON), "-m", module, what, *words, *more]
     return timed(command, environment, CACHE / "logs" / f"{project.name}-{what}.log")
 
 

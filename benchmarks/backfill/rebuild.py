@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from benchmarks.backfill import peers
+from benchmarks.backfill.contenders import wide
 from benchmarks.backfill.contest import Contender, Result, contest
 from benchmarks.backfill.data import CACHE, TABLES, Data, copied, only_landed
 from benchmarks.backfill.report import Goal, Line, ratios, seconds
@@ -21,19 +22,25 @@ TAKEN_IN = "taken-in"
 """What a lakehouse is called that takes landed files in, and the log of it."""
 
 
-def ours(data: Data, environment: Mapping[str, str] | None = None) -> Contender:
+def ours(
+    data: Data,
+    environment: Mapping[str, str] | None = None,
+    tables: Sequence[str] = TABLES,
+    all_of: Sequence[str] = REBUILT,
+) -> Contender:
     """``backfill run --force``: staged, judged by every gate, and published, table by table.
 
-    A shared server has done the same before, as it has for the others: what is unchanged would not be computed.
+    ``tables`` are what is asked for, ``all_of`` those that come of it. A shared server has done the same before, as it
+    has for the others: what is unchanged would not be computed.
     """
 
     def run(*words: str) -> Timed:
-        return data.run(*TABLES, "--days", data.range, *words, name="ours", environment=environment)
+        return data.run(*tables, "--days", data.range, *words, name="ours", environment=environment)
 
     def force() -> Timed:
         return run("--force")
 
-    return Contender(OURS, force, lambda: delta_tables(data.lakehouse), prepare=force if environment else run)
+    return Contender(OURS, force, lambda: delta_tables(data.lakehouse, all_of), prepare=force if environment else run)
 
 
 def ours_from_landed(data: Data) -> Contender:
@@ -53,6 +60,7 @@ def by_hand(
     by_day: bool = False,
     checked: bool = False,
     landed: bool = False,
+    is_wide: bool = False,
 ) -> Contender:
     """The same tables in plain PySpark with ``replaceWhere``; no staging, and checks only if it is ``checked``."""
     name = BY_DAY if by_day else CHECKED if checked else BY_HAND
@@ -68,13 +76,14 @@ def by_hand(
                 *(["--by-day"] if by_day else []),
                 *(["--checked"] if checked else []),
                 *(["--landed", str(data.home)] if landed else []),
+                *(["--wide"] if is_wide else []),
             ],
             {"BACKFILL_HOME": str(data.home), **(environment or {})},
             CACHE / "logs" / f"{target.name}.log",
         )
 
     prepare = (lambda: None) if by_day or landed else run
-    tables = FROM_LANDED if landed else REBUILT
+    tables = tuple(wide.TABLES) if is_wide else FROM_LANDED if landed else REBUILT
     return Contender(name, run, lambda: delta_tables(target, tables), prepare, most_rounds=1 if by_day else 100)
 
 
@@ -99,6 +108,14 @@ def skewed(data: Data, rounds: int) -> list[Line]:
     """From raw, where one day has ten times the rows of another."""
     contenders = [ours(data), by_hand(data), peers.sqlmesh(data), peers.duckdb(data)]
     return _beside(contest(contenders, data.days, rounds), f"{data.range} from raw, one day with ten times the rows")
+
+
+def many_columns(data: Data, rounds: int) -> list[Line]:
+    """From raw, where a row has 40 columns: bronze and what is set aside of it."""
+    own = ours(data, tables=[wide.BRONZE_TABLE], all_of=list(wide.TABLES))
+    others = [by_hand(data, is_wide=True), peers.sqlmesh(data, is_wide=True), peers.duckdb(data, is_wide=True)]
+    found = contest([own, *others], data.days, rounds)
+    return _beside(found, f"{data.range} from raw, {wide.COLUMNS} columns")
 
 
 def _beside(found: Result, what: str, by_hand: Goal | None = None, sqlmesh: Goal | None = None) -> list[Line]:

@@ -16,23 +16,27 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from backfill_assets.days import DayRange
+from benchmarks.backfill.contenders import wide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow.dataset as ds
 
-_SUMS: Mapping[str, tuple[str, ...]] = {
+_SUMS: dict[str, tuple[str, ...]] = {
     "raw_sales": ("source_line",),
     "bronze_sales": ("sales_value", "quantity", "deduplicated_rows"),
     "quarantine_sales": (),
     "fact_sales_transactions": ("amount_eur", "sales_value", "quantity"),
     "fact_daily_revenue": ("revenue_eur", "lines", "baskets", "quantity"),
 }
+_SUMS |= {wide.BRONZE_TABLE: (*wide.NUMBERS, "deduplicated_rows"), wide.QUARANTINE_TABLE: ()}
 _HASHES: Mapping[str, tuple[str, ...]] = {
     "raw_sales": ("content_hash",),
     "bronze_sales": ("content_hash", "deduplicated_hash"),
     "quarantine_sales": ("content_hash",),
+    wide.BRONZE_TABLE: ("content_hash", "deduplicated_hash"),
+    wide.QUARANTINE_TABLE: ("content_hash",),
 }
 _BY: Mapping[str, tuple[str, ...]] = {"fact_daily_revenue": ("day", "store_id")}
 
@@ -59,7 +63,7 @@ class Totals:
 
     def __str__(self) -> str:
         hashes = f", hashes {self.hashes[:12]}" if self.hashes else ""
-        return f"{self.rows['fact_sales_transactions']:,} lines, {self.revenue_eur:,} EUR, {self.digest[:12]}{hashes}"
+        return f"{sum(self.rows.values()):,} rows, {self.revenue_eur:,} EUR, {self.digest[:12]}{hashes}"
 
 
 def of_tables(tables: Mapping[str, ds.Dataset], days: DayRange, *, own_hashes: bool = False) -> Totals:
@@ -67,7 +71,7 @@ def of_tables(tables: Mapping[str, ds.Dataset], days: DayRange, *, own_hashes: b
     sums = {name: _sums(table, name, days, _SUMS[name]) for name, table in tables.items()}
     hashed = {} if own_hashes else {name: _HASHES[name] for name in tables if name in _HASHES}
     hashes = {name: _sums(tables[name], name, days, columns) for name, columns in hashed.items()}
-    revenue = [Decimal(row[2]) for row in sums["fact_daily_revenue"]]
+    revenue = [Decimal(row[2]) for row in sums.get("fact_daily_revenue", [])]
     rows = {name: sum(int(Decimal(row[-1])) for row in found) for name, found in sums.items()}
     return Totals(rows, sum(revenue, Decimal(0)), _digest(sums), _digest(hashes) if hashes else "")
 

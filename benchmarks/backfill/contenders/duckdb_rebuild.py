@@ -1,8 +1,8 @@
 """DuckDB, in one process without a JVM: how far one machine could go. Runs in the environment of ``peers.txt``.
 
-Run as ``python -m benchmarks.backfill.contenders.duckdb_rebuild LAKEHOUSE TARGET FIRST LAST [HOME]``. Reads the files
-of the raw Delta table, or those that have landed in HOME, and writes Parquet in ``day=...`` folders: no transaction
-log, no commit. Its engine has no Delta writer of its own, and not the function that content is hashed with here.
+Run as ``python -m benchmarks.backfill.contenders.duckdb_rebuild LAKEHOUSE TARGET FIRST LAST [HOME|--wide]``. Reads the
+files of the raw Delta table, or those that have landed in HOME, and writes Parquet in ``day=...`` folders: no
+transaction log, no commit. Its engine has no Delta writer of its own, and not the function that content is hashed with.
 """
 
 import shutil
@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 from deltalake import DeltaTable
 
+from benchmarks.backfill.contenders import wide
 from benchmarks.backfill.contenders.tables import FIELDS, key_pads
 
 
@@ -61,9 +62,9 @@ SELECT * EXCLUDE (place, versions, hashes), versions - 1 AS deduplicated_rows,
   CAST(CASE WHEN versions > 1 THEN hashes - content_hash ELSE 0 END AS DECIMAL(38, 0)) AS deduplicated_hash,
   CAST(NULL AS DATE) AS superseded_by_day
 FROM (
-  SELECT *, row_number() OVER (PARTITION BY day, transaction_id ORDER BY updated_at DESC, content_hash DESC) AS place,
-    count(*) OVER (PARTITION BY day, transaction_id) AS versions,
-    sum(CAST(content_hash AS HUGEINT)) OVER (PARTITION BY day, transaction_id) AS hashes
+  SELECT *, row_number() OVER (PARTITION BY day, {key} ORDER BY {version} DESC, content_hash DESC) AS place,
+    count(*) OVER (PARTITION BY day, {key}) AS versions,
+    sum(CAST(content_hash AS HUGEINT)) OVER (PARTITION BY day, {key}) AS hashes
   FROM typed WHERE sound
 ) WHERE place = 1
 """
@@ -124,25 +125,32 @@ def files(table: str) -> str:
 
 
 def main() -> None:
-    lakehouse, target, first, last, *landed = sys.argv[1:]
+    lakehouse, target, first, last, *more = sys.argv[1:]
+    is_wide = more == ["--wide"]
     shutil.rmtree(target, ignore_errors=True)
     Path(target).mkdir(parents=True)
     db = duckdb.connect()
     db.execute("SET TimeZone = 'UTC'")
     read = "read_parquet({files}, hive_partitioning = true, hive_types = {{'day': DATE}})"
-    rates = read.format(files=files(f"{lakehouse}/bronze_fx_rates"))
-    db.execute(f"CREATE VIEW rates_read AS SELECT * FROM {rates}")  # noqa: S608
     within = f"day BETWEEN DATE '{first}' AND DATE '{last}'"
-    if landed:
-        home = Path(landed[0])
+    if more and not is_wide:
+        home = Path(more[0])
         raw = RAW.format(lines=f"{home}/landing/sales/*/*", **key_pads(home / "token.key"))
         write(db, target, "raw", "raw_sales", f"SELECT * FROM ({raw}) WHERE {within}")  # noqa: S608
     else:
-        raw = read.format(files=files(f"{lakehouse}/raw_sales"))
+        raw = read.format(files=files(f"{lakehouse}/{wide.RAW if is_wide else 'raw_sales'}"))
         db.execute(f"CREATE VIEW raw AS SELECT * FROM {raw} WHERE {within}")  # noqa: S608
+    if is_wide:
+        typed = wide.typed("TIMESTAMPTZ").format(raw="raw", days=within)
+        db.execute(f"CREATE VIEW typed AS SELECT *, true AS sound FROM ({typed})")  # noqa: S608
+        write(db, target, "bronze", wide.BRONZE_TABLE, BRONZE.format(key=wide.KEY, version=wide.VERSION))
+        write(db, target, "quarantine", wide.QUARANTINE_TABLE, QUARANTINE)
+        return
     db.execute(TYPED)
+    rates = read.format(files=files(f"{lakehouse}/bronze_fx_rates"))
+    db.execute(f"CREATE VIEW rates_read AS SELECT * FROM {rates}")  # noqa: S608
     for view, table, query in (
-        ("bronze", "bronze_sales", BRONZE),
+        ("bronze", "bronze_sales", BRONZE.format(key="transaction_id", version="updated_at")),
         ("quarantine", "quarantine_sales", QUARANTINE),
         ("fact", "fact_sales_transactions", FACT),
         ("revenue", "fact_daily_revenue", REVENUE),

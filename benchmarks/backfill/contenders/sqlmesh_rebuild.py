@@ -1,9 +1,9 @@
 """SQLMesh on the same Spark and Delta: the same queries as models. Runs in the environment of ``peers.txt``.
 
 Run as ``python -m benchmarks.backfill.contenders.sqlmesh_rebuild prepare|prepare-audited|restate PROJECT LAKEHOUSE
-OPTIONS FIRST LAST [HOME]``. ``prepare`` writes the project and plans it for the first time; ``restate`` is what is
-timed from raw: one call of ``sqlmesh plan`` that restates the whole range in one batch. With HOME, raw is a model too,
-of the files that have landed there, and the first plan is timed. SQLMesh is given no checks, or, by
+OPTIONS FIRST LAST [HOME|--wide]``. ``prepare`` writes the project and plans it for the first time; ``restate`` is what
+is timed from raw: one call of ``sqlmesh plan`` that restates the whole range in one batch. With HOME, raw is a model
+too, of the files that have landed there, and the first plan is timed. SQLMesh is given no checks, or, by
 ``prepare-audited``, those of ``checks.py`` as blocking audits. OPTIONS is a file with Spark's settings as JSON.
 """
 
@@ -13,19 +13,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.backfill.contenders import wide
 from benchmarks.backfill.contenders.checks import CHECKS
-from benchmarks.backfill.contenders.tables import BRONZE, FACT, FIELDS, QUARANTINE, RAW, REVENUE, key_pads
+from benchmarks.backfill.contenders.tables import FIELDS, RAW, TABLES, key_pads
 
-MODELS = {
-    "bronze_sales": BRONZE,
-    "quarantine_sales": QUARANTINE,
-    "fact_sales_transactions": FACT,
-    "fact_daily_revenue": REVENUE,
-}
+WIDE = ["--wide"]
+"""Instead of a home: the tables of ``wide.py``."""
 _MODEL = """MODEL (
   name bench.{name},
   kind INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 4000),
@@ -76,6 +73,17 @@ _COLUMNS = {
     "quarantine_sales": ", ".join(
         [*(f"{name} STRING" for name in _TEXTS), _PLACE, "content_hash BIGINT, reasons ARRAY<STRING>, day DATE"]
     ),
+    wide.BRONZE_TABLE: (
+        ", ".join(f"{name} {kind}" for name, kind in wide.FIELDS.items())
+        + f", content_hash BIGINT, {_PLACE}, deduplicated_rows BIGINT, deduplicated_hash DECIMAL(38, 0), "
+        "superseded_by_day DATE, day DATE"
+    ),
+    wide.QUARANTINE_TABLE: ", ".join(
+        [
+            *(f"{name} STRING" for name in (*wide.FIELDS, "rescued", "unparsed_line")),
+            *(_PLACE, "content_hash BIGINT, reasons ARRAY<STRING>, day DATE"),
+        ]
+    ),
     "fact_sales_transactions": f"{_SALES}, rate DECIMAL(18, 6), rate_day DATE, amount_eur DECIMAL(18, 4), day DATE",
     "fact_daily_revenue": (
         "store_id STRING, revenue_eur DECIMAL(18, 4), lines BIGINT, baskets BIGINT, quantity BIGINT, day DATE"
@@ -84,7 +92,7 @@ _COLUMNS = {
 
 
 def write_project(
-    project: Path, lakehouse: str, options: Path, first: str, last: str, home: Path | None, *, audited: bool
+    project: Path, lakehouse: str, options: Path, first: str, last: str, more: Sequence[str], *, audited: bool
 ) -> None:
     for folder in ("models", "audits"):
         (project / folder).mkdir(parents=True, exist_ok=True)
@@ -103,18 +111,21 @@ def write_project(
             "CREATE SCHEMA IF NOT EXISTS landed",
             *(
                 f"CREATE TABLE IF NOT EXISTS landed.{name} USING DELTA LOCATION '{lakehouse}/{name}'"
-                for name in ("bronze_fx_rates", *([] if home else ["raw_sales"]))
+                for name in _landed(more)
             ),
         ],
     }
-    models, places = MODELS, _PLACES
-    if home:
+    models, places = TABLES, _PLACES
+    if more == WIDE:
+        models, places = wide.TABLES, {**_PLACES, "raw": f"landed.{wide.RAW}"}
+    elif more:
+        home = Path(more[0])
         config["before_all"].append(
             "CREATE TABLE IF NOT EXISTS landed.lines USING text OPTIONS (recursiveFileLookup='true') "
             f"LOCATION '{home}/landing/sales'"
         )
         pads = key_pads(home / "token.key")
-        models, places = {"raw_sales": RAW, **MODELS}, {**_PLACES, "raw": "bench.raw_sales", **pads}
+        models, places = {"raw_sales": RAW, **TABLES}, {**_PLACES, "raw": "bench.raw_sales", **pads}
     (project / "config.yaml").write_text(json.dumps(config, indent=2))
     for name, query in models.items():
         checks = CHECKS[name] if audited else {}
@@ -132,6 +143,13 @@ def write_project(
             parents=", ".join(sorted(_read("".join([query, *checks.values()]), places) - {f"bench.{name}"})),
         )
         (project / "models" / f"{name}.sql").write_text(model)
+
+
+def _landed(more: Sequence[str]) -> list[str]:
+    """The tables that are there before."""
+    if more == WIDE:
+        return [wide.RAW]
+    return ["bronze_fx_rates", *([] if more else ["raw_sales"])]
 
 
 def _read(query: str, places: Mapping[str, str]) -> set[str]:
@@ -163,14 +181,14 @@ def plan(project: Path, *words: str) -> None:
 
 
 def main() -> None:
-    what, project, lakehouse, options, first, last, *home = sys.argv[1:]
+    what, project, lakehouse, options, first, last, *more = sys.argv[1:]
     if what != "restate":
         audited = what == "prepare-audited"
-        landed = Path(home[0]) if home else None
-        write_project(Path(project), lakehouse, Path(options), first, last, landed, audited=audited)
+        write_project(Path(project), lakehouse, Path(options), first, last, more, audited=audited)
         plan(Path(project))
         return
-    roots = ("--restate-model", "bench.bronze_sales", "--restate-model", "bench.quarantine_sales")
+    tables = list(wide.TABLES if more == WIDE else TABLES)
+    roots = [word for name in tables[:2] for word in ("--restate-model", f"bench.{name}")]
     plan(Path(project), *roots, "--start", first, "--end", last)
 
 

@@ -10,6 +10,7 @@ without another one.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 FIELDS = {
@@ -112,22 +113,37 @@ _COLUMNS = """
   coupon_match_disc, transaction_timestamp, currency, updated_at
 """
 
-BRONZE = f"""
-SELECT {_COLUMNS}, content_hash, source_file, source_line, arrival_day, versions - 1 AS deduplicated_rows,
+
+def bronze_of(typed: str, sound: str, columns: str, key: str, version: str) -> str:
+    """Of each key and day the newest of the ``sound`` rows of ``typed``, with an account of those that it won over."""
+    newest = f"PARTITION BY day, {key} ORDER BY {version} DESC, content_hash DESC"
+    return f"""
+SELECT {columns}, content_hash, source_file, source_line, arrival_day, versions - 1 AS deduplicated_rows,
   CAST(CASE WHEN versions > 1 THEN hashes - content_hash ELSE 0 END AS decimal(38, 0)) AS deduplicated_hash,
   CAST(NULL AS date) AS superseded_by_day, day
 FROM (
   SELECT *, row_number() OVER newest AS place, count(*) OVER whole AS versions,
     sum(CAST(content_hash AS decimal(20, 0))) OVER whole AS hashes
-  FROM (SELECT /*+ REPARTITION(day) */ * FROM ({_TYPED}) AS typed WHERE {_SOUND}) AS sound
-  WINDOW newest AS (PARTITION BY day, transaction_id ORDER BY updated_at DESC, content_hash DESC),
-    whole AS (
-      PARTITION BY day, transaction_id ORDER BY updated_at DESC, content_hash DESC
-      ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
-    )
+  FROM (SELECT /*+ REPARTITION(day) */ * FROM ({typed}) AS typed WHERE {sound}) AS sound
+  WINDOW newest AS ({newest}), whole AS ({newest} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ) AS ranked
 WHERE place = 1
 """  # noqa: S608 our own words
+
+
+def quarantine_of(columns: str, wrong: Mapping[str, str]) -> str:
+    """The raw rows that something is ``wrong`` with, by reason, and why."""
+    reasons = ", ".join(f"CASE WHEN {condition} THEN '{reason}' END" for reason, condition in wrong.items())
+    return f"""
+SELECT /*+ REPARTITION(day) */
+  {columns}, rescued, unparsed_line, source_file, source_line, arrival_day, content_hash,
+  array_compact(array({reasons})) AS reasons, day
+FROM {{raw}}
+WHERE {{days}} AND ({" OR ".join(wrong.values())})
+"""  # noqa: S608 our own words
+
+
+BRONZE = bronze_of(_TYPED, _SOUND, _COLUMNS, "transaction_id", "updated_at")
 
 _WRONG = {
     "line: is not one JSON object": "unparsed_line IS NOT NULL",
@@ -145,16 +161,7 @@ _WRONG = {
     "transaction_timestamp: is no moment": "try_cast(transaction_timestamp AS timestamp) IS NULL",
     "updated_at: is no moment": "try_cast(updated_at AS timestamp) IS NULL",
 }
-_REASONS = ", ".join(f"CASE WHEN {condition} THEN '{reason}' END" for reason, condition in _WRONG.items())
-
-QUARANTINE = f"""
-SELECT /*+ REPARTITION(day) */
-  household_token, store_id, basket_id, product_id, quantity, sales_value, retail_disc, coupon_disc, coupon_match_disc,
-  transaction_timestamp, currency, updated_at, rescued, unparsed_line, source_file, source_line, arrival_day,
-  content_hash, array_compact(array({_REASONS})) AS reasons, day
-FROM {{raw}}
-WHERE {{days}} AND ({" OR ".join(_WRONG.values())})
-"""  # noqa: S608 our own words
+QUARANTINE = quarantine_of(", ".join(["household_token", *list(FIELDS)[1:]]), _WRONG)
 
 FACT = f"""
 SELECT /*+ BROADCAST(rates) */
@@ -185,3 +192,11 @@ FROM (
   FROM {fact} WHERE {days} GROUP BY day, store_id
 ) AS revenue
 """
+
+TABLES = {
+    "bronze_sales": BRONZE,
+    "quarantine_sales": QUARANTINE,
+    "fact_sales_transactions": FACT,
+    "fact_daily_revenue": REVENUE,
+}
+"""By name, each after what it reads."""
