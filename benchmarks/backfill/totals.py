@@ -63,7 +63,8 @@ class Totals:
 
     def __str__(self) -> str:
         hashes = f", hashes {self.hashes[:12]}" if self.hashes else ""
-        return f"{sum(self.rows.values()):,} rows, {self.revenue_eur:,} EUR, {self.digest[:12]}{hashes}"
+        revenue = f", {self.revenue_eur:,} EUR" if self.revenue_eur else ""
+        return f"{sum(self.rows.values()):,} rows{revenue}, {self.digest[:12]}{hashes}"
 
 
 def of_tables(tables: Mapping[str, ds.Dataset], days: DayRange, *, own_hashes: bool = False) -> Totals:
