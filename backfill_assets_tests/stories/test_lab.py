@@ -50,7 +50,9 @@ def test_a_job_repeats_what_it_has_written(bench: Workbench) -> None:
     found = ways(repeat.run(bench, thin=ONE_LINE_OF))
     assert found["append, then a retry"].doubled == found["stream, killed"].doubled > 0
     assert found["stream, checkpoint lost"].doubled == found["this project"].events
-    assert found["MERGE by key"].careful and len({way.tables[0].rows for way in found.values()}) == 3
+    merged = found["MERGE by key"]
+    assert merged.careful, "the batch of the dead attempt is passed over; all files are merged again once, later"
+    assert merged.note == f"MERGE wrote {merged.events:,} rows that were there already."
 
 
 @pytest.mark.long
