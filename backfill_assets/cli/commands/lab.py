@@ -51,7 +51,7 @@ def lab(hazard: str, keep: bool, pages: Path | None, as_json_text: bool) -> None
 
     Each HAZARD is played on real lines in a scratch folder: first with a plain stream and plain jobs, then the same
     events with this project. Each way's rows are compared with what was sent. Your lakehouse is not touched. One takes
-    one to four minutes, all five take ten to fifteen on two cores.
+    two to six minutes, all five take ten to twenty on two cores.
 
     The exit code is 1 if a plain way did not come out as is said of it, or this project went wrong.
     """
