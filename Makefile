@@ -45,7 +45,7 @@ dev: setup ## the Dagster UI on http://127.0.0.1:3000 (PORT=3100: there), and on
 connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
 	@$(BIN)/python -m backfill_assets.spark.connect_server
 
-lab: setup ## play the four hazards of a backfill, and write docs/lab again
+lab: setup ## play the five hazards of a backfill, and write docs/lab again
 	@$(BIN)/backfill lab all --pages docs/lab
 
 test: setup setup-broker ## every promise at a small size, in three processes (PROCESSES=2: in two, with less memory)

@@ -158,6 +158,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill lab repeat": f"{_LAB}::test_a_job_repeats_what_it_has_written",
     "backfill lab scale": f"{_LAB}::test_one_big_job_loses_its_work",
     "backfill lab boundary": f"{_LAB}::test_a_boundary_by_time_has_gaps_and_overlaps",
+    "backfill lab undo": f"{_LAB}::test_an_undo_loses_what_the_stream_has_brought_since",
     "backfill lab boundary --keep": f"{_LAB_COMMAND}::test_the_folder_is_kept_on_request",
     "backfill positions raw_sales": f"{_POSITIONS}::test_positions_of_raw_and_of_what_is_computed_from_it",
     "backfill positions fact_sales_transactions": f"{_POSITIONS}::"

@@ -14,11 +14,10 @@ from pyspark.sql import types as T
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Dataset, Source
 from backfill_assets.model.landed_dataset import LandedDataset
+from benchmarks.backfill.contenders import wide
 
 DAY = date(2024, 3, 1)
-KEY = "reading_id"
-_MOMENT, _SENT = "measured_at", "sent_at"
-_TYPES = ("bigint", "decimal(12,2)", "timestamp", "date", "string")
+KEY, _MOMENT, _SENT = wide.KEY, wide.MOMENT, wide.VERSION
 
 
 def wide_dataset(fields: int) -> Dataset:
@@ -39,7 +38,7 @@ def wide_dataset(fields: int) -> Dataset:
 def land_wide(landing: Path, source: Source, rows: int, day: date = DAY) -> None:
     """One file of ``rows`` lines: every 50th is corrected by a later line, every 1,000th is not sound."""
     file = landing / source.name / str(day) / "readings.jsonl.gz"
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     with gzip.open(file, "wt", encoding="utf-8") as lines:
         lines.writelines(json.dumps(line) + "\n" for line in _lines(source, rows, day))
 
@@ -66,8 +65,7 @@ def _text(kind: str, row: int, place: int) -> str:
 
 
 def _contract(fields: int) -> type[Contract]:
-    generated = {f"field_{n}": _TYPES[n % len(_TYPES)] for n in range(fields - 2)}
-    types = {KEY: "string", _MOMENT: "timestamp", _SENT: "timestamp", **generated}
+    types = wide.fields_of(fields)
     columns = {name: _column(name, kind, place) for place, (name, kind) in enumerate(types.items())}
     annotations = {name: kind for name, (kind, _) in columns.items()}
     declared = {name: field for name, (_, field) in columns.items()}
@@ -75,7 +73,7 @@ def _contract(fields: int) -> type[Contract]:
 
 
 def _column(name: str, kind: str, place: int) -> tuple[Any, Any]:
-    marks: dict[str, Any] = {"nullable": place > 2 and place % 2 == 0, "key": name == KEY}
+    marks: dict[str, Any] = {"nullable": wide.may_be_null(place), "key": name == KEY}
     marks |= {"event_day": name == _MOMENT, "version": name == _SENT}
     return {
         "bigint": (T.LongType, Field(**marks, ge=0, le=10**9, description="A count.")),

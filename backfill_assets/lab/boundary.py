@@ -38,10 +38,12 @@ TEXT = HazardText(
         "The late lines land.",
         f"Lines sold after {STREAMED:%H:%M} land.",
     ),
-    why_wrong="A time says when an event was sold, not whether it was read: what lands during the load, and what lands "
-    "late, is on neither side of the boundary, and an overlap has everything in it twice.",
+    why_wrong="A time says when an event was sold, not whether it was read: what lands during the load, and what "
+    "lands late, is on neither side of the boundary, and an overlap has everything in it twice.",
     why_safe="The boundary is what has been read: each landed file is a position that is committed with its rows, by "
     "the load and by the stream alike. What the one has, the other passes over; what neither has, the next one reads.",
+    careful="Without a boundary there is no gap: the stream reads everything from the first file on, and merges it by "
+    "key. All of history is read and written twice, before the stream comes to what is new.",
     look=("backfill_assets/landing/zone.py", "backfill_assets/rebuild/ingest.py"),
 )
 Drops = Mapping[str, Sequence[str]]
@@ -57,6 +59,7 @@ def run(bench: Workbench, day: date = DAY, thin: int = 1) -> Hazard:
         (
             bench.naive("boundary", "from now", lambda plain: by_time(plain, drops, STREAMED)),
             bench.naive("boundary", "with an overlap", lambda plain: by_time(plain, drops, LOADED - OVERLAP)),
+            bench.careful("boundary", "MERGE by key", lambda plain: by_key(plain, drops)),
             bench.safe("boundary", "this project", lake, lambda: by_positions(lake, drops)),
         ),
     )
@@ -83,6 +86,19 @@ def by_time(lake: PlainLake, drops: Drops, begin: datetime) -> Played:
         lake.stream(lambda rows: sold(rows, begin, None))
         lake.landed.drop(DAY, name, drops[name])
     lake.stream(lambda rows: sold(rows, begin, None))
+    return Played()
+
+
+def by_key(lake: PlainLake, drops: Drops) -> Played:
+    """The load merges what is there; the stream begins with the first file, and merges all of them."""
+    lake.landed.drop(DAY, "history", drops["history"])
+    history = lake.source([DAY])
+    lake.landed.drop(DAY, "meanwhile", drops["meanwhile"])
+    lake.merge(history)
+    for name in ("late", "live"):
+        lake.stream_merging()
+        lake.landed.drop(DAY, name, drops[name])
+    lake.stream_merging()
     return Played()
 
 

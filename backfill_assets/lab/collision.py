@@ -34,6 +34,9 @@ TEXT = HazardText(
     why_safe="A publication says which state of its days it replaces, and is refused if they have moved: they are "
     "staged again, from what has come in by then. Which files were read is committed with their rows, so that each "
     "counts once, whichever reader was first.",
+    careful="Where both merge by key, in any order, each sale is in the table once. Each merge rewrites every file "
+    "that it finds a key in. Readers see each one as it is written, judged by nothing, and it changes one table: what "
+    "reads this one is wrong until it follows. A row that the new logic would leave out stays.",
     aside="Delta sees no conflict, at no isolation level: its transactions follow each other here, and the read of the "
     "source is part of none.",
     look=("backfill_assets/rebuild/step_build.py", "backfill_assets/rebuild/ingest.py"),
@@ -51,6 +54,7 @@ def run(bench: Workbench, days: DayRange = DAYS, thin: int = 1) -> Hazard:
         (
             bench.naive("collision", "replaceWhere", lambda plain: replace_where(plain, files)),
             bench.naive("collision", "append", lambda plain: append(plain, files)),
+            bench.careful("collision", "MERGE by key", lambda plain: merge(plain, files)),
             bench.safe("collision", "this project", lake, lambda: published(lake, files)),
         ),
     )
@@ -63,24 +67,29 @@ def _files(lines: list[str]) -> Lines:
 
 def replace_where(lake: PlainLake, files: dict[date, Lines]) -> Played:
     """The backfill replaces each day by what it reads of the source."""
-    return _plain(lake, files, lambda rows, day: lake.replace_days(rows, [day]))
+    return _plain(lake, files, lake.stream, lambda rows, day: lake.replace_days(rows, [day]))
 
 
 def append(lake: PlainLake, files: dict[date, Lines]) -> Played:
     """The backfill appends what it reads of the source."""
-    return _plain(lake, files, lambda rows, day: lake.append(rows))
+    return _plain(lake, files, lake.stream, lambda rows, day: lake.append(rows))
 
 
-def _plain(lake: PlainLake, files: dict[date, Lines], write: Callable[..., None]) -> Played:
+def merge(lake: PlainLake, files: dict[date, Lines]) -> Played:
+    """Backfill and stream merge what they read by key."""
+    return _plain(lake, files, lake.stream_merging, lambda rows, day: lake.merge(rows))
+
+
+def _plain(lake: PlainLake, files: dict[date, Lines], stream: Callable[[], None], write: Callable[..., None]) -> Played:
     drop_all(lake, files, "first")
-    lake.stream()
+    stream()
     saturday = lake.source([SATURDAY])
     lake.landed.drop(SATURDAY, "later", files[SATURDAY]["later"])
-    lake.stream()
+    stream()
     write(saturday, SATURDAY)
     lake.landed.drop(SUNDAY, "later", files[SUNDAY]["later"])
     write(lake.source([SUNDAY]), SUNDAY)
-    lake.stream()
+    stream()
     return Played()
 
 

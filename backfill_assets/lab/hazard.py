@@ -10,7 +10,7 @@ from typing import Any
 
 from backfill_assets.text import format_count, format_duration, format_size
 
-NAMES = ("collision", "repeat", "scale", "boundary")
+NAMES = ("collision", "repeat", "scale", "boundary", "undo")
 """In the order in which they are played."""
 Key = tuple[date, str]
 """An event: its day, and its basket and product."""
@@ -52,6 +52,8 @@ class WayCounts:
     """Days that were computed and of which nothing was kept."""
     note: str = ""
     """What else the run saw, in one sentence."""
+    careful: bool = False
+    """A plain way that gets this hazard right; the page says what it does not solve."""
 
     @property
     def missing(self) -> int:
@@ -84,6 +86,8 @@ class HazardText:
     events: tuple[str, ...]
     why_wrong: str
     why_safe: str
+    careful: str = ""
+    """What a careful plain way solves of it, and what it does not."""
     aside: str = ""
     """What a careful reader asks next: why another way out is none."""
     cost: str = ""
@@ -103,7 +107,11 @@ class Hazard:
 
     @property
     def naive(self) -> tuple[WayCounts, ...]:
-        return tuple(way for way in self.ways if not way.safe)
+        return tuple(way for way in self.ways if not (way.safe or way.careful))
+
+    @property
+    def careful(self) -> tuple[WayCounts, ...]:
+        return tuple(way for way in self.ways if way.careful)
 
     @property
     def safe(self) -> tuple[WayCounts, ...]:
@@ -111,9 +119,10 @@ class Hazard:
 
     @property
     def shown(self) -> bool:
-        """Did every naive way go wrong and no safe one, with the same events?"""
+        """Did every naive way go wrong and no other one, with the same events?"""
         same = len({way.events for way in self.ways}) == 1
-        return same and all(way.goes_wrong for way in self.naive) and not any(way.goes_wrong for way in self.safe)
+        right = self.careful + self.safe
+        return same and all(way.goes_wrong for way in self.naive) and not any(way.goes_wrong for way in right)
 
 
 def count_table(table: str, sent: Counter[Key], found: Counter[Key]) -> TableCount:
@@ -122,11 +131,12 @@ def count_table(table: str, sent: Counter[Key], found: Counter[Key]) -> TableCou
     return TableCount(table, found.total(), missing=(sent - found).total(), doubled=doubled)
 
 
-def sentences(hazard: Hazard) -> tuple[str, str]:
-    """What went wrong in the naive ways, what did not in the safe one, and why each."""
+def sentences(hazard: Hazard) -> tuple[str, ...]:
+    """What went wrong in the naive ways, what did not in the careful and the safe ones, and why each."""
     naive = "; ".join(f"{way.way}: {outcome(way)}" for way in hazard.naive)
+    careful = [f"{way.way}: {outcome(way)}. {hazard.text.careful}" for way in hazard.careful]
     safe = ", ".join(dict.fromkeys(outcome(way) for way in hazard.safe))
-    return f"{naive}. {hazard.text.why_wrong}", f"With this project: {safe}. {hazard.text.why_safe}"
+    return f"{naive}. {hazard.text.why_wrong}", *careful, f"With this project: {safe}. {hazard.text.why_safe}"
 
 
 def outcome(way: WayCounts) -> str:
@@ -180,6 +190,7 @@ def _way_json(way: WayCounts) -> Mapping[str, Any]:
     return {
         "way": way.way,
         "safe": way.safe,
+        "careful": way.careful,
         "events": way.events,
         "tables": {
             each.table: {"rows": each.rows, "missing": each.missing, "doubled": each.doubled} for each in way.tables

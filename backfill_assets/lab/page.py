@@ -47,6 +47,8 @@ def page(hazard: Hazard) -> str:
         "## Why it goes wrong",
         _prose(text.why_wrong),
         _prose(text.aside),
+        "## What a careful plain way solves" if text.careful else "",
+        _prose(text.careful),
         "## Why it does not with this project",
         _prose(text.why_safe),
         _prose("How: " + ", ".join(f"`{path}`" for path in text.look) + "."),

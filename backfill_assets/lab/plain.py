@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -9,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
 
 from backfill_assets.lab.events import SOURCE, SentEvents
 from backfill_assets.lab.hazard import SourceReads, TableCount
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     Change = Callable[[DataFrame], DataFrame]
 
 TABLE = "sales"
+KEY = ("day", "basket_id", "product_id")
+_WRITTEN_AGAIN = ("numTargetRowsCopied", "numTargetRowsUpdated")
 
 
 def unchanged(rows: DataFrame) -> DataFrame:
@@ -70,6 +75,43 @@ class PlainLake:
         with suppress(StreamingQueryException):
             self.stream_by_batch(write)
 
+    def stream_merging(self) -> None:
+        """One trigger of a stream that merges each batch by key."""
+        self.stream_by_batch(self.merge_batch)
+
+    def merge_batch(self, rows: DataFrame, batch: int) -> None:
+        """A batch is merged once, by the number that its checkpoint gives it; a new checkpoint counts from 0 again."""
+        options = rows.sparkSession.conf
+        options.set(
+            "spark.databricks.delta.write.txnAppId", json.loads((self.checkpoint / "metadata").read_text())["id"]
+        )
+        options.set("spark.databricks.delta.write.txnVersion", str(batch))
+        self.merge(rows)
+
+    def merge(self, rows: DataFrame) -> None:
+        """``MERGE`` by key: of each sale its newest version, as a person would write it who knows of retries."""
+        fields = ", ".join(f"{name} string" for name in FIELDS)
+        rows.sparkSession.sql(
+            f"CREATE TABLE IF NOT EXISTS delta.`{self.table}` ({fields}, day date) USING delta PARTITIONED BY (day)"
+        )
+        newest_versions(rows).createOrReplaceTempView("incoming")
+        same = " AND ".join(f"kept.{name} = incoming.{name}" for name in KEY)
+        rows.sparkSession.sql(
+            f"MERGE INTO delta.`{self.table}` AS kept USING incoming ON {same} "
+            "WHEN MATCHED AND incoming.updated_at >= kept.updated_at THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+
+    def rows_again(self) -> int:
+        """How many rows all merges have written that were in the table already: they rewrite whole files."""
+        metrics = [entry.get("operationMetrics", {}) for entry in DeltaTable(self.table).history()]
+        return sum(int(each.get(name, 0)) for each in metrics for name in _WRITTEN_AGAIN)
+
+    def version(self) -> int:
+        return DeltaTable(self.table).version()
+
+    def restore(self, version: int) -> None:
+        self.spark.sql(f"RESTORE TABLE delta.`{self.table}` TO VERSION AS OF {version}")
+
     def lose_checkpoint(self) -> None:
         """As a bucket's lifecycle rule, a move to another cluster, or a person who tidies up."""
         shutil.rmtree(self.checkpoint)
@@ -94,7 +136,7 @@ class PlainLake:
 
     def count(self) -> TableCount:
         """The table beside what was sent, read without Spark."""
-        rows = arrow_dataset(Storage(str(self.home)), TABLE).to_table(["day", "basket_id", "product_id"])
+        rows = arrow_dataset(Storage(str(self.home)), TABLE).to_table(list(KEY))
         return self.landed.count(TABLE, rows)
 
     def _new_files(self) -> DataFrame:
@@ -113,6 +155,15 @@ def line_schema() -> StructType:
     from pyspark.sql import types as T
 
     return T.StructType([T.StructField(name, T.StringType()) for name in FIELDS])
+
+
+def newest_versions(rows: DataFrame) -> DataFrame:
+    """Of each sale the version that was updated last."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    versions = Window.partitionBy(*KEY).orderBy(F.desc("updated_at"))
+    return rows.withColumn("version", F.row_number().over(versions)).where("version = 1").drop("version")
 
 
 def with_day(rows: DataFrame) -> DataFrame:

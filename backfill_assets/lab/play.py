@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from backfill_assets.lab import boundary, collision, repeat, scale
+from backfill_assets.lab import boundary, collision, repeat, scale, undo
 from backfill_assets.lab.hazard import Hazard
 from backfill_assets.lab.workbench import Workbench
 
@@ -14,6 +14,7 @@ HAZARDS: dict[str, Callable[[Workbench], Hazard]] = {
     "repeat": repeat.run,
     "scale": scale.run,
     "boundary": boundary.run,
+    "undo": undo.run,
 }
 
 

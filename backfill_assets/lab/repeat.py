@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -27,15 +27,17 @@ TEXT = HazardText(
     events=(
         "Three files of a day land, one after the other. Each is read when it has landed.",
         "With the last one the job dies at its worst moment: its rows are written, that they are is not recorded.",
-        "The job is started again. (In the third way the stream's checkpoint is lost before that.)",
+        "The job is started again. (In the third way its checkpoint is lost before that, in the fourth after it.)",
         "It is started once more, with nothing new to read.",
     ),
     why_wrong="The rows and the record of what was read are two writes. Between them a retry finds rows without a "
     "record, and writes them again; a checkpoint that is gone is a record that is gone.",
     why_safe="What was read is committed with the rows, in one commit of the table. A retry first finishes what the "
     "dead process has begun, and then finds nothing new. There is no other memory that could be lost.",
-    aside="Delta's `txnAppId` and `txnVersion` would save the second way while the checkpoint is there. With a new one "
-    "batches are numbered from 0 again, and are passed over as if they had been written.",
+    careful="A batch that is merged under Delta's `txnAppId` and `txnVersion` is passed over when it comes again. A "
+    "new checkpoint counts from 0: it needs a new `txnAppId`, or new batches are passed over as well; then all files "
+    "are read and merged once more, which changes no key and rewrites every file. A second table has a commit of its "
+    "own.",
     look=("backfill_assets/publication/finish.py", "backfill_assets/stream/batches.py"),
 )
 
@@ -55,6 +57,7 @@ def run(bench: Workbench, day: date = DAY, thin: int = 1) -> Hazard:
             bench.naive("repeat", "append, then a retry", lambda plain: append_again(plain, parts)),
             bench.naive("repeat", "stream, killed", lambda plain: stream_again(plain, parts)),
             bench.naive("repeat", "stream, checkpoint lost", lambda plain: stream_without_checkpoint(plain, parts)),
+            bench.careful("repeat", "MERGE by key", lambda plain: merge_again(plain, parts)),
             bench.safe("repeat", "this project", lake, lambda: published_again(lake, parts)),
         ),
     )
@@ -83,12 +86,20 @@ def append_new(lake: PlainLake, done: set[str], *, dies: bool = False) -> None:
 
 def stream_again(lake: PlainLake, parts: Sequence[Sequence[str]]) -> Played:
     """The stream appends in ``foreachBatch`` and dies before Spark has recorded the batch in its checkpoint."""
+    return _killed(lake, parts, lambda rows, batch: lake.append(rows))
 
-    def write(rows: DataFrame, batch: int) -> None:
-        lake.append(rows)
 
+def merge_again(lake: PlainLake, parts: Sequence[Sequence[str]]) -> Played:
+    """The stream merges, dies at the same moment, and loses its checkpoint as well."""
+    played = _killed(lake, parts, lake.merge_batch)
+    lake.lose_checkpoint()
+    lake.stream_merging()
+    return played
+
+
+def _killed(lake: PlainLake, parts: Sequence[Sequence[str]], write: Callable[[DataFrame, int], None]) -> Played:
     def write_and_die(rows: DataFrame, batch: int) -> None:
-        lake.append(rows)
+        write(rows, batch)
         raise PowerGone
 
     *first, last = enumerate(parts)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets.campaign.cutover import cut_over
+from backfill_assets.campaign.undo import undo
+from backfill_assets.campaign.undo_days import UndoAction
 from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lab.events import SOURCE, SentEvents
 from backfill_assets.lab.hazard import SourceReads, TableCount
@@ -19,17 +24,23 @@ from backfill_assets.publication.crash_points import Reached, nowhere
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.published.reading import read_published
 from backfill_assets.rebuild.builder import Builder, silent
+from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import ADOPTED, BuildResult, RunInfo
+from backfill_assets.rebuild.shadow import ShadowStep, shadow
+from backfill_assets.sample.landing_writer import landing
+from backfill_assets.sample.rates import LEAD_DAYS, land_rates
 from backfill_assets.stream.batches import LandedBatches
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-RAW, BRONZE, QUARANTINE = "raw_sales", "bronze_sales", "quarantine_sales"
+RAW, BRONZE, QUARANTINE, FACT = "raw_sales", "bronze_sales", "quarantine_sales", "fact_sales_transactions"
+RATES = ("raw_fx_rates", "bronze_fx_rates")
 STAGED, OVERTAKEN = "days staged", "another run took in the same files"
 """How progress reports that days are staged, and that files were read before."""
+_CAMPAIGN = "campaign-lab"
 _RUN = RunInfo("lab", launched_by="backfill lab")
 
 
@@ -104,6 +115,29 @@ class SafeLake:
         """Rebuild bronze from raw; ``when_staged`` is called once days are staged, before they are published."""
         return self._build(BRONZE, days, when_staged, force=force)
 
+    def build_facts(self, days: Sequence[date]) -> BuildResult:
+        """Facts of what bronze has, by the version that each day was published with."""
+        return self._build(FACT, days, None)
+
+    def take_in_rates(self, days: DayRange) -> None:
+        """The exchange rates that facts of ``days`` are converted at."""
+        with landing(self.landed.root) as writer:
+            land_rates(writer, days)
+        for table in RATES:
+            self._build(table, list(days.widened(before=LEAD_DAYS)), None)
+
+    def cut_over(self, days: Sequence[date], version: str) -> str:
+        """A campaign that brings ``days`` of facts by ``version``; returns its publication."""
+        step, lake = registry.step(FACT), self._lake()
+        steps = [ShadowStep(step, step.version(version), tuple(days))]
+        shadow(lake, _CAMPAIGN, steps, _RUN, self._report)
+        return cut_over(lake, _CAMPAIGN, steps, _RUN, self._report).published.publication
+
+    def undo(self, publication: str) -> Mapping[UndoAction, int]:
+        """Undo a campaign; returns what was done with how many of its days."""
+        undone = undo(self._lake(), publication, _RUN, self._report)
+        return Counter(day.way for day in undone.plan.days)
+
     def count(self, *tables: str) -> tuple[TableCount, ...]:
         """Each of ``tables`` beside what was sent, as any Delta reader reads it."""
         return tuple(self.landed.count(table, _received(self.storage, table)) for table in tables)
@@ -138,7 +172,9 @@ class SafeLake:
     ) -> BuildResult:
         builder = Builder(self._lake())
         progress = _Interleaved(self._report, when_staged)
-        built = builder.build(registry.step(table), days, run=_RUN, force=force, progress=progress)
+        built = builder.build(
+            registry.step(table), days, run=_RUN, version=AS_PUBLISHED, force=force, progress=progress
+        )
         if progress.when_staged is not None:
             raise InvalidRequest(f"{table}: nothing was staged, so nothing could happen meanwhile.")
         return built

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from backfill_assets.lab.hazard import Hazard, HazardText, SourceReads, TableCount, WayCounts
 
 TEXT = HazardText(
@@ -42,5 +44,6 @@ def way(
 
 
 PLAIN, SAFE = way("plain job", missing=30, doubled=10), way("this project", safe=True)
+CAREFUL = replace(way("merging job"), careful=True)
 PLAYED = Hazard(TEXT, (PLAIN, SAFE))
 WORKED = Hazard(TEXT, (way("one job", days=95, lost=45), way("this project", safe=True, days=50)))

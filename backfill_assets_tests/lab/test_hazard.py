@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.lab.hazard import Hazard, TableCount, as_json, columns, count_rows, count_table, outcome, sentences
-from backfill_assets_tests.lab.played import PLAIN, PLAYED, SAFE, TEXT, WORKED, way
+from backfill_assets_tests.lab.played import CAREFUL, PLAIN, PLAYED, SAFE, TEXT, WORKED, way
 
 DAY = date(2017, 3, 4)
 
@@ -48,6 +48,13 @@ def test_sentences_have_each_way_and_both_reasons() -> None:
     )
 
 
+def test_a_careful_way_is_named_between_them() -> None:
+    """What it solves, and what it does not."""
+    hazard = Hazard(replace(TEXT, careful="It merges."), (PLAIN, CAREFUL, SAFE))
+    assert sentences(hazard)[1] == "merging job: every event once. It merges."
+    assert as_json(hazard)["ways"][1]["careful"] is True
+
+
 def test_rows_of_all_tables_of_a_way_count() -> None:
     """Doubled in raw and missing in bronze: both are wrong."""
     both = replace(SAFE, tables=(TableCount("raw_sales", 110, 0, 10), TableCount("bronze_sales", 95, 5, 0)))
@@ -75,6 +82,9 @@ def test_work_and_load_are_in_the_table_where_they_were_counted() -> None:
         ((way("plain job"), SAFE), False),
         ((PLAIN, way("this project", safe=True, doubled=1)), False),
         ((PLAIN, way("this project", safe=True, events=99)), False),
+        ((PLAIN, CAREFUL, SAFE), True),
+        ((CAREFUL, SAFE), True),
+        ((PLAIN, replace(CAREFUL, tables=PLAIN.tables), SAFE), False),
         (WORKED.ways, True),
     ],
 )

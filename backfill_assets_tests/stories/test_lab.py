@@ -1,4 +1,4 @@
-"""The four hazards on a few real lines: each plain way goes wrong, and this project does not."""
+"""The five hazards on a few real lines: each plain way goes wrong, and the careful one and this project do not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.lab import boundary, collision, repeat, scale
+from backfill_assets.lab import boundary, collision, repeat, scale, undo
 from backfill_assets.lab.hazard import Hazard, WayCounts
 from backfill_assets.lab.workbench import Workbench
 from backfill_assets.rebuild.builder import silent
@@ -41,6 +41,7 @@ def test_a_backfill_collides_with_a_stream(bench: Workbench) -> None:
     assert (appended.missing, appended.doubled) == (0, appended.tables[0].rows - appended.events)
     assert "staged again: 1 time" in found["this project"].note, "the stream came between staging and publishing"
     assert "read before the backfill: 1 time" in found["this project"].note
+    assert found["MERGE by key"].careful and not found["MERGE by key"].note.startswith("MERGE wrote 0 ")
 
 
 @pytest.mark.long
@@ -49,6 +50,9 @@ def test_a_job_repeats_what_it_has_written(bench: Workbench) -> None:
     found = ways(repeat.run(bench, thin=ONE_LINE_OF))
     assert found["append, then a retry"].doubled == found["stream, killed"].doubled > 0
     assert found["stream, checkpoint lost"].doubled == found["this project"].events
+    merged = found["MERGE by key"]
+    assert merged.careful, "the batch of the dead attempt is passed over; all files are merged again once, later"
+    assert merged.note == f"MERGE wrote {merged.events:,} rows that were there already."
 
 
 @pytest.mark.long
@@ -70,3 +74,15 @@ def test_a_boundary_by_time_has_gaps_and_overlaps(bench: Workbench) -> None:
     assert found["from now"].missing > 0 and found["from now"].doubled == 0
     assert found["with an overlap"].doubled > 0
     assert "1 file read. At the end raw_sales has read 4." in found["this project"].note
+    assert found["MERGE by key"].careful
+
+
+@pytest.mark.long
+def test_an_undo_loses_what_the_stream_has_brought_since(bench: Workbench) -> None:
+    """``RESTORE`` does; here a day gets its files back, and one is staged again."""
+    found = ways(undo.run(bench, thin=ONE_LINE_OF))
+    lost, ours = found["MERGE, then RESTORE"], found["this project"]
+    assert 0 < lost.missing < lost.events / 2 and lost.doubled == 0
+    assert found["MERGE by key, old logic again"].careful
+    assert "1 day put back, 1 day staged again" in ours.note
+    assert [table.table for table in ours.tables] == ["raw_sales", "bronze_sales", "fact_sales_transactions"]

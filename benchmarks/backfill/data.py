@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -21,6 +21,12 @@ SEED = 20170301
 BACKFILL = str(Path(sys.executable).with_name("backfill"))
 TABLES = ("bronze_sales", "fact_sales_transactions", "fact_daily_revenue")
 """What is recomputed; ``quarantine_sales`` comes with ``bronze_sales``."""
+KEY = "token.key"
+"""Of the tokens of household ids, in a home."""
+OF_CONTENDERS = ("by-hand", "by-day", "checked", "sqlmesh", "sqlmesh-audited", "duckdb")
+"""The folders of other contenders in a home."""
+TIMES_THE_ROWS = 10
+"""Of a skewed day."""
 _DEFECTS = {
     "exact_duplicate": 0.005,
     "newer_version": 0.005,
@@ -36,10 +42,12 @@ _DEFECTS = {
 
 @dataclass(frozen=True)
 class Data:
-    """A lakehouse whose raw sales and exchange rates are published."""
+    """A lakehouse whose raw sales and exchange rates are published; ``name`` says what is special about it."""
 
     days: DayRange
     rows_per_day: int
+    name: str = ""
+    command: tuple[str, ...] = (BACKFILL,)
 
     @classmethod
     def of(cls, days: int, rows_per_day: int = 0) -> Data:
@@ -47,7 +55,11 @@ class Data:
 
     @property
     def home(self) -> Path:
-        return CACHE / "data" / f"{len(self.days)}x{self.rows_per_day}"
+        return CACHE / "data" / "-".join(filter(None, (f"{len(self.days)}x{self.rows_per_day}", self.name)))
+
+    @property
+    def landing(self) -> Path:
+        return self.home / "landing"
 
     @property
     def lakehouse(self) -> Path:
@@ -57,46 +69,66 @@ class Data:
     def range(self) -> str:
         return str(self.days)
 
+    def take_in_rates(self) -> None:
+        self.run("raw_fx_rates", "bronze_fx_rates", "--days", str(self.days.widened(before=10)), name="take-in-rates")
+
     def run(self, *words: str, name: str, environment: Mapping[str, str] | None = None) -> Timed:
         """``backfill run`` of this lakehouse, in a process of its own."""
         env = {"BACKFILL_HOME": str(self.home), **(environment or {})}
-        return timed([BACKFILL, "run", *words, "--json"], env, CACHE / "logs" / f"{name}.log")
+        return timed([*self.command, "run", *words, "--json"], env, CACHE / "logs" / f"{name}.log")
 
 
 def generated(days: int, rows_per_day: int) -> Data:
     """The data of that size; made at the first call, which takes a while, and kept in ``.cache/bench/data``."""
     data = Data.of(days, rows_per_day)
-    span = data.days
+    return _made(data, [(data.days, rows_per_day)])
+
+
+def skewed(days: int, rows_per_day: int) -> Data:
+    """The same, and the day in the middle has ten times the rows of another."""
+    data = replace(Data.of(days, rows_per_day), name="skewed")
+    each = data.days.split(1)
+    middle = len(each) // 2
+    before, after = DayRange(data.days.first, each[middle - 1].last), DayRange(each[middle + 1].first, data.days.last)
+    parts = [(before, rows_per_day), (each[middle], TIMES_THE_ROWS * rows_per_day), (after, rows_per_day)]
+    return _made(data, parts)
+
+
+def _made(data: Data, parts: Sequence[tuple[DayRange, int]]) -> Data:
+    """Land the rows a day of each part, and take them in, unless that was done before."""
     done = data.home / "complete"
     if not done.exists():
         shutil.rmtree(data.home, ignore_errors=True)
-        print(f"Generating {days} days of {rows_per_day:,} rows ...", file=sys.stderr, flush=True)
-        total = days * rows_per_day
-        defects = {name: round(share * total) for name, share in _DEFECTS.items()}
-        synthesize(SyntheticSpec(span, rows_per_day, SEED, defects), data.home / "landing")
-        rates = str(span.widened(before=10))
-        data.run("raw_fx_rates", "bronze_fx_rates", "--days", rates, name="take-in-rates")
+        print(f"Generating {data.home.name} ...", file=sys.stderr, flush=True)
+        for days, rows in parts:
+            # A row is late on a later day of its own part.
+            shares = {name: share for name, share in _DEFECTS.items() if name != "late_row" or len(days) > 1}
+            defects = {name: round(share * len(days) * rows) for name, share in shares.items()}
+            synthesize(SyntheticSpec(days, rows, SEED, defects), data.landing)
+        data.take_in_rates()
         data.run("raw_sales", "--days", data.range, name="take-in-sales")
         done.touch()
     return data
 
 
+def only_landed(data: Data) -> Data:
+    """The landed files of ``data``, its key and its exchange rates, in a lakehouse that has no sales yet."""
+    landed = replace(data, name=f"{data.name}-landed".lstrip("-"))
+    if not (landed.lakehouse / "bronze_fx_rates").exists():
+        shutil.rmtree(landed.home, ignore_errors=True)
+        landed.home.mkdir()
+        shutil.copytree(data.landing, landed.landing, copy_function=_link)
+        shutil.copy2(data.home / KEY, landed.home / KEY)
+        landed.take_in_rates()
+    return landed
+
+
 def copied(data: Data, name: str) -> Data:
     """A copy of ``data`` for a scenario that changes it; its lakehouse is the scenario's own."""
-    copy = _Copy(data.days, data.rows_per_day, name)
+    copy = replace(data, name=name)
     shutil.rmtree(copy.home, ignore_errors=True)
-    contenders = shutil.ignore_patterns("by-hand", "by-day", "sqlmesh", "duckdb")
-    shutil.copytree(data.home, copy.home, copy_function=_link, ignore=contenders)
+    shutil.copytree(data.home, copy.home, copy_function=_link, ignore=shutil.ignore_patterns(*OF_CONTENDERS))
     return copy
-
-
-@dataclass(frozen=True)
-class _Copy(Data):
-    name: str = ""
-
-    @property
-    def home(self) -> Path:
-        return CACHE / "data" / f"{len(self.days)}x{self.rows_per_day}-{self.name}"
 
 
 def _link(source: str, target: str) -> None:

@@ -126,7 +126,7 @@ def _at_once(runs: list[Callable[[], Timed]]) -> float:
 def _land_further(data: Data, count: int) -> Iterator[DayRange]:
     """Days after those of ``data``, landed, with their rates built."""
     after = DayRange(data.days.last + timedelta(days=1), data.days.last + timedelta(days=count))
-    synthesize(SyntheticSpec(after, data.rows_per_day, SEED, {}), data.home / "landing")
+    synthesize(SyntheticSpec(after, data.rows_per_day, SEED, {}), data.landing)
     data.run("raw_fx_rates", "bronze_fx_rates", "--days", str(after), name="further-rates")
     print(f"  landed {after}", file=sys.stderr, flush=True)
     return iter(after.split(1))

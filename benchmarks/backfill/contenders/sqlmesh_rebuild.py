@@ -1,9 +1,10 @@
 """SQLMesh on the same Spark and Delta: the same queries as models. Runs in the environment of ``peers.txt``.
 
 Run as ``python -m benchmarks.backfill.contenders.sqlmesh_rebuild prepare|prepare-audited|restate PROJECT LAKEHOUSE
-PROFILE JARS FIRST LAST``. ``prepare`` writes the project and plans it for the first time; ``restate`` is what is timed:
-one call of ``sqlmesh plan`` that restates the whole range in one batch. SQLMesh is given no checks, or, by
-``prepare-audited``, those of ``checks.py`` as blocking audits.
+OPTIONS FIRST LAST [HOME|--wide]``. ``prepare`` writes the project and plans it for the first time; ``restate`` is what
+is timed from raw: one call of ``sqlmesh plan`` that restates the whole range in one batch. With HOME, raw is a model
+too, of the files that have landed there, and the first plan is timed. SQLMesh is given no checks, or, by
+``prepare-audited``, those of ``checks.py`` as blocking audits. OPTIONS is a file with Spark's settings as JSON.
 """
 
 from __future__ import annotations
@@ -12,17 +13,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from benchmarks.backfill.contenders import wide
 from benchmarks.backfill.contenders.checks import CHECKS
-from benchmarks.backfill.contenders.tables import BRONZE, FACT, QUARANTINE, REVENUE
+from benchmarks.backfill.contenders.tables import FIELDS, RAW, TABLES, key_pads
 
-MODELS = {
-    "bronze_sales": BRONZE,
-    "quarantine_sales": QUARANTINE,
-    "fact_sales_transactions": FACT,
-    "fact_daily_revenue": REVENUE,
-}
+WIDE = ["--wide"]
+"""Instead of a home: the tables of ``wide.py``."""
 _MODEL = """MODEL (
   name bench.{name},
   kind INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 4000),
@@ -52,32 +52,37 @@ _PLACES = {
     "quarantine": "bench.quarantine_sales",
     "fact": "bench.fact_sales_transactions",
     "revenue": "bench.fact_daily_revenue",
+    "lines": "landed.lines",
     "days": "day BETWEEN @start_date AND @end_date",
 }
-_TEXTS = (
-    *("household_token", "store_id", "basket_id", "product_id", "quantity", "sales_value", "retail_disc"),
-    *(
-        "coupon_disc",
-        "coupon_match_disc",
-        "transaction_timestamp",
-        "currency",
-        "updated_at",
-        "rescued",
-        "unparsed_line",
-    ),
-)
+_TEXTS = ("household_token", *list(FIELDS)[1:], "rescued", "unparsed_line")
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _MONEY = "DECIMAL(18, 2)"
 _SALES = f"""transaction_id STRING, household_token STRING, store_id STRING, basket_id STRING, product_id STRING,
     quantity BIGINT, sales_value {_MONEY}, retail_disc {_MONEY}, coupon_disc {_MONEY}, coupon_match_disc {_MONEY},
     transaction_timestamp TIMESTAMP, currency STRING, updated_at TIMESTAMP"""
 _PLACE = "source_file STRING, source_line BIGINT, arrival_day DATE"
 _COLUMNS = {
+    "raw_sales": ", ".join(
+        [*(f"{name} STRING" for name in _TEXTS), _PLACE, "day_is_arrival BOOLEAN, content_hash BIGINT, day DATE"]
+    ),
     "bronze_sales": (
         f"{_SALES}, content_hash BIGINT, {_PLACE}, deduplicated_rows BIGINT, deduplicated_hash DECIMAL(38, 0), "
         "superseded_by_day DATE, day DATE"
     ),
     "quarantine_sales": ", ".join(
         [*(f"{name} STRING" for name in _TEXTS), _PLACE, "content_hash BIGINT, reasons ARRAY<STRING>, day DATE"]
+    ),
+    wide.BRONZE_TABLE: (
+        ", ".join(f"{name} {kind}" for name, kind in wide.FIELDS.items())
+        + f", content_hash BIGINT, {_PLACE}, deduplicated_rows BIGINT, deduplicated_hash DECIMAL(38, 0), "
+        "superseded_by_day DATE, day DATE"
+    ),
+    wide.QUARANTINE_TABLE: ", ".join(
+        [
+            *(f"{name} STRING" for name in (*wide.FIELDS, "rescued", "unparsed_line")),
+            *(_PLACE, "content_hash BIGINT, reasons ARRAY<STRING>, day DATE"),
+        ]
     ),
     "fact_sales_transactions": f"{_SALES}, rate DECIMAL(18, 6), rate_day DATE, amount_eur DECIMAL(18, 4), day DATE",
     "fact_daily_revenue": (
@@ -87,13 +92,17 @@ _COLUMNS = {
 
 
 def write_project(
-    project: Path, lakehouse: str, profile: Path, jars: str, first: str, last: str, *, audited: bool
+    project: Path, lakehouse: str, options: Path, first: str, last: str, more: Sequence[str], *, audited: bool
 ) -> None:
     for folder in ("models", "audits"):
         (project / folder).mkdir(parents=True, exist_ok=True)
-    connection = {"type": "spark", "catalog": "spark_catalog", "config": spark_config(project, profile, jars)}
+    connection = {
+        "type": "spark",
+        "catalog": "spark_catalog",
+        "config": spark_config(project, json.loads(options.read_text())),
+    }
     state = {"type": "duckdb", "database": str(project / "state.db")}
-    config = {
+    config: dict[str, Any] = {
         "gateways": {"spark": {"connection": connection, "state_connection": state}},
         "default_gateway": "spark",
         "model_defaults": {"dialect": "spark", "start": first},
@@ -102,43 +111,59 @@ def write_project(
             "CREATE SCHEMA IF NOT EXISTS landed",
             *(
                 f"CREATE TABLE IF NOT EXISTS landed.{name} USING DELTA LOCATION '{lakehouse}/{name}'"
-                for name in ("raw_sales", "bronze_fx_rates")
+                for name in _landed(more)
             ),
         ],
     }
+    models, places = TABLES, _PLACES
+    if more == WIDE:
+        models, places = wide.TABLES, {**_PLACES, "raw": f"landed.{wide.RAW}"}
+    elif more:
+        home = Path(more[0])
+        config["before_all"].append(
+            "CREATE TABLE IF NOT EXISTS landed.lines USING text OPTIONS (recursiveFileLookup='true') "
+            f"LOCATION '{home}/landing/sales'"
+        )
+        pads = key_pads(home / "token.key")
+        models, places = {"raw_sales": RAW, **TABLES}, {**_PLACES, "raw": "bench.raw_sales", **pads}
     (project / "config.yaml").write_text(json.dumps(config, indent=2))
-    for name, query in MODELS.items():
+    for name, query in models.items():
         checks = CHECKS[name] if audited else {}
         for check, wrong in checks.items():
-            own = {place: "@this_model" if at == f"bench.{name}" else at for place, at in _PLACES.items()}
+            own = {place: "@this_model" if at == f"bench.{name}" else at for place, at in places.items()}
             audit = _AUDIT.format(name=f"{name}_{check}", query=wrong.format(**own))
             (project / "audits" / f"{name}_{check}.sql").write_text(audit)
         model = _MODEL.format(
             name=name,
             first=first,
             last=last,
-            query=query.format(**_PLACES),
+            query=query.format(**places),
             columns=_COLUMNS[name],
             audits=", ".join(f"{name}_{check}" for check in checks),
-            parents=", ".join(sorted(_read("".join([query, *checks.values()])) - {f"bench.{name}"})),
+            parents=", ".join(sorted(_read("".join([query, *checks.values()]), places) - {f"bench.{name}"})),
         )
         (project / "models" / f"{name}.sql").write_text(model)
 
 
-def _read(query: str) -> set[str]:
+def _landed(more: Sequence[str]) -> list[str]:
+    """The tables that are there before."""
+    if more == WIDE:
+        return [wide.RAW]
+    return ["bronze_fx_rates", *([] if more else ["raw_sales"])]
+
+
+def _read(query: str, places: Mapping[str, str]) -> set[str]:
     """The tables that ``query`` reads."""
-    return {at for place, at in _PLACES.items() if place != "days" and f"{{{place}}}" in query}
+    return {at for place, at in places.items() if "." in at and f"{{{place}}}" in query}
 
 
-def spark_config(project: Path, profile: Path, jars: str) -> dict[str, str]:
-    """This project's own settings, and a catalogue on disk: SQLMesh keeps its tables in one."""
-    lines = [line.split(None, 1) for line in profile.read_text().splitlines() if line and not line.startswith("#")]
-    return {key: value.strip() for key, value in lines} | {
-        "spark.jars": jars,
-        "spark.driver.memory": os.environ["BENCH_DRIVER_MEMORY"],
+def spark_config(project: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """What this project starts Spark with, and a catalogue on disk: SQLMesh keeps its tables in one."""
+    return {
+        **given,
         "spark.sql.warehouse.dir": str(project / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={project}/metastore;create=true",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={project}",
+        _JAVA_OPTIONS: f"{given[_JAVA_OPTIONS]} -Dderby.system.home={project}",
     }
 
 
@@ -156,13 +181,14 @@ def plan(project: Path, *words: str) -> None:
 
 
 def main() -> None:
-    what, project, lakehouse, profile, jars, first, last = sys.argv[1:]
+    what, project, lakehouse, options, first, last, *more = sys.argv[1:]
     if what != "restate":
         audited = what == "prepare-audited"
-        write_project(Path(project), lakehouse, Path(profile), jars, first, last, audited=audited)
+        write_project(Path(project), lakehouse, Path(options), first, last, more, audited=audited)
         plan(Path(project))
         return
-    roots = ("--restate-model", "bench.bronze_sales", "--restate-model", "bench.quarantine_sales")
+    tables = list(wide.TABLES if more == WIDE else TABLES)
+    roots = [word for name in tables[:2] for word in ("--restate-model", f"bench.{name}")]
     plan(Path(project), *roots, "--start", first, "--end", last)
 
 
