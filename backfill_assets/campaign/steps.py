@@ -251,9 +251,10 @@ def _read_again(
 ) -> Iterator[tuple[str, Sequence[WatchedDay]]]:
     """Read published days afresh, table by table, with what is wrong with them."""
     total, done, started = sum(len(days) for _, days in days_by_table), 0, time.monotonic()
+    watch = _watch(at)
     for table, days in days_by_table:
         with waiting(at.progress, f"{table}: published days are read again"):
-            watched = _watch(at).look([registry.table(table)], days)
+            watched = watch.look([registry.table(table)], days)
         done += len(days)
         at.progress(days_so_far(f"{table}: read again", done, total, time.monotonic() - started))
         yield table, watched

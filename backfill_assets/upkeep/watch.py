@@ -87,11 +87,13 @@ class TablesAtOnce:
 
 @dataclass
 class Watch:
-    """Looks at tables. Each is read once a look, in one pass over all the days that any of them is judged by."""
+    """Looks at tables. Each is read in one pass over all the days that any of them is judged by, and files only once."""
 
     storage: Storage
     log: PublicationLog
     spark: Callable[[], SparkSession]
+    _read: dict[TableDay, str] = field(default_factory=dict)
+    """The files that each day was measured with, by their fingerprint: while it has these, it is not read again."""
     _measured: dict[TableDay, Metrics] = field(default_factory=dict)
     _damaged: dict[TableDay, str] = field(default_factory=dict)
     _gone: set[TableDay] = field(default_factory=set)
@@ -103,7 +105,6 @@ class Watch:
         Days of a weekly or monthly table are the first days of its periods.
         """
         asked = sorted(set(days))
-        self._measured, self._damaged, self._gone = {}, {}, set()
         needed = {table.name: table for table in tables}
         needed |= {name: registry.table(name) for t in tables for name in watchdogs.metrics_needed(t)}
         sight = self._sight({*needed, *_read_by(needed)})
@@ -148,8 +149,13 @@ class Watch:
 
     def _measure(self, tables: Mapping[str, Table], sight: TablesAtOnce, days: Mapping[str, Collection[date]]) -> None:
         for name, table in tables.items():
-            wanted = set(days.get(name, ()))
+            files = {day: fingerprints.physical(sight.files(name, day)) for day in days.get(name, ())}
+            wanted = {day for day, has in files.items() if self._read.get(TableDay(name, day)) != has}
             gone = {day for day in wanted if self._missing(sight, name, day)}
+            for key in (TableDay(name, day) for day in wanted):
+                self._damaged.pop(key, None)
+                self._read[key] = files[key.day]
+            self._gone -= {TableDay(name, day) for day in wanted}
             self._gone |= {TableDay(name, day) for day in gone}
             readable = {day: _rows_of(sight, name, day) for day in sorted(wanted - gone)}
             found = self._readable(table, sight.logs[name].version, readable)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -14,9 +14,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import Table
 from backfill_assets.quality.watchdogs import CONTENT, FILES
 from backfill_assets.sample.synthetic import synthesize
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.upkeep import watch
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.workshop import Workshop
 
@@ -72,6 +76,31 @@ def test_sound_days_are_looked_at_without_spark(built: Workshop) -> None:
     lake = built.builder.lake
     look = Watch(lake.storage, lake.publisher.log, lambda: pytest.fail("Spark was asked"))
     assert _failures(look.look(registry.tables(), DAYS)) == {}
+
+
+def test_days_that_several_tables_are_judged_by_are_read_once(
+    built: Workshop, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    """A cut-over looks table by table, and facts are compared with each report. A file that is new is read."""
+    read: list[str] = []
+    measure_files = watch.measure_files
+
+    def counted(storage: Storage, table: Table, folder: str, files: list[AddedFile], *given: Any) -> Any:
+        read.extend(f"{table.name}/{file.path}" for file in files)
+        return measure_files(storage, table, folder, files, *given)
+
+    monkeypatch.setattr(watch, "measure_files", counted)
+    lake = built.builder.lake
+    look = Watch(lake.storage, lake.publisher.log, lambda: spark)
+    for name in ("fact_sales_transactions", "fact_daily_revenue", "report_department_revenue"):
+        assert _failures(look.look([registry.table(name)], DAYS)) == {}
+    assert len(read) == len({*read}) > len(DAYS) * 3
+    before, changed = len(read), built.settings.lakehouse / "fact_daily_revenue"
+    original = DeltaTable(str(changed)).version()
+    _overwrite(changed, DAYS.first, "quantity")
+    (wrong,) = _failures(look.look([registry.table("fact_daily_revenue")], DAYS))
+    assert wrong == ("fact_daily_revenue", DAYS.first) and len(read) == before + 1
+    DeltaTable(str(changed)).restore(original)
 
 
 def test_foreign_writes_and_lost_files_are_found_where_they_are(built: Workshop, spark: SparkSession) -> None:
