@@ -87,7 +87,7 @@ class TablesAtOnce:
 
 @dataclass
 class Watch:
-    """Looks at tables. Each is read in one pass over all the days that any of them is judged by, and files only once."""
+    """Looks at tables. Each is read in one pass over all the days that any of them is judged by, files only once."""
 
     storage: Storage
     log: PublicationLog
