@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -94,6 +94,10 @@ class Storm:
     seed: int
     pace: float = 1.0
     """How much slower than a disk the store is: kills and the busiest processes are so much rarer."""
+    roles: Sequence[str] = ROLES
+    publishers: Sequence[str] = _PUBLISHERS
+    work: Callable[..., None] = storm_workers.run
+    begins: Callable[[str, Path, StormClock], None] = field(default_factory=lambda: begin)
     variables: Mapping[str, str] = field(default_factory=dict)
     """Of the store. The fork server keeps the environment of its first use, which may have been another test's."""
     kills: Counter[str] = field(default_factory=Counter)
@@ -107,23 +111,23 @@ class Storm:
         self.random = random.Random(self.seed)
         self.numbers = count(1)
         self.context: ForkServerContext = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload([storm_workers.__name__])
+        self.context.set_forkserver_preload([self.work.__module__])
         self.began = time.time()
         self.until = 0.0
         self.running: list[Running] = []
 
     def play(self) -> None:
-        begin(self.root, self.tallies, StormClock(self.began))
+        self.begins(self.root, self.tallies, StormClock(self.began))
         self.warm_up()
         for _ in range(_MOST_ROUNDS):
             self.play_round()
             counts = Told.read(self.tallies).count()
-            if all(counts[role, "done"] for role in _PUBLISHERS):
+            if all(counts[role, "done"] for role in self.publishers):
                 break
 
     def play_round(self) -> None:
         self.until = time.time() + self.seconds
-        self.running = [self.start(role) for role in ROLES]
+        self.running = [self.start(role) for role in self.roles]
         try:
             while time.time() < self.until:
                 time.sleep(self.random.uniform(0.3, 1.0) * self.pace)
@@ -145,7 +149,7 @@ class Storm:
     def start(self, role: str) -> Running:
         name = f"{role.replace(' ', '-')}-{next(self.numbers)}"
         arguments = (self.root, str(self.tallies), role, name, self.began, self.until, self.pace, self.variables)
-        process = self.context.Process(target=storm_workers.run, args=arguments)
+        process = self.context.Process(target=self.work, args=arguments)
         process.start()
         return Running(role, name, process)
 
@@ -272,7 +276,7 @@ def storm(root: str, tallies: Path, seconds: float, seed: int) -> Report:
     begun = time.monotonic()
     pace = _PACE_OF_S3 if root.startswith("s3://") else 1.0
     variables = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-    played = Storm(root, tallies, seconds, seed, pace, variables)
+    played = Storm(root, tallies, seconds, seed, pace, variables=variables)
     played.play()
     told, found = Told.read(tallies), look(root, StormClock(played.began))
     wrong = [*played.ended, *Judge(told, found, PAIR, RAW).judge()]

@@ -18,6 +18,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
 from backfill_assets.quality.watchdogs import CONTENT, FILES
+from backfill_assets.rebuild.measuring.measure_files import measure_files
 from backfill_assets.sample.synthetic import synthesize
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.upkeep import watch
@@ -83,7 +84,6 @@ def test_days_that_several_tables_are_judged_by_are_read_once(
 ) -> None:
     """A cut-over looks table by table, and facts are compared with each report. A file that is new is read."""
     read: list[str] = []
-    measure_files = watch.measure_files
 
     def counted(storage: Storage, table: Table, folder: str, files: list[AddedFile], *given: Any) -> Any:
         read.extend(f"{table.name}/{file.path}" for file in files)
