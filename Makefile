@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind generated histories faults kills storm tally test test-long test-stories test-all test-fast check format mutants pins golden picture screenshots first-hour bench bench-quick clean
+.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind generated histories faults kills storm storm-of-timelines tally test test-long test-stories test-all test-fast check format mutants pins golden picture screenshots first-hour bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -93,6 +93,9 @@ kills: setup ## the cut-over killed at every step and at 100 random moments
 
 storm: setup ## processes that work on one lakehouse at once and are killed: SECONDS=180, STORM="--s3 --json --seed 7"
 	@$(BIN)/python -m backfill_assets_tests.protocol.storm --seconds $(or $(SECONDS),180) $(STORM)
+
+storm-of-timelines: setup ## campaigns, undos and timelines at once, killed and stopped: SECONDS=180
+	@$(BIN)/python -m backfill_assets_tests.campaign.timelines_storm --seconds $(or $(SECONDS),180) $(STORM)
 
 tally: setup setup-broker ## a stream, backfills, Dagster's daemon and a campaign on the same days, all killed: SECONDS=300, TALLY="--days 30 --json"
 	@$(BIN)/python -m backfill_assets_tests.stream.tally --seconds $(or $(SECONDS),300) $(TALLY)

@@ -37,6 +37,8 @@ from backfill_assets_tests.protocol.storm_workers import StormClock
 from backfill_assets_tests.timeline.arrow_engine import ArrowEngine, staged_by_arrow
 
 _NAMES = ("one", "two", "three")
+_PACE = 4.0
+"""A campaign is some ten publications and stagings: kills and stops are so much rarer than in the other storm."""
 _OWN = 1_000_000
 """Each process numbers rows and campaigns from a multiple of it on."""
 
@@ -221,7 +223,11 @@ def _torn(judge: Judge, seen: Seen) -> str:
 def storm(root: str, tallies: Path, seconds: float, seed: int) -> tuple[Storm, Told, list[str]]:
     """Play one, and judge it."""
     played = Storm(
-        root, tallies, seconds, seed, roles=_ROLES, work=run, begins=begin, publishers=("campaign", "source")
+        *(root, tallies, seconds, seed, _PACE),
+        roles=_ROLES,
+        publishers=("campaign", "source"),
+        work=run,
+        begins=begin,
     )
     with pytest.MonkeyPatch.context() as patch:
         staged_by_arrow(patch, STEPS)
