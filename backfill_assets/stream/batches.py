@@ -18,8 +18,8 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import DayChange, DayContent, InputRead, Position, Publication, TableChange
 from backfill_assets.lakehouse.rows import nullable_schema, observed, published_rows, rows_of_files, stage
 from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.landing.deletions import deletions_by, rows_of_keys
 from backfill_assets.landing.raw_rows import raw_schema
-from backfill_assets.landing.tombstones import deletions_by, rows_of_keys
 from backfill_assets.landing.zone import LandedFile, changed_file
 from backfill_assets.landing.zone import position_id as landed_id
 from backfill_assets.model.declaration import DayFacts, Source, Step

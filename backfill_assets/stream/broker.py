@@ -43,7 +43,7 @@ class BrokerAway(SourceUnreadable):
 
 
 @dataclass(frozen=True)
-class Record:
+class KafkaRecord:
     """One event as the client of this process reads it; ``reason`` says why it could not."""
 
     partition: int
@@ -95,7 +95,7 @@ class Broker:
             at = {entry.getKey().partition(): entry.getValue() for entry in found.entrySet()}
             return {number: end if at[number] is None else int(at[number].offset()) for number, end in ends.items()}
 
-    def records(self, wanted: OffsetRange) -> Iterator[Record]:
+    def records(self, wanted: OffsetRange) -> Iterator[KafkaRecord]:
         """The events of ``wanted``, one by one, also those that Spark cannot read; one that Kafka cannot: why."""
         partition = self._jvm.org.apache.kafka.common.TopicPartition(self.source.topic, wanted.partition)
         partitions = self._jvm.java.util.ArrayList()
@@ -109,14 +109,14 @@ class Broker:
                 except Exception as error:
                     if not is_about_an_event(error):
                         raise
-                    yield Record(wanted.partition, at, reason=reason_of(error))
+                    yield KafkaRecord(wanted.partition, at, reason=reason_of(error))
                     consumer.seek(partition, at + 1)
                     continue
                 if polled.isEmpty() and consumer.position(partition) == at:
                     raise BrokerAway(f"No Kafka broker at {self.source.servers} has sent offset {at:,}.")
                 for each in polled.records(partition):
                     if each.offset() < wanted.end:
-                        yield Record(wanted.partition, each.offset(), each.key(), each.value(), each.timestamp())
+                        yield KafkaRecord(wanted.partition, each.offset(), each.key(), each.value(), each.timestamp())
 
     @contextmanager
     def _client(self, opened: Callable[[], Any]) -> Iterator[Any]:

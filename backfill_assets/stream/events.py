@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from backfill_assets.landing.deletions import is_event, key_line, tombstones, unreadable
 from backfill_assets.landing.raw_rows import readable_text, rows_of_lines
-from backfill_assets.landing.tombstones import is_event, key_line, tombstones, unreadable
 from backfill_assets.model.declaration import Source
 from backfill_assets.stream.delays import SHARES, Received
 from backfill_assets.stream.offsets import OffsetRange
@@ -75,7 +75,7 @@ def event_rows(spark: SparkSession, source: Source, topic: str, events: DataFram
 
 
 def deleted_keys(spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str) -> DataFrame:
-    """The keys that tombstones among ``events`` delete: :func:`~backfill_assets.landing.tombstones.tombstones`."""
+    """The keys that tombstones among ``events`` delete: :func:`~backfill_assets.landing.deletions.tombstones`."""
     keys = key_line(source, _text(F.col("key")))
     return tombstones(spark, source, _lines(topic, events.where(is_tombstone()), keys), token_key_file)
 

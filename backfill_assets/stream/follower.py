@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild.extension.earlier_states import InputMemory
 from backfill_assets.rebuild.extension.extend import ExtendResult, extend, followed_steps
+from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.narrow import isolate_failing_days
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.shadow import is_day_failure
+from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.stream.batches import HOLD_SECONDS, stream_name
 from backfill_assets.stream.behind import find_days_behind
-from backfill_assets.stream.reference import ReferenceData
 from backfill_assets.text import format_ranges
 
 _PAUSE = timedelta(seconds=60)
@@ -122,7 +124,7 @@ class Follower:
         """Once for each day, and for a day that is still open whenever something may have landed: each hour."""
         new = {day for day in due if self._supplied.get(day, 0) < self._hour(day, today)}
         if new:
-            ReferenceData(self.lake, tuple(steps), self.run, self.progress).build(new)
+            _ReferenceData(self.lake, tuple(steps), self.run, self.progress).build(new)
             self._supplied |= {day: self._hour(day, today) for day in new}
 
     def _hour(self, day: date, today: date) -> int:
@@ -159,3 +161,48 @@ def _is_about_days(error: Exception) -> bool:
 def _in_a_line(error: Exception) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return f"it cannot be computed: {lines[0][:_LONGEST_ERROR]}"
+
+
+@dataclass(frozen=True)
+class _ReferenceData:
+    """The tables besides their own chain that ``steps`` read, such as rates."""
+
+    lake: Lake
+    steps: tuple[Step, ...]
+    run: RunInfo
+    progress: Progress
+
+    def build(self, days: Collection[date]) -> None:
+        """Build the reference days that ``days`` look back to, that have landed and were never published.
+
+        Also of today: what lands later today makes its facts stale.
+        """
+        for table, wanted in self._missing(days).items():
+            (step,) = self.lake.with_current([registry.step(table)])
+            (raw,) = (registry.step(read.table) for read in step.version().reads[:1])
+            landed = self._landed(raw, wanted)
+            if raw.source is None or not landed:
+                continue
+            ArrivalBuild(self.lake, raw, self.run, self.progress).run_days(landed)
+            StepBuild(self.lake, step, step.version(), self.run, self.progress).run_days(landed)
+
+    def _missing(self, days: Iterable[date]) -> dict[str, list[date]]:
+        own = {name for step in self.steps for name in step.table_names}
+        read_of: dict[str, set[date]] = {}
+        for step in self.steps:
+            for read in step.version().reads[1:]:
+                if read.table not in own:
+                    periods = (step.cadence.period(day) for day in days)
+                    read_of.setdefault(read.table, set()).update(day for period in periods for day in read.days(period))
+        states = self.lake.publisher.log.day_states(self.lake.publisher.log.head(), set(read_of))
+        return {
+            table: [day for day in sorted(found) if TableDay(table, day) not in states]
+            for table, found in read_of.items()
+        }
+
+    def _landed(self, raw: Step, days: Collection[date]) -> list[date]:
+        landing = self.lake.landing
+        if raw.source is None or not landing.paths(raw.source.name):
+            return []
+        found = landing.deliveries(raw.source.name, days)
+        return [day for day in days if found[day] == "landed"]

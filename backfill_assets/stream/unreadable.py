@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from backfill_assets.stream.broker import Broker, Record, is_about_an_event, reason_of
+from backfill_assets.stream.broker import Broker, KafkaRecord, is_about_an_event, reason_of
 from backfill_assets.stream.offsets import OffsetRange
 from backfill_assets.stream.query import read_range
 
@@ -92,7 +92,7 @@ class EachEvent:
         found = read_range(self.spark, self.broker.source, part.partition, part.first, part.end, self.properties)
         return found.select(*_EVENTS.names)
 
-    def _alone(self, records: Sequence[Record]) -> list[Record]:
+    def _alone(self, records: Sequence[KafkaRecord]) -> list[KafkaRecord]:
         """``records``, each of them readable: the value of one that is not is replaced by the reason."""
         kept = [_with_reason(each, each.reason) if each.reason else each for each in records]
         why: dict[int, str] = {}
@@ -107,7 +107,7 @@ class EachEvent:
         broken = {part.first: why[part.first] for part in others}
         return [_with_reason(each, broken[number]) if number in broken else each for number, each in enumerate(kept)]
 
-    def _here(self, records: Sequence[Record]) -> DataFrame:
+    def _here(self, records: Sequence[KafkaRecord]) -> DataFrame:
         topic = self.broker.source.topic
         rows = [
             (each.key, each.value, topic, each.partition, each.offset, event_time(each.time, self.now))
@@ -125,6 +125,6 @@ class EachEvent:
         return None
 
 
-def _with_reason(record: Record, reason: str) -> Record:
+def _with_reason(record: KafkaRecord, reason: str) -> KafkaRecord:
     """The value itself may hold personal data in any form: it stays in the topic, where the offset finds it."""
     return replace(record, key=None, value=json.dumps({"unreadable": reason}).encode(), reason="")

@@ -105,7 +105,7 @@ def play(begun: UndoLakehouse, work: Work, faults: FailingStorage) -> Shown:
 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("fault", get_args(Fault))
-def test_main_ends_as_without_the_fault_whatever_call_goes_wrong(prepared: Prepared, fault: Fault) -> None:
+def test_main_ends_as_without_the_fault_at_each_call(prepared: Prepared, fault: Fault) -> None:
     able = [number for number, name in enumerate(prepared.calls, 1) if goes_wrong(name, fault)]
     every = max(1, len(able) // MOST_CALLS)
     chosen = able[every // 2 :: every]
