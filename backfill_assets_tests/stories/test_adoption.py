@@ -52,7 +52,7 @@ def again(workshop: Workshop, spark: SparkSession) -> Workshop:
 def test_one_bad_day_holds_the_range_back_and_costs_no_work(workshop: Workshop, spark: SparkSession) -> None:
     """Nothing of the range is published; the good days are then adopted; the fixed day alone is computed."""
     land_sales(workshop, FIRST, "a", sound=5)
-    land_sales(workshop, BAD, "b", sound=2, broken=30)
+    land_sales(workshop, BAD, "b", sound=2, broken=21)
     land_sales(workshop, LAST, "c", sound=5)
     workshop.build("raw_sales", DAYS)
     with pytest.raises(DaysFailed, match=rf"1 day[\s\S]* {BAD} few_rejected") as failed:
@@ -64,12 +64,12 @@ def test_one_bad_day_holds_the_range_back_and_costs_no_work(workshop: Workshop, 
     assert {built.day: built.rows for built in _bronze(good, [FIRST, LAST])} == {FIRST: 5, LAST: 5}
     assert good.sessions == 0
 
-    land_sales(workshop, BAD, "d", sound=200)
+    land_sales(workshop, BAD, "d", sound=2_100)
     workshop.build("raw_sales", [BAD])
     mended = _bronze(again(workshop, spark), list(DAYS))
     assert {built.day: (built.rows, built.reused) for built in mended} == {
         FIRST: (5, True),
-        BAD: (202, False),
+        BAD: (2_102, False),
         LAST: (5, True),
     }
 

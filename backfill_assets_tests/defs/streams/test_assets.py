@@ -71,7 +71,7 @@ def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(world: World, m
     points = world.points()
     assert len(points) >= 3
     first, last = points[0].metadata, points[-1].metadata
-    names = ("raw_small_p50_seconds", "raw_small_p99_seconds", "fact_daily_revenue_p50_seconds")
+    names = ("raw_sales_p50_seconds", "raw_sales_p99_seconds", "fact_daily_revenue_p50_seconds")
     assert tuple(last[name].value for name in names) == (1.2, 4.2, 7.1)
     assert last["fact_daily_revenue_p99_seconds"].value == 9.3
     assert (last["events_per_second"].value, last["events"].value, last["behind"].value) == (500.0, 800, 7)
