@@ -83,7 +83,8 @@ def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(world: World, m
     assert (first["state"].value, last["state"].value) == ("live", "stopped")
     assert last["boundary"].value == "sales/0 at 100"
     lines = world.logged(result.run_id)
-    live = r"live: 500 events/s, delay 0.9 s \(p50 1.2 s, p99 4.2 s\), 7 behind, batch (\d) in 0.2 s; at sales/0 (\d)00"
+    late = "in raw_sales after p50 1.2 s, p99 4.2 s, in fact_daily_revenue after p50 7.1 s, p99 9.3 s"
+    live = rf"live: 500 events/s, {late}, 7 behind, batch (\d) in 0.2 s; at sales/0 (\d)00"
     assert any(re.fullmatch(live, line) for line in lines)
     assert any(line.endswith("raw_sales --from landing --available-now") for line in lines)
 
