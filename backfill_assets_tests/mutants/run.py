@@ -20,7 +20,15 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TREE = HERE.parent.parent
-COPIED = ("backfill_assets", "backfill_assets_tests", "spark_conf", "pyproject.toml", "dagster.yaml", ".cache/jars")
+COPIED = (
+    "backfill_assets",
+    "backfill_assets_tests",
+    "spark_conf",
+    "pyproject.toml",
+    "dagster.yaml",
+    ".cache/jars",
+    ".cache/broker",
+)
 AT_ONCE = 2
 _GIT = shutil.which("git") or "git"
 SECONDS = 600
