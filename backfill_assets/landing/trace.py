@@ -14,6 +14,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.arrow_dataset import python_rows
+from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.landing.quarantine import Rejects, all_rejects
 from backfill_assets.landing.trace_keys import landed_keys, occurrence_in, places, typed_key
 from backfill_assets.landing.trace_outcomes import RECEIVED, Place, deleted_rows
@@ -150,7 +151,8 @@ def deleted_by(snapshot: Snapshot, trail: Trail) -> dict[Place, str]:
         same = _equal(deletion.row, ("day", "source_file", "source_line", "content_hash", "record_kind"))
         for record in reversed(history(snapshot.storage, deletion.table, DayRange.of(deletion.day))):
             version = record.tables[deletion.table].version
-            if record.reason.startswith(REFRESH) and version is not None and record.outcome == "done":
+            deletes = record.reason.startswith(REFRESH) or is_of_stream(record.publication)
+            if deletes and version is not None and record.outcome == "done":
                 then = PublishedTable(deletion.table, snapshot.storage.uri(deletion.table), version, snapshot.storage)
                 if then.dataset().count_rows(filter=same):
                     found.setdefault(_place(deletion.row), f"{record.publication} on {record.prepared_at:%Y-%m-%d}")

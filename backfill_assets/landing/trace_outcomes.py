@@ -9,6 +9,7 @@ from datetime import date
 from types import MappingProxyType
 from typing import Any, Literal
 
+from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.landing.places import format_place
 from backfill_assets.model.deletion import DELETION
 
@@ -41,7 +42,7 @@ def fates(
 
     ``typed`` and ``quarantined`` are the rows with the same key of the tables built from raw. ``newer`` says whether
     a raw row would win over a typed one: its day was then built before it arrived. ``deleted_by`` says what brought
-    the deletion of a row, by the row's place.
+    the deletion of a row, by the row's place: a publication of a stream is that of a null value of its key.
     """
     rejected = {_place(row): row for row in quarantined}
     winners = {row["day"]: row for row in typed}
@@ -78,6 +79,8 @@ def _identity(row: Row) -> tuple[object, ...]:
 
 def _deleted(raw: Row, held: Row | None, by: str) -> LineFate:
     why = f"the source no longer had it when the files of {raw['arrival_day']} were read again{by and f' by {by}'}"
+    if is_of_stream(by.split(" ", maxsplit=1)[0]):
+        why = f"a null value deleted its key: {by}"
     if held is not None and _place(held) == _place(raw):
         why += f"; {raw['day']} was not built since"
     return LineFate(raw["day"], raw["source_file"], raw["source_line"], "deleted", why)

@@ -13,7 +13,6 @@ from datetime import date, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from backfill_assets.days import TableDay, contiguous
@@ -32,7 +31,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.rows import published_rows, stage, staged_rows
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.deletions import deleted_arrival
+from backfill_assets.landing.deletions import with_arrivals
 from backfill_assets.landing.raw_rows import event_day, raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets.model.canonical import key_text
@@ -145,8 +144,7 @@ class _Attempt:
 
     def stage(self) -> set[date]:
         """Write the rows of the days that were asked for, each on its day; returns the days that are written whole."""
-        of_event = F.max("arrival_day").over(Window.partitionBy("source_file", "source_line"))
-        was = self.rows(self.asked).withColumn("arrival_day", F.coalesce("arrival_day", deleted_arrival(), of_event))
+        was = with_arrivals(self.rows(self.asked))
         before = was.withColumns({f"{name} before": F.col(name) for name in ("day", "day_is_arrival")})
         placed = before.withColumns(
             {name: F.when(_was_received(), now).otherwise(F.col(name)) for name, now in event_day(self.source).items()}

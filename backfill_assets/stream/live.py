@@ -150,17 +150,18 @@ class LiveStream:
         began = time.monotonic()
         progress = self._query.lastProgress if self._query else None
         answer = self._observe_answer(progress)
-        self._done(number, self.reading.publish(rows, number, _latest(progress)), began, answer)
+        read = self.reading.publish(rows, number, _latest(progress))
+        self._last = self._done(number, read, began, answer)
+        self._wait_for_rate(read)
 
-    def _done(self, number: int, read: BatchRead, began: float, answer: float | None = None) -> None:
+    def _done(self, number: int, read: BatchRead, began: float, answer: float | None = None) -> BatchDone:
         if read.appended is not None:
             self.follow(read.appended.days)
             self._followed = self.now()
-        seconds = time.monotonic() - began
-        self._last = done = BatchDone(number, read, seconds, self.throttle.back_off.pace, answer)
+        done = BatchDone(number, read, time.monotonic() - began, self.throttle.back_off.pace, answer)
         if read.appended is not None:
             self.listener.published(done)
-        self._wait_for_rate(read)
+        return done
 
     def _observe_answer(self, progress: StreamingQueryProgress | None) -> float | None:
         """How long the source took for the batch before: Spark reports it once that batch has ended."""

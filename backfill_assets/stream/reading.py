@@ -178,7 +178,9 @@ class TopicReading(Reading):
         appended = self.batches.publish(rows, planned)
         self._end, self._kept = end, {**self._kept, **ends}
         received = self.batches.seen.received if appended and self.batches.seen else None
-        return BatchRead(received.events if received else 0, appended, received)
+        # Of rows that a killed stream had staged, no more is known than how many there are.
+        events = received.events if received else appended.received if appended else 0
+        return BatchRead(events, appended, received)
 
     def explain(self, error: Exception) -> Exception | None:
         topic = self.batches.topic

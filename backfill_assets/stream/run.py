@@ -76,6 +76,8 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
     step = _streamed_step(request.table)
     _require_countable(request)
     _require_a_history_to_begin(request)
+    if request.start.new_topic and not isinstance(request.source, KafkaTopic):
+        raise InvalidRequest("--new-topic is for topics.", hint="Leave it out: landed files are known by their paths.")
     reading = _reading(lake, request, step, run, progress)
     lease = acquire_stream(lake.storage, request.table, str(request.source), lake.publisher.now)
     follower = Follower(lake, step, run, progress, lambda text: report(StreamEvent("behind", text)))

@@ -1,13 +1,30 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from pyspark.sql import functions as F
+
+from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent, DayState
-from backfill_assets.landing.deletions import as_deletions, days_with_deletions, rows_that_stand, standing_rows
+from backfill_assets.landing.deletions import (
+    as_deletions,
+    days_with_deletions,
+    deletions_by,
+    key_line,
+    rows_that_stand,
+    standing_rows,
+    tombstones,
+    unreadable,
+    with_arrivals,
+)
+from backfill_assets.landing.raw_rows import rows_of_lines
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
 
 if TYPE_CHECKING:
@@ -31,6 +48,17 @@ def test_each_deletion_cancels_one_equal_row(spark: SparkSession) -> None:
     back = raw_sales(spark, [{"source_line": 1}, {"source_line": 1, "rescued": '{"a":"1"}'}])
     raw = first.unionByName(as_deletions(first)).unionByName(back)
     assert lines(standing_rows(raw)) == received((1, None), (1, '{"a":"1"}'))
+
+
+def test_a_deleted_event_does_not_stand_and_its_deletion_moves_with_it(spark: SparkSession) -> None:
+    """Its place does not say when it arrived, as the path of a landed file does."""
+    event = {"source_file": "kafka:sales/0", "arrival_day": OTHER}
+    rows = raw_sales(spark, [{**event, "source_line": 1}, {**event, "source_line": 2}, {"source_line": 3}])
+    raw = rows.unionByName(as_deletions(rows.where("source_line <> 2")))
+    assert [(row["source_line"], row["arrival_day"]) for row in standing_rows(raw).collect()] == [(2, OTHER)]
+    landed = rows.where("source_line = 3").collect()[0]["arrival_day"]
+    deletions = with_arrivals(raw).where("record_kind = 'deletion'").collect()
+    assert {row["source_line"]: row["arrival_day"] for row in deletions} == {1: OTHER, 3: landed}
 
 
 def test_a_deleted_marker_is_no_marker(spark: SparkSession) -> None:
@@ -62,3 +90,32 @@ def test_only_days_that_may_have_deletions_are_looked_through(spark: SparkSessio
     found = rows_that_stand(states, "raw_sales", [DAY, OTHER], rows)
     assert [row["day"] for row in found.collect()] == [OTHER]
     assert read == [[DAY], [OTHER]]
+
+
+@pytest.mark.parametrize(
+    ("key", "days"),
+    [
+        ("EUR", [DAY, OTHER]),
+        ('{"currency": "EUR"}', [DAY, OTHER]),
+        ('{"currency": "EUR", "rate_day": "2017-03-02"}', [OTHER]),
+        ('{"rate_day": "2017-03-02"}', []),
+        ("CHF", []),
+    ],
+)
+def test_a_key_is_one_text_or_an_object_and_may_name_a_day(
+    spark: SparkSession, tmp_path: Path, key: str, days: list[date]
+) -> None:
+    """Of a source whose rows have their day as a part of what they are, a key alone deletes all of its days."""
+    source = registry.step("raw_fx_rates").source
+    assert source is not None
+    shape = "value string, source_file string, source_line bigint, arrival_day date"
+    rates = [json.dumps({"currency": "EUR", "rate_day": str(day), "rate": "1.1"}) for day in (DAY, OTHER)]
+    landed = [(rate, "kafka:rates/0", number, OTHER) for number, rate in enumerate(rates)]
+    raw = rows_of_lines(spark, source, spark.createDataFrame(landed, shape), str(tmp_path / "key"))
+    events = spark.createDataFrame([(key, "kafka:rates/0", 9, OTHER)], shape)
+    lines_of_keys = events.withColumn("value", key_line(source, F.col("value")))
+    tombs = tombstones(spark, source, lines_of_keys, str(tmp_path / "key"))
+    found = deletions_by(source, raw, tombs).collect()
+    assert sorted(row["day"] for row in found) == days
+    assert {row["record_kind"] for row in found} <= {"deletion"}
+    assert tombs.where(unreadable(tombs)).count() == ("currency" not in key and "rate_day" in key)

@@ -67,12 +67,14 @@ def test_a_row_that_the_source_took_back_is_deleted() -> None:
     row = landed(1, content_hash=7, rescued=None, arrival_day=OTHER)
     deletion = {**row, "record_kind": "deletion", "arrival_day": None}
 
-    def found(raw: list[dict[str, Any]], typed: list[dict[str, Any]]) -> list[tuple[str, str]]:
-        by = {(DAY, "a", 1): "a-refresh"}
+    def found(raw: list[dict[str, Any]], typed: list[dict[str, Any]], of: str = "a-refresh") -> list[tuple[str, str]]:
+        by = {(DAY, "a", 1): of}
         return [(each.outcome, each.why) for each in fates(raw, typed, [], lambda raw, winner: False, by)]
 
     why = "the source no longer had it when the files of 2017-03-02 were read again by a-refresh"
     assert found([row, deletion], []) == [("deleted", why)]
+    stream = "20260302t100000-stream-raw-sales-1a2b3c4d on 2026-03-02"
+    assert found([row, deletion], [], stream) == [("deleted", f"a null value deleted its key: {stream}")]
     assert found([row, deletion], [winner(1)]) == [("deleted", f"{why}; 2017-03-01 was not built since")]
     assert [outcome for outcome, _ in found([row, row, deletion], [winner(1)])] == ["deleted", "published"]
     other = {**row, "source_line": 2}

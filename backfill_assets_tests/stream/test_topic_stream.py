@@ -483,5 +483,18 @@ def test_a_stream_that_dies_at_any_step_loses_and_repeats_nothing(
     assert sum(stream.positions().next_offsets.values()) == sum(topic.sent.values())
 
 
+def test_events_that_a_killed_stream_had_staged_are_counted(stream: SmallStream, topic: Topic) -> None:
+    topic.send(sales(range(2)))
+    stream.run()
+    topic.send(sales(range(2, 6)))
+    stream.crash_at = CrashPoint.TABLES_READ
+    with pytest.raises(Crashed):
+        stream.run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AppendBuild, "stage_rows", die)
+        stream.run()
+    assert [each.figures["events"] for each in stream.reports if each.kind == "batch"] == [2, 4]
+
+
 def die(*about: object) -> None:
     raise Crashed

@@ -152,6 +152,7 @@ def test_what_cannot_be_streamed_is_refused_before_spark_starts(
         refused = backfill(*stream, "landing", *since, *beginning, exit_code=1).stderr
         assert "--since is for topics: from landing, a stream reads all files" in refused
         assert "Leave --since out" in refused and "Add --from-beginning" not in refused
+    assert "--new-topic is for topics" in backfill(*stream, "landing", "--new-topic", exit_code=1).stderr
     assert "is not a rate" in backfill(*stream, "landing", "--rate", "fast", exit_code=1).stderr
     assert "fact_daily_revenue is no raw table" in backfill("stream", "fact_daily_revenue", exit_code=1).stderr
     assert "The rate of a topic counts records" in backfill(*stream, topic, "--rate", "5MB", exit_code=1).stderr
