@@ -55,6 +55,10 @@ class Told:
         """How often each role wrote what."""
         return Counter((line["role"], line["what"]) for line in self.lines)
 
+    def sum(self, of_what: str) -> int:
+        """The files that upkeep told of, of all its processes."""
+        return sum(line.get(of_what, 0) for line in self.of("maintained"))
+
 
 @dataclass(frozen=True)
 class Found:
