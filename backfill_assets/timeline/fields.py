@@ -81,7 +81,7 @@ def sources_of_fields(
             f"No table of the timeline {timeline.name} takes {' or '.join(fields)} from raw.",
             hint=f"Rewind {bronze[0]}, and what is computed from it comes along."
             if bronze
-            else f"backfill forward {timeline.name} computes all columns again.",
+            else f"backfill timeline forward {timeline.name} computes all columns again.",
         )
     for name, (step, source) in landed.items():
         if name not in source.rescued_fields:

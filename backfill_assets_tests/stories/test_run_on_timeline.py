@@ -101,9 +101,9 @@ def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
         ("timeline", "delete", campaign, "--yes"),
         ("run", FACT, "--days", str(DAYS), "--on", campaign),
     ):
-        assert f"backfill campaign {plan} --abandon" in backfill(*words, exit_code=1).stderr
+        assert f"backfill timeline delete {plan}" in backfill(*words, exit_code=1).stderr
     assert "backfill diff main" in backfill("open", campaign, exit_code=1).stderr
-    backfill("campaign", plan, "--abandon")
+    backfill("timeline", "delete", plan, "--yes")
     assert "There is no open campaign" in backfill("timeline", "show", campaign, exit_code=1).stderr
 
 
