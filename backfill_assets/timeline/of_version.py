@@ -56,8 +56,7 @@ def create_of_version(lake: Lake, name: str, step: Step, asked: TimelineVersion,
 
     Raises :class:`InvalidRequest` for the current version, for one that is not declared, and if there is one already.
     """
-    (step,) = lake.with_current([step])
-    if step.source is not None or step.version(asked.version).name == step.current:
+    if step.source is not None or step.version(asked.version).name == current_version(lake, step):
         raise InvalidRequest(
             f"{asked.version} of {step.name} is what main has: there is nothing to keep beside it.",
             hint=f"Versions: {', '.join(each.name for each in step.versions) or 'none'}.",
@@ -79,6 +78,11 @@ def take_days(
         return _created(lake, name_of_version(asked.step, asked.version), asked, days, change, by), True
     values = {"base": _newest_base(storage), "of_version": asked}
     return change_timeline(storage, found.with_days(days).model_copy(update=values), change, now), False
+
+
+def current_version(lake: Lake, step: Step) -> str:
+    """The one that main has, also if it is not declared any more."""
+    return lake.switches().get(step.name, step.current)
 
 
 def name_of_version(step: str, version: str) -> str:
@@ -165,7 +169,7 @@ def bring_up_to_date(
     if not wanted:
         return Forwarded(timeline, (), note=f"nothing of {asked.step} is published")
     with_wanted = with_days_to_keep(timeline, wanted)
-    if asked.version == step.current:
+    if asked.version == current_version(lake, step):
         follows = _write(lake, timeline, _following_main(lake, with_wanted), "follows main")
         return Forwarded(follows, (), note="it is the current version, and follows main")
     done = forward(lake, steps, with_wanted, asked.version, run, progress)

@@ -21,7 +21,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
 from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.timeline.of_version import days_published, days_to_keep
+from backfill_assets.timeline.of_version import current_version, days_published, days_to_keep
 from backfill_assets.timeline.opened import OpenedTimeline
 
 
@@ -67,7 +67,12 @@ def days_behind(lake: Lake, steps: Sequence[Step], timeline: NamedTimeline) -> i
     """
     asked, current = timeline.of_version, lake.with_current(steps)
     step = next((each for each in current if asked and each.name == asked.step), None)
-    if asked is None or step is None or step.current == asked.version or not is_declared(step, asked.version):
+    if (
+        asked is None
+        or step is None
+        or current_version(lake, step) == asked.version
+        or not is_declared(step, asked.version)
+    ):
         return None
     to_keep = days_to_keep(current, asked, days_published(lake, current))
     return readiness_of(lake, current, timeline, asked, to_keep).days_behind
