@@ -18,6 +18,7 @@ from backfill_assets.timeline.forward import Forwarded
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.places import is_of_campaign
 from backfill_assets.timeline.readiness import days_behind
+from backfill_assets.timeline.run_on import TimelineRun
 from backfill_assets.timeline.switch import SwitchPlan
 from backfill_assets.timeline.view import StaleDays, next_for_stale, stale_ranges
 
@@ -295,4 +296,32 @@ def opened_answer(name: str, views: dict[str, str], recipe: Sequence[str]) -> An
             Answer("Spark SQL", tuple(Fact(table, view) for table, view in views.items()), name="views"),
             Answer("Python: pyarrow and DuckDB", tuple(Line(line, Tone.PLAIN) for line in recipe), name="python"),
         ),
+    )
+
+
+def ran_answer(done: TimelineRun, stale: StaleDays) -> Answer:
+    """What a run has built on a timeline, step by step."""
+    timeline = done.timeline
+    columns = ("table", "periods", "unchanged", "from main", "staged", "rows", "seconds")
+    rows = [
+        (
+            each.step,
+            len(each.held[each.step]),
+            *map(Days.of, (each.unchanged, each.from_main, each.staged)),
+            each.rows,
+            each.seconds,
+        )
+        for each in done.steps
+    ]
+    nothing = "Nothing was computed: every day was there before, from the same inputs by the same code."
+    return Answer(
+        parts=(
+            Fact("timeline", timeline.name),
+            Fact("revision", timeline.revision),
+            Grid("steps", columns, rows, drop=("seconds", "periods", "from main", "rows", "unchanged")),
+            *([] if any(each.staged for each in done.steps) else [Line(nothing)]),
+            *stale_parts(timeline, stale),
+            Line(_NOTHING_CHANGED),
+        ),
+        next=(*next_for_stale(timeline, stale), f"backfill diff main {timeline.name}"),
     )

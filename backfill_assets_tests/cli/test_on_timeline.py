@@ -62,9 +62,9 @@ def test_a_dry_run_plans_by_the_timeline(placed: Backfill) -> None:
 
 def test_unchanged_days_start_no_spark(placed: Backfill) -> None:
     done = placed.json("run", BRONZE, "--days", FIRST, "--on", "then")
-    assert done["steps"][0]["unchanged"] == [str(FIRST)] and done["revision"] == 0 and done["stale"] == {}
-    output = placed("run", BRONZE, "--days", FIRST, "--on", "then").output
-    assert "Nothing was computed" in output and "backfill diff main then" in output
+    assert done["steps"][0]["unchanged"] == [str(FIRST)] and done["revision"] == 0 and "stale" not in done
+    assert done["next"] == ["backfill diff main then"]
+    assert "Nothing was computed" in placed("run", BRONZE, "--days", FIRST, "--on", "then").output
 
 
 def test_a_run_names_the_days_that_were_computed_from_others_than_the_timeline_shows(placed: Backfill) -> None:
@@ -78,9 +78,8 @@ def test_a_run_names_the_days_that_were_computed_from_others_than_the_timeline_s
     why = f"was computed from other days of {RAW} than the timeline shows"
     found = placed.json(*typed)
     assert found["steps"][0]["unchanged"] == [str(SECOND)]
-    assert found["stale"] == {BRONZE: {str(FIRST): why}, "quarantine_sales": {str(FIRST): why}}
-    output = placed(*typed).output
-    assert f"stale on back: {BRONZE} {FIRST} {why}" in output and "backfill forward back" in output
+    stale = [{"table": table, "days": [str(FIRST)], "why": why} for table in (BRONZE, "quarantine_sales")]
+    assert found["stale"] == stale and found["next"][0] == "backfill timeline forward back"
 
 
 def test_what_cannot_be_done_on_a_timeline_is_refused(placed: Backfill) -> None:

@@ -27,7 +27,9 @@ def test_all_published_days_of_the_step_are_kept_and_what_is_computed_from_them(
 
 
 def test_of_some_days_the_periods_that_read_them_are_kept() -> None:
-    found = days_to_keep(registry.steps(), TimelineVersion(step=FACT, version="v1", days=f"{FIRST}..{SECOND}"), PUBLISHED)
+    found = days_to_keep(
+        registry.steps(), TimelineVersion(step=FACT, version="v1", days=f"{FIRST}..{SECOND}"), PUBLISHED
+    )
     assert found == {FACT: {FIRST, SECOND}, REVENUE: {FIRST}, RANKING: {WEEK}}
 
 

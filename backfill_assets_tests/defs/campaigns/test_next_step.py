@@ -65,7 +65,12 @@ def test_a_campaign_that_waits_says_what_approving_does_and_how(tmp_path: Path) 
     page = complete(after_step(at, CampaignStep.VALIDATE, {"sentence": "2 days differ."}, PAGES, ""))
     assert effect_of_approval(at) == "publishes 2 days of 1 table at once, for every reader"
     assert PAGES.approve(at.campaign, effect_of_approval(at)) in page
-    for words in ("2 days differ.", "It waits for your approval", f"`backfill approve {at.plan.id}`", "timeline delete"):
+    for words in (
+        "2 days differ.",
+        "It waits for your approval",
+        f"`backfill approve {at.plan.id}`",
+        "timeline delete",
+    ):
         assert words in page
     assert "`user`" not in page
 
