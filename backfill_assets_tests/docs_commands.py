@@ -129,8 +129,8 @@ _REWIND = "backfill_assets_tests/stories/test_rewind.py"
 _ARRIVALS = "backfill_assets_tests/stories/test_forward_arrivals.py"
 _FIELD = "backfill_assets_tests/stories/test_late_field.py"
 _FILLED = "test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_changes"
-_TIMELINE = "backfill_assets_tests/cli/commands/test_timeline.py"
-_SWITCH = "backfill_assets_tests/cli/commands/test_switch.py"
+_TIMELINE = "backfill_assets_tests/cli/verbs/test_timeline.py"
+_SWITCH = "backfill_assets_tests/cli/verbs/test_as_current.py"
 _RUN_ON = "backfill_assets_tests/stories/test_run_on_timeline.py"
 _PLAN_FILE = "backfill_assets_tests/stories/test_plan_file.py::test_a_campaign_is_carried_out_as_its_file_says"
 _PLAN_FILES = "backfill_assets_tests/cli/queries/test_plan_file.py"
@@ -175,41 +175,40 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_a_check_says_what_would_happen_and_leaves_no_trace",
     f"backfill abort {PUBLICATION}": "backfill_assets_tests/cli/commands/test_abort.py::"
     "test_an_entry_that_cannot_be_finished_is_given_up",
-    "backfill rewind fact_sales_transactions --list": f"{_REWIND}::"
+    "backfill timeline rewind fact_sales_transactions": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
-    f"backfill rewind fact_sales_transactions --before {PUBLICATION} --on before-v1": f"{_REWIND}::"
+    f"backfill timeline rewind fact_sales_transactions --to {PUBLICATION}^ --as before-v1": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
-    "backfill forward before-v1 --version v2 --as with-v2": f"{_REWIND}::"
+    "backfill timeline forward before-v1 --version v2 --as with-v2": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
-    "backfill forward before-v1 --version v2 --without-arrivals --as logic-alone": f"{_ARRIVALS}::"
+    "backfill timeline forward before-v1 --version v2 --without-arrivals --as logic-alone": f"{_ARRIVALS}::"
     "test_arrivals_are_counted_and_taken_once_or_left_out",
-    "backfill rewind bronze_sea_temperatures --to 2017-06-01T12:00 --days 2016-03-01..2016-03-08 --on "
+    "backfill timeline rewind bronze_sea_temperatures --to 2017-06-01T12:00 --days 2016-03-01..2016-03-08 --as "
     "before-salinity": f"{_FIELD}::{_FILLED}",
-    "backfill forward before-salinity --version v2 --without-arrivals": f"{_FIELD}::{_FILLED}",
-    'backfill publish before-salinity --expect "only salinity changes"': f"{_FIELD}::{_FILLED}",
+    "backfill timeline forward before-salinity --version v2 --without-arrivals": f"{_FIELD}::{_FILLED}",
+    'backfill timeline publish before-salinity --expect "only salinity changes"': f"{_FIELD}::{_FILLED}",
     "backfill timeline show with-v2": f"{_TIMELINE}::test_a_timeline_is_shown_beside_what_is_published",
-    "backfill open with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
-    "backfill open with-v2 --table fact_daily_revenue": f"{_REWIND}::"
+    "backfill timeline open with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
+    "backfill timeline open with-v2 fact_daily_revenue": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
     "backfill show fact_daily_revenue --day 2017-03-01 --on with-v2": f"{_TIMELINE}::"
     "test_a_day_is_shown_as_it_is_on_the_timeline",
     "backfill diff main with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
     "backfill diff before-v1 with-v2 --table fact_sales_transactions": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
-    'backfill publish with-v2 --expect "rows unchanged"': f"{_REWIND}::"
+    'backfill timeline publish with-v2 --expect "rows unchanged"': f"{_REWIND}::"
     "test_a_timeline_is_published_as_a_plan_is_and_undone",
-    "backfill versions": f"{_SWITCH}::test_the_current_version_is_what_status_run_and_plan_go_by",
-    "backfill standby keep fact_sales_transactions v1": f"{_SWITCH}::"
+    "backfill timeline create by-v1 --version fact_sales_transactions=v1 --fresh": f"{_SWITCH}::"
     "test_a_switch_and_the_way_back_bring_days_and_version_together",
-    "backfill standby refresh": f"{_SWITCH}::test_a_switch_and_the_way_back_bring_days_and_version_together",
-    "backfill switch fact_sales_transactions v1 --dry-run": f"{_SWITCH}::"
+    "backfill timeline forward by-v1": f"{_SWITCH}::test_a_switch_and_the_way_back_bring_days_and_version_together",
+    "backfill timeline publish by-v1 --as-current --dry-run": f"{_SWITCH}::"
     "test_a_dry_run_shows_the_days_and_changes_nothing",
-    "backfill switch fact_sales_transactions v1": f"{_SWITCH}::"
+    "backfill timeline publish by-v1 --as-current": f"{_SWITCH}::"
     "test_a_switch_and_the_way_back_bring_days_and_version_together",
     "backfill history fact_sales_transactions": f"{_SWITCH}::test_new_days_alone_get_the_version_and_the_log_has_it",
     "backfill timeline list": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
-    "backfill timeline create trial --keep-for 14": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
-    "backfill timeline create as-in-may --base 2017-06-01T12:00": "backfill_assets_tests/timeline/test_based.py::"
+    "backfill timeline create trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
+    "backfill timeline create as-in-may --at 2017-06-01T12:00": "backfill_assets_tests/timeline/test_based.py::"
     "test_days_read_through_to_the_moment",
     f"backfill run {FACT} --downstream --version v1 --days {DAYS} --on trial": f"{_RUN_ON}::"
     "test_a_run_builds_on_the_timeline_what_main_would_have",
@@ -220,7 +219,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "--partition-range 2017-03-01...2017-05-29 --config-json '"
     '{"ops": {"shadow_sales_daily": {"config": {"timeline": "trial", "version": "v1"}}}}\'': "backfill_assets_tests/"
     "stories/test_timeline_in_dagster.py::test_a_backfill_with_the_tag_builds_on_the_timeline",
-    "backfill timeline rename trial second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
+    "backfill timeline keep trial --for 14 --name second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill timeline delete second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill sample --live --events-per-second 50": "backfill_assets_tests/cli/commands/test_sample.py::"
     "test_live_events_are_counted_by_kind",

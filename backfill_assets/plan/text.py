@@ -58,7 +58,7 @@ def command_of(plan: Plan, *expected: str) -> str:
     asked = plan.asked
     expectations = [word for each in expected for word in ("--expect", each)]
     if asked.leaves:
-        return shlex.join(["backfill", "publish", "TIMELINE", *expectations])
+        return shlex.join(["backfill", "timeline", "publish", "TIMELINE", *expectations])
     options = {"--days": asked.days, "--version": asked.version}
     words = [word for name, value in options.items() if value for word in (name, value)]
     words += [_FLAGS[asked.scope]] if asked.scope in _FLAGS else []

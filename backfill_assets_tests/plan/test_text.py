@@ -354,4 +354,4 @@ def test_the_command_of_a_plan_asks_for_the_same_again() -> None:
     from_file = found.model_copy(update={"terms": PlanTerms(reason="the rate")})
     assert command_of(from_file, "rows unchanged") == "backfill plan -f FILE"
     of_timeline = Plan(asked=asked.model_copy(update={"leaves": ("2017-03-09",)}), steps=(FACT,), made_at=NOW)
-    assert command_of(of_timeline, "rows unchanged") == "backfill publish TIMELINE --expect 'rows unchanged'"
+    assert command_of(of_timeline, "rows unchanged") == "backfill timeline publish TIMELINE --expect 'rows unchanged'"
