@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.undo import undo
 from backfill_assets.campaign.undo_days import UndoAction
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lab.events import SOURCE, SentEvents
 from backfill_assets.lab.hazard import SourceReads, TableCount
 from backfill_assets.lakehouse.main_table import MainTable
@@ -98,7 +98,7 @@ class SafeLake:
         """
         before, lake = sum(self.zone.opened), self._lake(reached)
         lake.publisher.recover([RAW])
-        LandedBatches(lake, registry.step(RAW), _RUN, self._report).publish(self.landed.files(days))
+        LandedBatches(lake, CATALOG.step(RAW), _RUN, self._report).publish(self.landed.files(days))
         self.most_at_once = max(self.most_at_once, sum(self.zone.opened) - before)
         self.rebuild(days)
 
@@ -128,7 +128,7 @@ class SafeLake:
 
     def cut_over(self, days: Sequence[date], version: str) -> str:
         """A campaign that brings ``days`` of facts by ``version``; returns its publication."""
-        step, lake = registry.step(FACT), self._lake()
+        step, lake = CATALOG.step(FACT), self._lake()
         steps = [ShadowStep(step, step.version(version), tuple(days))]
         shadow(lake, _CAMPAIGN, steps, _RUN, self._report)
         return cut_over(lake, _CAMPAIGN, steps, _RUN, self._report).published.publication
@@ -172,9 +172,7 @@ class SafeLake:
     ) -> BuildResult:
         builder = Builder(self._lake())
         progress = _Interleaved(self._report, when_staged)
-        built = builder.build(
-            registry.step(table), days, run=_RUN, version=AS_PUBLISHED, force=force, progress=progress
-        )
+        built = builder.build(CATALOG.step(table), days, run=_RUN, version=AS_PUBLISHED, force=force, progress=progress)
         if progress.when_staged is not None:
             raise InvalidRequest(f"{table}: nothing was staged, so nothing could happen meanwhile.")
         return built
@@ -182,7 +180,7 @@ class SafeLake:
     def _lake(self, reached: Reached = nowhere) -> Lake:
         storage, key = self.storage, str(self.home / "token.key")
         publisher = Publisher(storage, reached=reached)
-        return Lake(storage, publisher, self.zone, lambda: self.spark, key)
+        return Lake(CATALOG, storage, publisher, self.zone, lambda: self.spark, key)
 
     def _report(self, message: str) -> None:
         self.messages.append(message)

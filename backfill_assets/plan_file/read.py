@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan_file.declared import PlanFile, PlanFileLimits
 from backfill_assets.plan_file.document import Document, FileProblem, Place, read_document
 from backfill_assets.text import suggest_or_list
@@ -36,7 +36,7 @@ class InvalidPlanFile(InvalidRequest):
         super().__init__("\n".join(each.shown(path) for each in self.problems))
 
 
-def read_plan_file(path: Path, shown: str | None = None) -> PlanFile:
+def read_plan_file(catalog: Catalog, path: Path, shown: str | None = None) -> PlanFile:
     """Raises :class:`InvalidPlanFile` with all that is wrong; its messages name the file as ``shown``."""
     name = str(path) if shown is None else shown
     try:
@@ -48,7 +48,7 @@ def read_plan_file(path: Path, shown: str | None = None) -> PlanFile:
     if not document.values and document.problems:
         raise InvalidPlanFile(name, document.problems)
     found: PlanFile | None = None
-    problems = [*document.problems, *_unknown_target(document)]
+    problems = [*document.problems, *_unknown_target(catalog, document)]
     try:
         found = PlanFile.model_validate(document.values)
     except ValidationError as error:
@@ -58,11 +58,11 @@ def read_plan_file(path: Path, shown: str | None = None) -> PlanFile:
     return found
 
 
-def _unknown_target(document: Document) -> Iterator[FileProblem]:
+def _unknown_target(catalog: Catalog, document: Document) -> Iterator[FileProblem]:
     target = document.values.get("target")
     if isinstance(target, str) and target:
         try:
-            registry.table(target)
+            catalog.table(target)
         except InvalidRequest as error:
             yield FileProblem(error.message, error.hint or "", document.line_of(("target",)))
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets_tests.datasets.transform_source import logic_of
 
 PINS = Path(__file__).with_name("source_pins.json")
@@ -27,7 +27,7 @@ def current_pins() -> dict[str, str]:
     """The logic of each declared version as it is."""
     return {
         f"{step.name}@{version.name}": logic_of(version.transform)
-        for step in registry.steps()
+        for step in CATALOG.steps
         for version in step.versions
     }
 

@@ -7,20 +7,20 @@ from collections import Counter
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.datasets import registry
-from backfill_assets.datasets.registry import chains
 from backfill_assets.days import Cadence
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.model.catalog import chains
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import PUBLISHED_DAYS, Dataset, Step, Table, Version
 from backfill_assets.model.landed import BronzeColumns, QuarantineColumns, RawColumns
 
-DATASETS = pytest.mark.parametrize("dataset", registry.datasets(), ids=lambda dataset: dataset.name)
-TABLES = pytest.mark.parametrize("table", registry.tables(), ids=lambda table: table.name)
+DATASETS = pytest.mark.parametrize("dataset", CATALOG.datasets, ids=lambda dataset: dataset.name)
+TABLES = pytest.mark.parametrize("table", CATALOG.tables, ids=lambda table: table.name)
 VERSIONS = pytest.mark.parametrize(
     ("step", "version"),
     [
         pytest.param(step, version, id=f"{step.name}@{version.name}")
-        for step in registry.steps()
+        for step in CATALOG.steps
         for version in step.versions
     ],
 )
@@ -30,15 +30,15 @@ PREFIXES = {"report": ("report_", "fact_")}
 
 def test_names_are_unique() -> None:
     """A name is a folder and an asset: a second table of that name would write into the first one."""
-    names = Counter(table.name for table in registry.tables())
+    names = Counter(table.name for table in CATALOG.tables)
     assert [name for name, count in names.items() if count > 1] == []
-    assert len({dataset.name for dataset in registry.datasets()}) == len(registry.datasets())
+    assert len({dataset.name for dataset in CATALOG.datasets}) == len(CATALOG.datasets)
 
 
 def test_datasets_that_read_each_other_begin_on_one_day() -> None:
     """They are carried through one run, whose partitions have one beginning. Every dataset is in one chain."""
-    found = [dataset.name for chain in chains(registry.datasets()) for dataset in chain]
-    assert sorted(found) == sorted(dataset.name for dataset in registry.datasets())
+    found = [dataset.name for chain in chains(CATALOG.datasets) for dataset in chain]
+    assert sorted(found) == sorted(dataset.name for dataset in CATALOG.datasets)
 
 
 @DATASETS
@@ -97,7 +97,7 @@ def test_keys_totals_and_days_are_columns(table: Table) -> None:
 def test_a_version_reads_tables_that_exist_and_are_daily(step: Step, version: Version) -> None:
     """A day is a function of days; only what sums up a longer period may read it in part."""
     for reads in version.reads:
-        assert registry.step(reads.table).cadence is Cadence.DAILY
+        assert CATALOG.step(reads.table).cadence is Cadence.DAILY
         assert not (reads.partial and step.cadence is Cadence.DAILY)
     assert version.description.endswith(".")
     assert step.current in {each.name for each in step.versions}
@@ -107,7 +107,7 @@ def test_a_version_reads_tables_that_exist_and_are_daily(step: Step, version: Ve
 def test_a_version_gives_what_the_contracts_declare(step: Step, version: Version, spark: SparkSession) -> None:
     """Also from nothing: names, order and types of every table of the step."""
     inputs = {
-        reads.table: spark.createDataFrame([], struct_type(registry.table(reads.table).contract))
+        reads.table: spark.createDataFrame([], struct_type(CATALOG.table(reads.table).contract))
         for reads in version.reads
     }
     if any(reads.partial for reads in version.reads):

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets.datasets.products import LONGEST_CATALOGUE_GAP_DAYS, products_as_of
+from backfill_assets.examples.datasets.products import LONGEST_CATALOGUE_GAP_DAYS, products_as_of
 
 ENTRIES = [
     ("1", "MEAT", date(2017, 3, 1)),

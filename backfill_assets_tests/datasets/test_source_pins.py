@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from backfill_assets.datasets import registry
-from backfill_assets.datasets.sales.landed import SALES
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.sales.landed import SALES
 from backfill_assets_tests.datasets.source_pins import current_pins, differences, read_pins, renew_pins
 from backfill_assets_tests.datasets.transform_source import logic_of, names_in
 
@@ -44,32 +44,32 @@ def test_a_fingerprint_covers_what_a_transform_calls_and_refers_to() -> None:
         "model.contract_columns._Comparison",
         "model.contract_columns.JUDGES",
         "model.refinement.Refinement",
-        "datasets.sales.landed.BronzeSales",
-        "datasets.sales.landed.SalesLine",
+        "examples.datasets.sales.landed.BronzeSales",
+        "examples.datasets.sales.landed.SalesLine",
     ):
         assert f"backfill_assets.{name}" in used, name
-    used = names_in(registry.step("fact_sales_transactions").version("v2").transform)
-    assert "backfill_assets.datasets.sales.transactions.LONGEST_GAP_DAYS" in used
-    assert "backfill_assets.datasets.sales.transactions.FactSalesTransactions" in used
+    used = names_in(CATALOG.step("fact_sales_transactions").version("v2").transform)
+    assert "backfill_assets.examples.datasets.sales.transactions.LONGEST_GAP_DAYS" in used
+    assert "backfill_assets.examples.datasets.sales.transactions.FactSalesTransactions" in used
     assert "backfill_assets.model.table_transform.with_completeness" in used
 
 
 def test_versions_that_differ_have_different_fingerprints() -> None:
     """Both call the same functions and differ in one argument."""
-    one, other = (registry.step("fact_sales_transactions").version(name).transform for name in ("v1", "v2"))
+    one, other = (CATALOG.step("fact_sales_transactions").version(name).transform for name in ("v1", "v2"))
     assert logic_of(one) != logic_of(other)
 
 
 def test_what_is_said_of_a_table_is_no_logic() -> None:
     """A description, a rule or a name for people may change: the rows are the same."""
-    step = registry.step("report_sea_temperature")
+    step = CATALOG.step("report_sea_temperature")
     ruled = replace(step, tables=(replace(step.tables[0], description="Other words.", rules=()),))
     assert logic_of(ruled.version().transform) == logic_of(step.version().transform)
 
 
 def test_what_a_dataset_is_declared_with_is_no_logic() -> None:
     """Its rules, limits and owners may change without a new pin, although versions are declared by its methods."""
-    versions = [version for step in registry.steps() for version in step.versions]
+    versions = [version for step in CATALOG.steps for version in step.versions]
     used = {name.rpartition(".")[2] for version in versions for name in names_in(version.transform)}
     assert "FactDailyRevenue" in used
     assert not {"SEA", "SALES", "PRODUCTS", "FX_RATES"} & used

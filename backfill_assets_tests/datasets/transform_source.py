@@ -13,7 +13,7 @@ from typing import Any
 from backfill_assets.model.contract import Contract, declared_types
 from backfill_assets.model.landed_dataset import LandedDataset
 
-PACKAGES = ("backfill_assets.datasets", "backfill_assets.model")
+PACKAGES = ("backfill_assets.examples.datasets", "backfill_assets.model")
 
 
 def logic_of(transform: Callable[..., Any]) -> str:

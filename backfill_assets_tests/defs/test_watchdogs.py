@@ -16,6 +16,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.watchdogs import CRON_VARIABLE, JOB, SCHEDULE, STEP, watchdog_key, watchdog_schedule
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import RuleOutcome, Table
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
@@ -47,7 +48,7 @@ class FakeWatch(Watch):
 
 def fake_watch(lakehouse: SmallLakehouse, wrong: Sequence[date] = ()) -> FakeWatch:
     """Raises when it asks for Spark."""
-    return FakeWatch(lakehouse.storage, lakehouse.publisher.log, pytest.fail, wrong=wrong)
+    return FakeWatch(CATALOG, lakehouse.storage, lakehouse.publisher.log, pytest.fail, wrong=wrong)
 
 
 @pytest.fixture

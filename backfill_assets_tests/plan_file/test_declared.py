@@ -9,6 +9,7 @@ import pytest
 
 from backfill_assets.campaign.breaker import Limits
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.plan.records import NO_TERMS, PlanRequest, PlanTerms, Scope
 from backfill_assets.plan_file.declared import PlanFile, PlanFileLimits
 from backfill_assets.plan_file.read import InvalidPlanFile, read_plan_file
@@ -40,7 +41,7 @@ notices:
 def read(tmp_path: Path, text: str) -> PlanFile:
     path = tmp_path / "plan.yaml"
     path.write_text(text)
-    return read_plan_file(path, "plan.yaml")
+    return read_plan_file(CATALOG, path, "plan.yaml")
 
 
 def problems(tmp_path: Path, text: str) -> list[str]:
@@ -158,6 +159,6 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert problems(tmp_path, "a: [")[0].startswith("plan.yaml:1: It is not YAML")
     (tmp_path / "latin.yaml").write_bytes(b"title: \xe9\n")
     with pytest.raises(InvalidPlanFile, match=r"latin\.yaml: The file cannot be read: it is no text in UTF-8\."):
-        read_plan_file(tmp_path / "latin.yaml")
+        read_plan_file(CATALOG, tmp_path / "latin.yaml")
     with pytest.raises(InvalidPlanFile, match=r"gone\.yaml: The file cannot be read: No such file"):
-        read_plan_file(tmp_path / "gone.yaml")
+        read_plan_file(CATALOG, tmp_path / "gone.yaml")

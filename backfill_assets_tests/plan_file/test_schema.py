@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from backfill_assets.campaign.breaker import Limits
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.plan.records import Scope
 from backfill_assets.plan_file.declared import PlanFile
 from backfill_assets.plan_file.schema import schema
@@ -20,7 +20,7 @@ from backfill_assets_tests.plan_file.schema_page import PAGE, current_schema
 from backfill_assets_tests.plan_file.test_declared import WHOLE
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "backfills").glob("*.yaml"))
-TABLES = [table.name for table in registry.tables()]
+TABLES = CATALOG.table_names
 _TYPES: dict[str, Any] = {
     "string": str,
     "number": (int, float),

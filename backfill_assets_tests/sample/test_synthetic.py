@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.datasets import registry
-from backfill_assets.datasets.products import LONGEST_CATALOGUE_GAP_DAYS
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.products import LONGEST_CATALOGUE_GAP_DAYS
 from backfill_assets.model.graph import missing_inputs
 from backfill_assets.sample.catalogue import LEAD_DAYS
 from backfill_assets.sample.defects import DEFECTS
@@ -227,7 +227,7 @@ def test_another_month_has_the_catalogue_that_its_reports_look_back_to(months: S
         synthesize(SyntheticSpec(days, 5, 1, {}), tmp_path)
     products = {date.fromisoformat(path.split("/")[1]) for path in landed_lines(tmp_path, "products")}
     wanted = [day for days in ranges for day in days]
-    report = registry.step("report_department_revenue")
+    report = CATALOG.step("report_department_revenue")
     published = {"bronze_products": products, "fact_sales_transactions": wanted}
     assert missing_inputs(report, report.version(), wanted, published) == {}
     assert LEAD_DAYS == LONGEST_CATALOGUE_GAP_DAYS

@@ -23,8 +23,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.rebuild.builder import Builder
@@ -229,8 +229,8 @@ def is_rolled_back(terminal: Terminal, line: str) -> None:
     said = terminal(f"backfill run {docs.REVENUE} --days {DAYS} --dry-run").stdout
     assert f"by {back}, would be built again: {DAYS.first}" in said
     spark = terminal.spark
-    built = Builder.from_settings(terminal.settings, lambda: spark).build(
-        registry.step(docs.REVENUE), list(DAYS), run=RunInfo("by the test")
+    built = Builder.from_settings(terminal.settings, CATALOG, lambda: spark).build(
+        CATALOG.step(docs.REVENUE), list(DAYS), run=RunInfo("by the test")
     )
     assert {day.day: day.rolled_back_by for day in built.days} == {DAYS.first: back, DAYS.last: ""}
 

@@ -7,12 +7,12 @@ from datetime import date
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.publication.pin import Pin
 from backfill_assets.rebuild.relocate import Relocation
 from backfill_assets.rebuild.reproduction.reproduce import ReproductionVerdict
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.declared import declare
 from backfill_assets_tests.stories.personal_key import VISITS, visit
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
@@ -25,9 +25,8 @@ ALL = DayRange(EARLY, THIRD)
 STALE, FRESH = "stale: code changed", "fresh"
 
 
-def declare(monkeypatch: pytest.MonkeyPatch, first_day: date) -> None:
-    others = tuple(dataset for dataset in registry.datasets() if dataset.name != VISITS.name)
-    monkeypatch.setattr(registry, "_DATASETS", (*others, replace(VISITS, first_day=first_day)))
+def declare_from(monkeypatch: pytest.MonkeyPatch, first_day: date) -> None:
+    declare(monkeypatch, replace(VISITS, first_day=first_day))
 
 
 def land_visits(workshop: Workshop) -> None:
@@ -80,7 +79,7 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
 ) -> None:
     """Landed files count once and stay as they are: what raw has of them is put on other days, and back again."""
     backfill = Backfill(workshop.settings.home, monkeypatch)
-    declare(monkeypatch, TOO_LATE)
+    declare_from(monkeypatch, TOO_LATE)
     land_visits(workshop)
     (taken_in,) = workshop.build("raw_visits", ARRIVED).publications
     workshop.build("bronze_visits", ARRIVED)
@@ -93,7 +92,7 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     assert f"is before {TOO_LATE}, `first_day` of its dataset" in listed
     assert statuses(backfill, "raw_visits") == dict.fromkeys(ARRIVED, FRESH)
 
-    declare(monkeypatch, RIGHT)
+    declare_from(monkeypatch, RIGHT)
     assert statuses(backfill, "raw_visits") == {FIRST: STALE, SECOND: STALE, THIRD: FRESH}
     told = " ".join(backfill("run", "raw_visits", "--days", ARRIVED, "--dry-run").stdout.split())
     assert f"puts rows of {FIRST}..{SECOND} on the days where they belong" in told
@@ -119,7 +118,7 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     assert days == [("1", EARLY), ("1", MOVED), ("2", FIRST), ("4", SECOND), ("5", THIRD)]
     assert workshop.read("quarantine_visits")["visit"].tolist() == ["3"]
 
-    declare(monkeypatch, TOO_LATE)
+    declare_from(monkeypatch, TOO_LATE)
     assert {day for day, status in statuses(backfill, "raw_visits").items() if status == STALE} == {EARLY, MOVED}
     workshop.build("raw_visits", [EARLY, MOVED])
     assert received(workshop) == before and markers(workshop) == [] and accounted(workshop) == sums
@@ -130,11 +129,11 @@ def test_a_day_that_is_published_for_the_first_time_meanwhile_is_looked_at(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An older version lands on a day that had none while the newer one is put on its own: it counts once."""
-    declare(monkeypatch, TOO_LATE)
+    declare_from(monkeypatch, TOO_LATE)
     landing = workshop.settings.landing
     land(landing, "visits", str(FIRST), "a", [visit("1", MOVED, "101", sent=SECOND)])
     workshop.build("raw_visits", [FIRST])
-    declare(monkeypatch, RIGHT)
+    declare_from(monkeypatch, RIGHT)
     land(landing, "visits", str(SECOND), "b", [visit("1", EARLY, "100")])
     pin, pins = Relocation.pin, list[Pin]()
 

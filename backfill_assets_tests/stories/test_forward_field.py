@@ -16,14 +16,16 @@ from click.testing import CliRunner, Result
 from pyspark.sql import types as T
 
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry, sea_temperatures
-from backfill_assets.datasets.sales.landed import SALES, SalesLine
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets import sea_temperatures
+from backfill_assets.examples.datasets.sales.landed import SALES, SalesLine
 from backfill_assets.lakehouse.content_sums import content_sums
 from backfill_assets.model.contract import Field
 from backfill_assets.publication.compact import compact
 from backfill_assets.published.reading import read_published
 from backfill_assets.timeline.opened import open_timeline
+from backfill_assets_tests.declared import declare
 from backfill_assets_tests.stories.landing_snippet import land_rows
 from backfill_assets_tests.workshop import Workshop
 
@@ -46,11 +48,10 @@ def salty(**more: Any) -> Any:
     return dataset.dataset()
 
 
-def declare(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
-    others = [each for each in registry.datasets() if each.name != "sea_temperatures"]
-    steps = [each for each in registry.dataset_named("sea_temperatures").steps if each.name == REPORT]
+def declare_salty(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
+    steps = [each for each in CATALOG.dataset("sea_temperatures").steps if each.name == REPORT]
     found = salty(**more)
-    monkeypatch.setattr(registry, "_DATASETS", (*others, replace(found, steps=(*found.steps, *steps))))
+    declare(monkeypatch, replace(found, steps=(*found.steps, *steps)))
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_
 ) -> None:
     old, raw = carrying.read(BRONZE), carrying.contents()[RAW]
     moment = types("history", REPORT)[0]["publication"]
-    declare(monkeypatch, rescued=True)
+    declare_salty(monkeypatch, rescued=True)
     types("rewind", BRONZE, "--to", moment, "--days", str(DAYS), "--on", "before-salinity")
     land(carrying, date(2016, 3, 5), carries=True, hour=12)
     carrying.build(RAW, DAYS)
@@ -127,7 +128,7 @@ def test_a_day_on_which_more_would_change_is_held_back(workshop: Workshop, monke
     bad = date(2016, 3, 6)
     build(workshop, monkeypatch, bad)
     moment = types("history", REPORT)[0]["publication"]
-    declare(monkeypatch, rescued=True)
+    declare_salty(monkeypatch, rescued=True)
     types("rewind", BRONZE, "--to", moment, "--days", f"{FIRST}..{DAYS.last}", "--on", "trial")
     done = types("forward", "trial", "--field", "salinity")
     held = {each["step"]: each["held_back"] for each in done["steps"]}
@@ -179,17 +180,16 @@ def declare_till(monkeypatch: pytest.MonkeyPatch) -> None:
         till: T.StringType = Field(nullable=True, rescued=True, description="The number of the till.")
 
     dataset.row("v2", "With the till.")(TilledLine)
-    landed, sales = dataset.dataset().steps, registry.dataset_named("sales")
+    landed, sales = dataset.dataset().steps, CATALOG.dataset("sales")
     later = [step for step in sales.steps if step.name not in {each.name for each in landed}]
-    others = [each for each in registry.datasets() if each.name != "sales"]
-    monkeypatch.setattr(registry, "_DATASETS", (*others, replace(sales, steps=(*landed, *later))))
+    declare(monkeypatch, replace(sales, steps=(*landed, *later)))
 
 
 def test_what_cannot_be_filled_is_said_before_anything_is_computed(
     carrying: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moment = types("history", REPORT)[0]["publication"]
-    declare(monkeypatch)
+    declare_salty(monkeypatch)
     types("rewind", BRONZE, "--to", moment, "--days", str(DAYS), "--on", "trial")
     for words, answer in (
         (("--field", "salinty"), "declares a column 'salinty'.*Did you mean salinity"),
@@ -200,7 +200,7 @@ def test_what_cannot_be_filled_is_said_before_anything_is_computed(
         result = backfill("forward", "trial", *words)
         assert result.exit_code != 0
         assert_matches(answer, result.output)
-    declare(monkeypatch, rescued=True)
+    declare_salty(monkeypatch, rescued=True)
     until = f"{DAYS.first}..{FIRST - timedelta(days=1)}"
     types("rewind", BRONZE, "--to", moment, "--days", until, "--on", "early")
     assert (

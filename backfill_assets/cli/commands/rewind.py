@@ -23,7 +23,7 @@ from backfill_assets.cli.ids import find_timeline as find_timeline_name
 from backfill_assets.cli.on_timeline import say_stale, stale_json, stale_on
 from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.days import DayRange
 from backfill_assets.text import format_count
 
@@ -99,13 +99,13 @@ def rewind(
     A week or month of which only a part goes back stays as published, and is named as stale: `backfill forward`
     computes it.
     """
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
     from backfill_assets.timeline.rewind import RewindRequest, kept_for, rewound_timeline
     from backfill_assets.timeline.worth_going_to import moments_worth_going_to
 
+    catalog = current_catalog()
     for table in tables:
-        registry.table(table)
+        catalog.table(table)
     publisher = open_publisher(current_settings())
     if listing:
         moments = moments_worth_going_to(publisher.storage, tables, _MOST_MOMENTS)
@@ -121,7 +121,7 @@ def rewind(
     to = find_moment_text(publisher.storage, to) if to else None
     before = find_publication(publisher.storage, before) if before else None
     found = _moment(publisher.storage, to, before, tables[0])
-    made = create_timeline(publisher.storage, rewound_timeline(publisher.storage, registry.steps(), asked, found, now))
+    made = create_timeline(publisher.storage, rewound_timeline(publisher.storage, catalog.steps, asked, found, now))
     stale = stale_on(publisher.storage, made)
     if as_json:
         say_json({**summary_values(made), "stale": stale_json(stale)})
@@ -202,7 +202,6 @@ def forward(
     With --field, days go forward on which raw rows carry a field that was declared later. Everything is read as of the
     moment, and a day on which another column would change is held back.
     """
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import find_timeline
     from backfill_assets.timeline.arrivals import arrival_lines
     from backfill_assets.timeline.attempts import attempt_forward
@@ -215,7 +214,7 @@ def forward(
     publisher = open_publisher(settings)
     name = find_timeline_name(publisher.storage, name, change=True)
     found = find_timeline(publisher.storage, name, publisher.now())
-    only = only_fields(publisher.storage, registry.steps(), found, fields) if fields else None
+    only = only_fields(publisher.storage, current_catalog().steps, found, fields) if fields else None
     if only is not None and not only.is_carried:
         _say_not_carried(only, as_json)
         return
@@ -225,7 +224,7 @@ def forward(
         run, arrivals = run_info("backfill forward"), not (without_arrivals or fields)
 
         def go(timeline: NamedTimeline) -> Forwarded:
-            steps = registry.steps()
+            steps = current_catalog().steps
             return go_forward(lake, steps, timeline, version, run, report_progress, arrivals=arrivals, only=only)
 
         done = attempt_forward(publisher, found, other, getpass.getuser(), change, go)

@@ -13,13 +13,13 @@ from types import ModuleType
 
 import click
 
-from backfill_assets import datasets
 from backfill_assets import sample as samples
 from backfill_assets.cli.commands.sample_live import DEFAULT_EVENTS, MOST_EVENTS, land_live
 from backfill_assets.cli.output import say
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.examples import datasets
 from backfill_assets.sample.landing_writer import LandedCounts
 from backfill_assets.settings import Settings
 

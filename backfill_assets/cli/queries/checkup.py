@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from backfill_assets.cli.wiring import current_catalog
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
 from backfill_assets.text import format_count
@@ -145,9 +146,7 @@ def connect_server(settings: Settings, port: int = CONNECT_PORT) -> MachineFindi
 
 
 def landing_zone(settings: Settings) -> list[MachineFinding]:
-    from backfill_assets.datasets import registry
-
-    names = [step.source.name for step in registry.steps() if step.source]
+    names = [step.source.name for step in current_catalog().steps if step.source]
     return [_guard(f"landed {name}", lambda name=name: landed_files(settings.landing, name)) for name in names]  # type: ignore[misc]
 
 
@@ -192,7 +191,7 @@ def token_key(settings: Settings) -> MachineFinding:
 def _tables_of_tokens() -> list[str]:
     from backfill_assets.rebuild.append import tables_of_tokens
 
-    return tables_of_tokens()
+    return tables_of_tokens(current_catalog())
 
 
 def writable(folder: Path) -> MachineFinding:
@@ -238,16 +237,15 @@ def open_publications(settings: Settings) -> MachineFinding:
 
 def current_versions(settings: Settings) -> MachineFinding:
     """Steps that a publication switched to another version than the code calls current."""
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.model.current_versions import gone_version, switch_notes
     from backfill_assets.published.current_versions import read_switches
 
     what, switches = "versions", read_switches(Storage(str(settings.lakehouse)))
-    notes = switch_notes(registry.steps(), switches)
+    notes = switch_notes(current_catalog().steps, switches)
     if not notes:
         return MachineFinding(what, "ok", "the current version of each step is the declared one")
-    gone = any(gone_version(step, switches) for step in registry.steps())
+    gone = any(gone_version(step, switches) for step in current_catalog().steps)
     return MachineFinding(what, "warn" if gone else "ok", "; ".join(notes), "backfill versions has the details.")
 
 

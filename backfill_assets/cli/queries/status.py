@@ -17,7 +17,7 @@ from backfill_assets.cli.output import moment, ranges, say, say_json, say_lines
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table, say_next
 from backfill_assets.cli.queries.show import DAMAGED
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange, TableDay, contiguous
 from backfill_assets.errors import BackfillError
 from backfill_assets.text import format_range
@@ -131,7 +131,6 @@ def status(tables: tuple[str, ...], days_text: str | None, name: str | None, as_
 
 
 def _look(tables: Sequence[str], days: DayRange | None) -> _Found:
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.plans import under_way
     from backfill_assets.model.current_versions import switch_notes
     from backfill_assets.plan.status import day_statuses
@@ -141,11 +140,11 @@ def _look(tables: Sequence[str], days: DayRange | None) -> _Found:
     from backfill_assets.upkeep.rejected_days import commonest_reason
 
     for table in tables:
-        registry.table(table)
-    settings, declared = current_settings(), registry.steps()
+        current_catalog().table(table)
+    settings, declared = current_settings(), current_catalog().steps
     storage = open_storage(settings)
     with gc_paused():
-        observed = observe(storage, [t.name for t in registry.tables()])
+        observed = observe(storage, current_catalog().table_names)
         steps = observed.with_current(declared)
         statuses = day_statuses(steps, observed, days)
     open_plans = [
@@ -172,14 +171,13 @@ def _look(tables: Sequence[str], days: DayRange | None) -> _Found:
 
 
 def _look_on(name: str, tables: Sequence[str], days: DayRange | None) -> _Found:
-    from backfill_assets.datasets import registry
     from backfill_assets.plan.status import day_statuses
 
     for table in tables:
-        registry.table(table)
+        current_catalog().table(table)
     settings = current_settings()
     place = observe_timeline(settings, name)
-    statuses = day_statuses(place.view.with_current(registry.steps()), place.view, days)
+    statuses = day_statuses(place.view.with_current(current_catalog().steps), place.view, days)
     chosen = {each: by_day for each, by_day in statuses.items() if not tables or each in tables}
     rejected = _rejected(place.view, tables, days)
     return _Found(str(settings.lakehouse), chosen, place.view, (), {}, place=place, rejected=rejected)
@@ -187,11 +185,10 @@ def _look_on(name: str, tables: Sequence[str], days: DayRange | None) -> _Found:
 
 def _rejected(observed: LogView, tables: Sequence[str], days: DayRange | None) -> list[RejectedRows]:
     """What the sources of ``tables`` lack, and those of all that they are made of."""
-    from backfill_assets.datasets import registry
     from backfill_assets.model.graph import expand_tables, steps_of
     from backfill_assets.upkeep.rejected_days import rejected_rows
 
-    steps = registry.steps()
+    steps = current_catalog().steps
     shown = steps_of(steps, expand_tables(steps, tables, upstream=True)) if tables else steps
     states = {key: state for key, state in observed.states.items() if days is None or key.day in days}
     return rejected_rows(shown, states)

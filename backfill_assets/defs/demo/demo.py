@@ -131,9 +131,9 @@ def _shown_by_dagster(settings: Settings, days: DayRange) -> bool:
 
 def _steps() -> list[Step]:
     """The tables of sales and their inputs; other datasets begin on other days."""
-    from backfill_assets.datasets import registry
+    from backfill_assets.examples.catalog import CATALOG
 
-    return list(registry.steps_with("sales"))
+    return list(CATALOG.steps_with("sales"))
 
 
 # --------------------------------------------------------------------- results
@@ -147,7 +147,7 @@ def _newest_entry(settings: Settings) -> int:
 
 
 def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str, float], before: int) -> None:
-    from backfill_assets.datasets import registry
+    from backfill_assets.examples.catalog import CATALOG
     from backfill_assets.upkeep.accounting import account
 
     log = open_publisher(settings).log
@@ -160,7 +160,7 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
     )
     unchanged = {key for key, state in states.items() if state.sequence <= before}
     for found in accounts:
-        periods = registry.step(found.table).cadence.starts(days)
+        periods = CATALOG.step(found.table).cadence.starts(days)
         reused = sum(TableDay(found.table, day) in unchanged for day in periods)
         accounted = [found.days, reused, found.received, found.published, found.quarantined]
         accounted += [found.deduplicated, found.superseded, *([found.deleted] if deleted else [])]

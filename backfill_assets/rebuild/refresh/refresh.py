@@ -130,7 +130,7 @@ class RefreshBuild(AppendBuild):
             some = read.model_copy(update={"days": {day: read.days[day] for day in days}})
             return published_rows(self.lake.spark(), self.lake.storage, some, raw_schema(self.source))
 
-        standing = rows_that_stand(pin.states, name, sorted(files), rows)
+        standing = rows_that_stand(pin.states, self.table, sorted(files), rows)
         landed = standing["source_file"].startswith(f"{self.source.name}/")
         return standing.where(landed & standing["arrival_day"].isin(list(arrival_days)))
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayContent, InputRead, Position, Prepared, TableChange
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.zone import LandedFile, LandingZone
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.deletion import REFRESH
 from backfill_assets.model.placement import recorded_placement
@@ -34,7 +34,7 @@ def ingest_again(lake: Lake, made_by: Prepared, progress: Progress) -> Contents 
     """The rows that the landed files of ``made_by`` give today, or a sentence that says why they cannot be ingested."""
     (change,) = made_by.publication.tables
     try:
-        step = registry.step(change.table)
+        step = lake.catalog.step(change.table)
     except InvalidRequest:
         return f"the table {change.table} is not declared any more"
     if never := _why_never(made_by, change):
@@ -51,13 +51,13 @@ def ingest_again(lake: Lake, made_by: Prepared, progress: Progress) -> Contents 
     return _taken_in(build, files, made_by)
 
 
-def declared_anew(made_by: Prepared) -> str:
+def declared_anew(catalog: Catalog, made_by: Prepared) -> str:
     """A sentence that says which fields of the source were declared or dropped since ``made_by``; empty for none.
 
     Raw keeps the value of a field that is not declared elsewhere, so the same lines give other rows.
     """
     (change,) = made_by.publication.tables
-    source = registry.step(change.table).source
+    source = catalog.step(change.table).source
     if source is None:
         return ""
     then = {field["name"] for field in json.loads(change.table_schema)["fields"]}

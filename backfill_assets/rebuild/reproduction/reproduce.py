@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayContent, Environment, Prepared
@@ -140,7 +139,7 @@ class _Again:
                 self.settle(origin, None, again)
             return
         self.take(days_to_make, again)
-        if reason := declared_anew(made_by):
+        if reason := declared_anew(self.lake.catalog, made_by):
             for origin in days_to_make:
                 if self.done[TableDay(origin.table, origin.day)].verdict is ReproductionVerdict.DIFFERENT:
                     self.settle(origin, None, reason)
@@ -164,7 +163,7 @@ class _Again:
 
     def of_steps(self, days_to_make: Iterable[Origin]) -> Iterator[tuple[Step, list[Origin]]]:
         """The origins by the step that builds their table; those of tables that are no longer declared are settled."""
-        declared = step_by_table(registry.steps())
+        declared = step_by_table(self.lake.catalog.steps)
         by_step: dict[str, list[Origin]] = {}
         for origin in days_to_make:
             if origin.table in declared:
@@ -220,7 +219,7 @@ class _Again:
         timelines = {table.name: Timeline(self.lake.storage, table.name, name) for table in step.tables}
         spark = self.lake.spark()
         for part in decide.chunks(sorted(content), 0):
-            chunk = Chunk(step, version, part, wanted, pin, _nothing, judged=False, overlay=overlay)
+            chunk = Chunk(self.lake.catalog, step, version, part, wanted, pin, _nothing, judged=False, overlay=overlay)
             with waiting(self.progress, f"{step.name}: Spark computes {part[0]} to {part[-1]}"):
                 staged = stage_chunk(spark, self.lake.storage, chunk, timelines)
             self.take(days_to_make, {TableDay(day.table, day.day): day.content for day in staged})

@@ -8,9 +8,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets import registry
-from backfill_assets.datasets.sales.landed import SALES
-from backfill_assets.datasets.sales.transactions import FactSalesTransactions, half_up_quotient, rates_as_of
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.sales.landed import SALES
+from backfill_assets.examples.datasets.sales.transactions import FactSalesTransactions, half_up_quotient, rates_as_of
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Version
 from backfill_assets.model.refinement import accepted
@@ -63,7 +63,7 @@ def _facts(
     return version.transform(inputs)["fact_sales_transactions"].collect()
 
 
-V1, V2 = (registry.step("fact_sales_transactions").version(name) for name in ("v1", "v2"))
+V1, V2 = (CATALOG.step("fact_sales_transactions").version(name) for name in ("v1", "v2"))
 
 
 def test_version_1_takes_the_previous_day_and_version_2_the_day_itself(spark: SparkSession) -> None:
@@ -130,7 +130,7 @@ def test_daily_revenue_adds_up_lines_baskets_and_pieces(spark: SparkSession) -> 
         },
     ]
     inputs = {"bronze_sales": accepted(raw_sales(spark, sales), REFINEMENT), "bronze_fx_rates": _rates(spark)}
-    revenue = registry.step("fact_daily_revenue").version("v1")
+    revenue = CATALOG.step("fact_daily_revenue").version("v1")
     rows = revenue.transform(V2.transform(inputs))["fact_daily_revenue"].collect()
     assert {(row.store_id, row.revenue_eur, row.lines, row.baskets, row.quantity, row.day) for row in rows} == {
         ("1", Decimal("3.3000"), 2, 1, 5, DAY),

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayLineage, Environment, InputRead, Position, Publication
 from backfill_assets.landing.raw_rows import raw_schema
@@ -100,7 +100,7 @@ def _session() -> SparkSession:
 def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Again:
     settings = Settings.at(tmp_path)
     small = SmallLakehouse(settings.lakehouse)
-    lake = replace(Builder.from_settings(settings, _session).lake, publisher=small.publisher)
+    lake = replace(Builder.from_settings(settings, CATALOG, _session).lake, publisher=small.publisher)
     found = Again(small, lake)
     monkeypatch.setattr(reproduce_module, "stage_chunk", found.stage)
     monkeypatch.setattr(reproduce_module, "environment_of", lambda spark: HERE)
@@ -164,7 +164,7 @@ def test_an_undo_is_proven_by_the_publication_that_computed_what_it_put_back(aga
     moved = change.model_copy(update={"days": (day,)})
     again.small.publisher.publish(compaction.model_copy(update={"kind": "compact", "tables": (moved,)}))
     again.bronze("new", {DAY: 11, NEXT: 12}, reads=(read_of(1, {DAY: 1, NEXT: 2}),))
-    roll_back(again.small.publisher, "new", id="undo")
+    roll_back(again.small.publisher, "new", id="undo", steps=CATALOG.steps)
     again.gives = {DAY: 10, NEXT: 12}
     found = {TableDay(day.table, day.day): day for day in again.run("undo").days}
     assert {day.verdict for day in found.values()} == {ReproductionVerdict.EQUAL}
@@ -176,7 +176,7 @@ def test_an_undo_is_proven_by_the_publication_that_computed_what_it_put_back(aga
         found[TableDay("bronze_sales", NEXT)].computed_by == ""
         and found[TableDay("bronze_sales", NEXT)].published is not None
     )
-    roll_back(again.small.publisher, "undo", id="back")
+    roll_back(again.small.publisher, "undo", id="back", steps=CATALOG.steps)
     again.gives = {DAY: 11, NEXT: 12}
     assert {day.computed_by for day in again.run("back").days} == {"new"}
     assert {day.computed_by for day in again.run("compaction").days} == {"old"}
@@ -210,7 +210,7 @@ def test_a_day_that_another_writer_wrote_is_named(again: Again) -> None:
     again.small.publish("first", {"bronze_sales": {DAY: [1]}})
     again.small.write_past_the_protocol("bronze_sales", DAY, [9])
     again.small.publish("over", {"bronze_sales": {DAY: [2]}})
-    roll_back(again.small.publisher, "over", id="undo")
+    roll_back(again.small.publisher, "over", id="undo", steps=CATALOG.steps)
     assert again.verdicts("undo") == {
         TableDay("bronze_sales", DAY): ("cannot be reproduced", "a writer that bypassed the log wrote it")
     }
@@ -231,7 +231,7 @@ def test_landed_files_that_are_gone_or_changed_are_named(again: Again, tmp_path:
     file.write_bytes(b"")
     assert again.verdicts("ingest")[TableDay("raw_sales", DAY)][1] == f"the landed file {path} is not what it was"
     again.small.publish("more", {"raw_sales": {DAY: [2]}}, mode="append")
-    roll_back(again.small.publisher, "more", id="less")
+    roll_back(again.small.publisher, "more", id="less", steps=CATALOG.steps)
     assert (
         "taken in by several publications, the last one ingest" in again.verdicts("less")[TableDay("raw_sales", DAY)][1]
     )
@@ -244,7 +244,7 @@ def test_a_field_that_was_declared_since_is_no_other_result(
     """Raw had its value among those that are not declared: a day that differs by that accuses no logic."""
     request = again.small.request("ingest", {"raw_sales": {DAY: [1], NEXT: [2]}}, mode="append")
     fields = json.loads(request.tables[0].table_schema)["fields"]
-    (source,) = (step.source for step in registry.steps() if step.name == "raw_sales")
+    (source,) = (step.source for step in CATALOG.steps if step.name == "raw_sales")
     assert source is not None
     missing = [{"name": name, "type": "string", "nullable": True, "metadata": {}} for name in raw_schema(source).names]
     then = [each for each in missing if each["name"] not in ("day", "currency" if anew else "")]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pyspark.sql import types as T
 
-from backfill_assets.datasets.fx_rates import FX_RATES
+from backfill_assets.examples.datasets.fx_rates import FX_RATES
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.model.rules import ArrivedWithin

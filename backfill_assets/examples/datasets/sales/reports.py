@@ -13,10 +13,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.datasets.products import LONGEST_CATALOGUE_GAP_DAYS, PRODUCTS, products_as_of
-from backfill_assets.datasets.sales.landed import SALES, Money
-from backfill_assets.datasets.sales.transactions import FACT
 from backfill_assets.days import Cadence
+from backfill_assets.examples.datasets.products import LONGEST_CATALOGUE_GAP_DAYS, PRODUCTS, products_as_of
+from backfill_assets.examples.datasets.sales.landed import SALES, Money
+from backfill_assets.examples.datasets.sales.transactions import FACT
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import DayRule, Reads
 from backfill_assets.model.rules import FewUnknown, TotalAgrees, VolumeWithin

@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.datasets.fx_rates import FX_RATES
-from backfill_assets.datasets.sales.landed import SALES, SalesLine
+from backfill_assets.examples.datasets.fx_rates import FX_RATES
+from backfill_assets.examples.datasets.sales.landed import SALES, SalesLine
 from backfill_assets.model.contract import Field
 from backfill_assets.model.declaration import Reads
 from backfill_assets.model.rules import (

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.datasets.fx_rates import FX_RATES
+from backfill_assets.examples.datasets.fx_rates import FX_RATES
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.landed_dataset import LandedDataset
 
