@@ -300,12 +300,12 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 
 
 def test_every_registered_dataset_is_sound() -> None:
-    """It is judged when the registry is imported, and then with the tables of the others."""
+    """They are judged when the package is read, and then with the tables of the others."""
     require_sound(CATALOG.datasets)
 
 
 def test_a_total_of_another_dataset_is_judged_with_it() -> None:
-    """A dataset alone cannot know what another one measures; the registry does."""
+    """A dataset alone cannot know what another one measures; the catalogue does."""
     total = TotalAgrees("readings", fact="bronze_sales", fact_total="revenue")
     foreign = declared(report(Reads(BRONZE), Reads("bronze_sales"), rules=(total,)))
     with pytest.raises(InvalidRequest, match="'revenue' is no total of bronze_sales"):

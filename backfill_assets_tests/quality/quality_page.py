@@ -1,4 +1,4 @@
-"""The tables of ``docs/quality.md`` as the registry declares them: ``make pins`` writes them, a test compares them."""
+"""The tables of ``docs/quality.md`` as the examples declare them: ``make pins`` writes them, a test compares them."""
 
 from __future__ import annotations
 

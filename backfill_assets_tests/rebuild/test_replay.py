@@ -22,7 +22,7 @@ class Remembering:
     """A builder that builds nothing. Every table is published on DAY."""
 
     def __init__(self) -> None:
-        self.lake = SimpleNamespace(states=self.states)
+        self.lake = SimpleNamespace(catalog=CATALOG, states=self.states)
         self.built: dict[str, tuple[list[date], str | None]] = {}
 
     def states(self, step: Step) -> dict[TableDay, DayState]:
