@@ -13,12 +13,12 @@ from deltalake import DeltaTable
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.real import land_real
+from backfill_assets.examples.sample.synthetic import synthesize
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec, SyntheticTally
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.sample.real import land_real
-from backfill_assets.sample.synthetic import synthesize
-from backfill_assets.sample.synthetic_tally import SyntheticSpec, SyntheticTally
 from backfill_assets.settings import Settings
 from backfill_assets_tests.declared import declared
 

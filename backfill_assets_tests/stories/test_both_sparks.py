@@ -23,13 +23,13 @@ from deltalake import DeltaTable
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.defects import DEFECTS
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec, SyntheticTally
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.sample.defects import DEFECTS
-from backfill_assets.sample.synthetic_tally import SyntheticSpec, SyntheticTally
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
 from backfill_assets_tests.workshop import Workshop

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.days import DayRange
+from backfill_assets.examples.sample.sea_temperatures import land as land_sea_temperatures
 from backfill_assets.landing import declaration_trial
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset
-from backfill_assets.sample.sea_temperatures import land as land_sea_temperatures
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.declared import declare
 from backfill_assets_tests.stories.toll_passages import FIRST, NUMBERED, SOURCE, WITHOUT_KEY, passage

@@ -25,11 +25,11 @@ from click.testing import CliRunner, Result
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample import catalogue, real
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.sample import catalogue, real
 from backfill_assets.settings import Settings
 from backfill_assets_tests import docs_commands as docs
 from backfill_assets_tests.strategies.landed_sales import land, sale

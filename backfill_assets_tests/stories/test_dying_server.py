@@ -14,9 +14,9 @@ from backfill_assets.days import DayRange
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.errors import SparkLost
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.settings import Settings
 from backfill_assets.spark import session as session_module
 from backfill_assets.spark.connect_server import ConnectServer, connect_server, start_connect_server

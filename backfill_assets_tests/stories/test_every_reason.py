@@ -10,12 +10,12 @@ from pyspark.sql import functions as F
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.sales_line import line
 from backfill_assets.landing.quarantine import general
 from backfill_assets.model.contract import DeclaredField
 from backfill_assets.model.contract_columns import JUDGES, struct_type
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import BronzeColumns
-from backfill_assets.sample.sales_line import line
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop

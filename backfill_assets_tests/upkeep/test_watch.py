@@ -14,13 +14,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.synthetic import synthesize
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
 from backfill_assets.quality.watchdogs import CONTENT, FILES
 from backfill_assets.rebuild.measuring.measure_files import measure_files
-from backfill_assets.sample.synthetic import synthesize
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.upkeep import watch
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.workshop import Workshop

@@ -151,7 +151,6 @@ def landing_zone(settings: Settings) -> list[MachineFinding]:
 
 
 def landed_files(root: Path, source: str) -> MachineFinding:
-    from backfill_assets.cli.commands.sample import DATASETS
     from backfill_assets.cli.output import ranges
     from backfill_assets.landing.zone import SUFFIX, LandingZone, first_paths
 
@@ -161,8 +160,7 @@ def landed_files(root: Path, source: str) -> MachineFinding:
         found = f"{first_paths(astray)}: no {SUFFIX} file in the folder of a day, and not read"
         return MachineFinding(f"landed {source}", "warn", found, "Land it again as one, or hide it with a leading '_'.")
     if not days:
-        of_its_own = f" --dataset {source}" if source in DATASETS[1:] else ""
-        hint = f"For sample data: backfill sample{of_its_own}"
+        hint = "Land its files there, in a folder for each day. For data of the examples: backfill sample --help"
         return MachineFinding(f"landed {source}", "warn", f"nothing in {root / source}", hint)
     return MachineFinding(
         f"landed {source}", "ok", f"{format_count(len(days), 'day')} in {root / source}: {ranges(days)}"

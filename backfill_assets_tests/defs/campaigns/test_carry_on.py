@@ -15,7 +15,7 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
-from backfill_assets.cli.demo.dagster_home import dagster_home
+from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.campaigns import carry_on
 from backfill_assets.defs.campaigns.carry_on import MOVE_TAG, STARTS_TAG, launch_next_run, run_under_way
 from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, CAMPAIGNS, STAGE_JOB, campaign_jobs, step_key

@@ -18,7 +18,7 @@ import pytest
 from dagster._core.events import EngineEventData
 from dagster._core.utils import make_new_run_id
 
-from backfill_assets.cli.demo.dagster_home import dagster_home
+from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.instance import event_log
 from backfill_assets.defs.instance.event_log import LocalEventLog
 from backfill_assets.defs.location import code_location
