@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, HeldDay, NamedTimeline, RawRead
-from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.declaration import Step
 from backfill_assets.published.moments import HeldDays, differing, held_days
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.lake import Lake
@@ -37,15 +35,11 @@ class FoundTimeline:
     """How many days its version would compute otherwise now; None if it is of none beside the current one."""
 
 
-def look_at(lake: Lake, steps: Sequence[Step], timeline: NamedTimeline) -> FoundTimeline:
-    """From logs alone; ``steps`` are as they are declared."""
+def look_at(lake: Lake, timeline: NamedTimeline) -> FoundTimeline:
+    """From logs alone."""
     main = held_days(Snapshot.newest(lake.storage), timeline.days)
-    stale = stale_on(lake.storage, steps, timeline)
-    return FoundTimeline(timeline, main, stale, days_behind(lake, steps, timeline))
-
-
-def stale_on(storage: Storage, steps: Sequence[Step], timeline: NamedTimeline) -> StaleDays:
-    return OpenedTimeline(storage, timeline).stale_days(steps)
+    stale = OpenedTimeline(lake.storage, timeline).stale_days(lake.catalog.steps)
+    return FoundTimeline(timeline, main, stale, days_behind(lake, timeline))
 
 
 # ------------------------------------------------------------------ those there are

@@ -4,7 +4,6 @@
 import dagster as dg
 
 from backfill_assets.answers.timelines import freshened_answer
-from backfill_assets.datasets import registry
 from backfill_assets.defs.events import failing_plainly, plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.private_dagster import UnresolvedAssetJobDefinition
@@ -50,7 +49,7 @@ def standby_asset(pool: str | None = None) -> dg.AssetsDefinition:
             metadata={
                 "timelines": dg.MetadataValue.md(markdown(freshened_answer(done))),
                 "versions": dg.MetadataValue.md(
-                    bullets(switch_notes(registry.steps(), lake.switches())) or "as declared"
+                    bullets(switch_notes(lake.catalog.steps, lake.switches())) or "as declared"
                 ),
                 "days_computed": dg.MetadataValue.int(staged),
             }
@@ -65,7 +64,7 @@ def _refresh_all(context: dg.AssetExecutionContext, lake: Lake) -> list[Forwarde
     failed: list[BackfillError] = []
     for found in fresh_timelines(lake.storage, lake.publisher.now()):
         try:
-            done.append(bring_up_to_date(lake, registry.steps(), found, run_info(context.run), context.log.info))
+            done.append(bring_up_to_date(lake, found, run_info(context.run), context.log.info))
         except BackfillError as error:
             context.log.warning(f"{found.name}: {error}")
             failed.append(error)

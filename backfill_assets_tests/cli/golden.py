@@ -25,8 +25,6 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.campaign.run import StepReport
 from backfill_assets.cli import main
-from backfill_assets.cli.group import COMMANDS
-from backfill_assets.datasets import registry
 from backfill_assets.difference.from_files.day_rows import arrow_types
 from backfill_assets.difference.kept import difference_of
 from backfill_assets.difference.records import (
@@ -39,6 +37,7 @@ from backfill_assets.difference.records import (
     Sums,
     TableCompared,
 )
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import (
     HELD_BACK_DAYS,
@@ -161,7 +160,7 @@ class DeclaredLakehouse(SmallLakehouse):
     """Its rows have the columns that their tables declare, with values made from the id."""
 
     def rows_of(self, table: str, day: date, ids: Sequence[int]) -> pa.Table:
-        types = arrow_types(registry.table(table).contract)
+        types = arrow_types(CATALOG.table(table).contract)
         columns = {name: pa.array([_value(name, kind, id, day) for id in ids], kind) for name, kind in types.items()}
         return pa.table(columns | {"day": pa.array([day] * len(ids), pa.date32())})
 
@@ -189,7 +188,7 @@ def build(home: Path) -> None:
     base = Snapshot.newest(lakehouse.storage)
     lakehouse.minutes += 1
     undone = PROVENANCE.model_copy(update={"reason": f"rollback of {AGAIN}"})
-    roll_back(lakehouse.publisher, AGAIN, id=UNDO, provenance=undone)
+    roll_back(lakehouse.publisher, AGAIN, id=UNDO, steps=CATALOG.steps, provenance=undone)
     storage = lakehouse.storage
     create_timeline(
         storage,
@@ -271,7 +270,7 @@ def golden_home() -> Iterator[Path]:
 
 
 def kept_pages() -> list[str]:
-    return [name for name in CASES if name == "help" or name in COMMANDS]
+    return [name for name in CASES if name == "help" or name in command_names()]
 
 
 def page(command: str, home: Path) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.cli import foreground
 from backfill_assets.cli.queries import checkup
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import TimelineVersion, find_timeline
@@ -68,7 +68,7 @@ def _files(backfill: Backfill, table: str = FACT) -> set[str]:
 def _current(backfill: Backfill) -> tuple[str, str]:
     """The current version, and the publication that made it so."""
     found = backfill.lakehouse.publisher.log.head().state.current.get(FACT)
-    return (found.version, found.publication) if found else (registry.step(FACT).current, "")
+    return (found.version, found.publication) if found else (CATALOG.step(FACT).current, "")
 
 
 def _counts(answer: Mapping[str, Any], column: str = "days") -> dict[str, int]:
@@ -323,7 +323,7 @@ def test_a_current_version_that_is_not_declared_any_more_stops_runs_and_plans_an
 
 
 def test_a_version_that_is_not_declared_any_more_is_reported_and_not_built(kept: Backfill) -> None:
-    lake = Builder.from_settings(Settings.at(kept.home), lambda: pytest.fail("Spark is started")).lake
+    lake = Builder.from_settings(Settings.at(kept.home), CATALOG, lambda: pytest.fail("Spark is started")).lake
     made, _ = take_days(lake, TimelineVersion(step=FACT, version="v0"), {}, "created", "ana")
     assert f"v0 of {FACT} is not declared any more" in kept("timeline", "forward", made.name).output
     assert "days_behind" not in kept.json("timeline", "show", made.name)
@@ -332,7 +332,7 @@ def test_a_version_that_is_not_declared_any_more_is_reported_and_not_built(kept:
 
 
 def test_a_timeline_outlives_the_declaration_of_its_step(kept: Backfill) -> None:
-    lake = Builder.from_settings(Settings.at(kept.home), lambda: pytest.fail("Spark is started")).lake
+    lake = Builder.from_settings(Settings.at(kept.home), CATALOG, lambda: pytest.fail("Spark is started")).lake
     made, _ = take_days(lake, TimelineVersion(step="former_sales", version="v1"), {}, "created", "ana")
     assert kept.json("timeline", "show", made.name)["step"] == "former_sales"
     assert (
@@ -380,7 +380,7 @@ def _inputs(
     lakehouse: SmallLakehouse, table: str, version: str, brought: Mapping[str, Mapping[date, str]] | None = None
 ) -> dict[date, str]:
     """The fingerprint of what each day is computed from: days that are ``brought``, and main's."""
-    step = registry.step(table)
+    step = CATALOG.step(table)
     reads = decide.read_days(step, step.version(version), list(DAYS))
     pinned = lakehouse.publisher.pin({}, reads).inputs
     logicals = {**{name: read.days for name, read in pinned.items()}, **(brought or {})}
