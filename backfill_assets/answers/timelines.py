@@ -90,7 +90,7 @@ def _facts(timeline: NamedTimeline) -> Iterator[Fact]:
     yield Fact("made", timeline.made_at)
     yield Fact("by", timeline.by or "unknown")
     yield Fact("last change", timeline.change)
-    yield Fact("base", timeline.base.sequence)
+    yield Fact("as of entry", timeline.base.sequence)
     if timeline.moment:
         yield Fact("moment", timeline.moment)
         yield Fact("rewound", list(timeline.targets))
@@ -200,17 +200,6 @@ def raw_since(timeline: NamedTimeline, new: Forwarded | None = None) -> list[Raw
 
 
 # ------------------------------------------------------------------ what was done
-
-
-def created_answer(timeline: NamedTimeline) -> Answer:
-    return Answer(
-        parts=(
-            Fact("timeline", timeline.name),
-            Fact("base", timeline.base.sequence),
-            Fact("days", timeline.count_of_days),
-        ),
-        next=_next(timeline),
-    )
 
 
 def forwarded_answer(done: Forwarded, stale: StaleDays) -> Answer:
