@@ -17,7 +17,20 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from backfill_assets.report.answer import Answer, Chart, Fact, Id, Line, Part, Table, Tone, Toned, shown, tone_of
+from backfill_assets.report.answer import (
+    Answer,
+    Chart,
+    Fact,
+    Id,
+    Line,
+    Part,
+    Table,
+    Tone,
+    Toned,
+    lines_of,
+    shown,
+    tone_of,
+)
 from backfill_assets.text import escape_controls
 
 _STYLES = {
@@ -114,9 +127,17 @@ class Terminal:
         if table.title:
             self._line(table.title, Tone.STRONG)
         fitted = _Fitted.of(table, self._cells(table), self.console.width)
+        if table.one_by_one and (fitted.left_out or fitted.is_cut):
+            self._one_by_one(table)
+            return
         self.console.print(fitted.drawn(table), crop=False, width=max(self.console.width, fitted.least_width))
         if note := fitted.note(has_json=self.has_json):
             self._line(note, Tone.QUIET)
+
+    def _one_by_one(self, table: Table) -> None:
+        for number, row in enumerate(table.rows, start=1):
+            self._line(f"row {number}", Tone.STRONG)
+            self._facts([Fact(name, cell) for name, cell in zip(table.columns, row, strict=True)])
 
     def _cells(self, table: Table) -> list[list[Text]]:
         before: Sequence[Any] = ()
@@ -131,14 +152,12 @@ class Terminal:
         return Text("\n".join(self._lines(cell)), _STYLES[tone_of(cell)], no_wrap=True, overflow="ellipsis")
 
     def _lines(self, value: Any) -> list[str]:
-        """The lines of one cell: what is a sequence has several."""
-        inner = value.value if isinstance(value, Toned) else value
-        each = inner if isinstance(inner, list | tuple) else [inner]
-        return [self._text(one) for one in each]
+        return [self._text(each) for each in lines_of(value)]
 
     def _text(self, value: Any) -> str:
-        if isinstance(value, Id):
-            return self.show_id(value.text)
+        inner = value.value if isinstance(value, Toned) else value
+        if isinstance(inner, Id):
+            return self.show_id(inner.text)
         return escape_controls(shown(value, short=self.for_people))
 
 

@@ -12,7 +12,21 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from backfill_assets.report.answer import Answer, Chart, Days, Fact, Id, Line, Quantity, Table, Tone, Toned, shown, size
+from backfill_assets.report.answer import (
+    Answer,
+    Chart,
+    Datum,
+    Days,
+    Fact,
+    Id,
+    Line,
+    Quantity,
+    Table,
+    Tone,
+    Toned,
+    shown,
+    size,
+)
 from backfill_assets.report.html import html
 from backfill_assets.report.markdown import markdown
 from backfill_assets.report.terminal import Terminal
@@ -178,3 +192,28 @@ def test_a_page_escapes_everything_but_its_charts() -> None:
     )
     assert '<details id="why"><summary><h3>Why &lt;it&gt; is so</h3></summary>' in page
     assert "<dd><p>one</p><p>two</p></dd>" in page and '<span class="warn">stale</span>' in page
+
+
+ROW = {"store_id": 31782, "amount": Decimal("1.50"), "note": "x" * 90, "seen": None, "tags": ["a", "b"]}
+
+
+def test_values_of_rows_are_shown_as_they_are() -> None:
+    """An id of a store is no count: it has no commas. Programs get its type."""
+    table = Table("sample", tuple(ROW), [[*map(Datum, ROW.values())]])
+    assert "31782\t1.50" in _printed(Answer(parts=(table,)), 80, for_people=False)
+    assert json.loads(Answer(parts=(table,)).json_text())["sample"] == [{**ROW, "amount": "1.50"}]
+    assert table.numbers() == {"store_id", "amount", "seen"}
+
+
+def test_rows_that_are_too_wide_are_shown_one_by_one_where_the_table_says_so() -> None:
+    """Twenty columns squeezed into eighty characters cannot be read."""
+    answer = Answer(parts=(Table("sample", tuple(ROW), [[*map(Datum, ROW.values())]] * 2, one_by_one=True),))
+    assert "row 2\n  store_id  31782\n  amount    1.50" in _printed(answer, 80)
+    assert "row 2" not in _printed(answer, 200) and "row 2" not in _printed(answer, 80, for_people=False)
+
+
+def test_a_mapping_has_a_line_for_each_of_its_names() -> None:
+    answer = Answer(parts=(Fact("metrics", {"rows": 1_200, "late": 3}),))
+    assert _printed(answer, 80) == "  metrics  rows 1,200\n  metrics  late 3\n"
+    assert json.loads(answer.json_text()) == {"metrics": {"rows": 1200, "late": 3}}
+    assert "<dd><p>rows 1,200</p><p>late 3</p></dd>" in html(answer)
