@@ -64,7 +64,7 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill trace {TRACED}": ("published", *REPORTS, REVENUE),
     "backfill status fact_daily_revenue --days 2017-03-01..2017-03-07 --json": "is_fresh",
     "backfill history fact_daily_revenue --days 2017-03-01": (REVENUE, "replace"),
-    f"backfill show fact_daily_revenue --day 2017-03-01 --publication {PUBLICATION}": ("store_id", "revenue_eur"),
+    f"backfill show fact_daily_revenue 2017-03-01 --at {PUBLICATION}": ("store_id", "revenue_eur"),
     f"backfill reproduce {PUBLICATION}": ("equal",),
     "backfill quarantine list": ("quarantine_sales", "quantity"),
     "backfill quarantine show quarantine_sales --day 2017-03-01": ("broken", "quantity: 'many' is not a bigint"),
@@ -108,7 +108,7 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
         "report_sea_temperature",
         "published",
     ),
-    "backfill show report_sea_temperature --day 2016-02-16": ("sensor_id",),
+    "backfill show report_sea_temperature 2016-02-16": ("sensor_id",),
     "backfill status report_sea_temperature --days 2016-02-15..2016-02-28": ("fresh",),
     "backfill run report_sea_temperature --upstream --days 2016-02-15..2016-02-17": ("Nothing was computed",),
     "backfill status report_sea_temperature --days 2016-02-15..2016-02-17": ("fresh",),
@@ -145,7 +145,7 @@ _SHORT_IDS = "backfill_assets_tests/cli/test_short_ids.py"
 BY_ANOTHER_TEST: Mapping[str, str] = {
     'eval "$(_BACKFILL_COMPLETE=bash_source backfill)"': _COMPLETION,
     "backfill ui fact_daily_revenue --day 2017-03-01": _LINKS,
-    "backfill show fact_daily_revenue --day 2017-03-01 --publication 1a2b3c4": f"{_SHORT_IDS}::"
+    "backfill show fact_daily_revenue 2017-03-01 --at 1a2b3c4": f"{_SHORT_IDS}::"
     "test_a_terminal_gets_short_ids_and_a_pipe_whole_ones",
     "backfill rollback 1a2b3c4 --dry-run": f"{_SHORT_IDS}::test_publications_are_found_by_their_beginning",
     "backfill status fact_daily_revenue report_store_ranking": "backfill_assets_tests/cli/queries/test_status.py::"
@@ -191,7 +191,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill open with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
     "backfill open with-v2 --table fact_daily_revenue": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
-    "backfill show fact_daily_revenue --day 2017-03-01 --on with-v2": f"{_TIMELINE}::"
+    "backfill show fact_daily_revenue 2017-03-01 --on with-v2": f"{_TIMELINE}::"
     "test_a_day_is_shown_as_it_is_on_the_timeline",
     "backfill diff main with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
     "backfill diff before-v1 with-v2 --table fact_sales_transactions": f"{_REWIND}::"

@@ -40,7 +40,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "commands.rewind:forward",
             "Compute the days of a timeline again.",
         ),
-        "history": ("queries.history:history", "List publications, newest first."),
+        "history": ("verbs.history:history", "List publications, newest first."),
         "lab": (
             "commands.lab:lab",
             "Play the hazards of a backfill, without this and with it.",
@@ -88,7 +88,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "run": ("commands.run:run", "Build a range of days in this process, without a daemon."),
         "sample": ("commands.sample:sample", "Put real or synthetic data into the landing zone."),
-        "show": ("queries.show:show", "Show one day of a table: its state and its rows."),
+        "show": ("verbs.show:show", "Show one day of a table: its state and its rows."),
         "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
         "standby": ("commands.standby:standby", "Keep another version of a step ready beside the current one."),
         "status": ("verbs.status:status", "Show which days are fresh, stale or missing."),

@@ -38,7 +38,7 @@ def page_of(command: str, parameters: Mapping[str, Any]) -> str:
     if command in _WITHOUT:
         return ""
     words = _words(parameters)
-    day = parameters.get("day_text")
+    day = parameters.get("day")
     for word in words:
         if page := page_about(word, str(day) if day else "", command):
             return page

@@ -84,7 +84,7 @@ def trails(snapshot: Snapshot, key: str, table: str | None = None, day: date | N
         keys = ", ".join(f"{'/'.join(registry.table(each.typed).key)} of {each.typed}" for each in _origins(table))
         raise InvalidRequest(
             f"No row has the key {key!r}" + (f" on {day}." if day else "."),
-            hint=f"A key is {keys}, with a slash between columns: {EXAMPLE}. backfill show TABLE --day D lists rows. "
+            hint=f"A key is {keys}, with a slash between columns: {EXAMPLE}. backfill show TABLE DAY lists rows. "
             "What landed is known once raw is built.",
         )
     return [_with_counted(snapshot, trail) for trail in trails_found]

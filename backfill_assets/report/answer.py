@@ -121,6 +121,20 @@ class Toned(Special):
 
 
 @dataclass(frozen=True)
+class Worded(Special):
+    """A value that people read in other words than programs."""
+
+    value: object
+    words: str
+
+    def plain(self) -> object:
+        return plain(self.value)
+
+    def shown(self, *, short: bool) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
 class Datum(Special):
     """A value of a row of data: people see it as it is, without commas between thousands."""
 

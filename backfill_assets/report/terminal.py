@@ -44,6 +44,8 @@ _STYLES = {
 _LEAST_CELL = 8
 """A cell that is cut keeps so many characters at least; before that, columns are left out."""
 _ROOMY_CELL = 24
+_MOST_LINES = 6
+"""Of a cell; the last of them says how many there are beside."""
 _FRAME, _BETWEEN = 1, 3
 """What the box adds to a line, and to each column."""
 
@@ -110,6 +112,8 @@ class Terminal:
     # -------------------------------------------------------------- on a pipe
 
     def _tabs(self, table: Table) -> None:
+        if not table.rows:
+            return
         if table.title:
             self._raw(escape_controls(table.title))
         self._raw("\t".join(table.columns))
@@ -149,7 +153,10 @@ class Terminal:
         return found
 
     def _cell(self, cell: Any) -> Text:
-        return Text("\n".join(self._lines(cell)), _STYLES[tone_of(cell)], no_wrap=True, overflow="ellipsis")
+        lines = self._lines(cell)
+        if len(lines) > _MOST_LINES:
+            lines[_MOST_LINES - 1 :] = [f"and {len(lines) - _MOST_LINES + 1} more"]
+        return Text("\n".join(lines), _STYLES[tone_of(cell)], no_wrap=True, overflow="ellipsis")
 
     def _lines(self, value: Any) -> list[str]:
         return [self._text(each) for each in lines_of(value)]

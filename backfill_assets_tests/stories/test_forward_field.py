@@ -85,7 +85,7 @@ def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_
     carrying: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, raw = carrying.read(BRONZE), carrying.contents()[RAW]
-    moment = types("history", REPORT)[0]["publication"]
+    moment = types("history", REPORT)["publications"][0]["publication"]
     declare(monkeypatch, rescued=True)
     types("rewind", BRONZE, "--to", moment, "--days", str(DAYS), "--on", "before-salinity")
     land(carrying, date(2016, 3, 5), carries=True, hour=12)
@@ -126,7 +126,7 @@ def test_a_day_on_which_more_would_change_is_held_back(workshop: Workshop, monke
     """Its bad value would quarantine a row that is published."""
     bad = date(2016, 3, 6)
     build(workshop, monkeypatch, bad)
-    moment = types("history", REPORT)[0]["publication"]
+    moment = types("history", REPORT)["publications"][0]["publication"]
     declare(monkeypatch, rescued=True)
     types("rewind", BRONZE, "--to", moment, "--days", f"{FIRST}..{DAYS.last}", "--on", "trial")
     done = types("forward", "trial", "--field", "salinity")
@@ -155,7 +155,7 @@ def test_real_lines_are_filled_and_nothing_else_of_them_changes(
     file.write_bytes(gzip.compress("\n".join(tilled).encode()))
     for table in ("raw_sales", "bronze_sales"):
         workshop.build(table, days)
-    old, moment = workshop.read("bronze_sales"), types("history", "bronze_sales")[0]["publication"]
+    old, moment = workshop.read("bronze_sales"), types("history", "bronze_sales")["publications"][0]["publication"]
     declare_till(monkeypatch)
     types("rewind", "bronze_sales", "--to", moment, "--days", str(days), "--on", "before-till")
     done = types("forward", "before-till", "--field", "till")
@@ -188,7 +188,7 @@ def declare_till(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_filled_is_said_before_anything_is_computed(
     carrying: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moment = types("history", REPORT)[0]["publication"]
+    moment = types("history", REPORT)["publications"][0]["publication"]
     declare(monkeypatch)
     types("rewind", BRONZE, "--to", moment, "--days", str(DAYS), "--on", "trial")
     for words, answer in (

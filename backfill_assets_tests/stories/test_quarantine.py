@@ -73,14 +73,14 @@ def test_a_line_is_resolved_once_a_corrected_version_is_accepted(backfill: Backf
 
 def test_rows_are_shown_as_they_were_landed(backfill: Backfill) -> None:
     """With file, line and every reason: what a person sends to the source system."""
-    (row,) = backfill.json("quarantine", "show", "quarantine_sales", "--day", FIRST, "--reason", "BIGINT")
+    (row,) = backfill.json("quarantine", "show", "quarantine_sales", FIRST, "--reason", "BIGINT")
     assert (row["file"], row["line"]) == ("sales/2017-03-01/bad.jsonl.gz", 2)
     assert row["reasons"] == [
         "quantity: 'many' is not a bigint",
         "retail_disc: not greater than or equal to 0 (was -2.00)",
     ]
     assert row["landed"]["basket_id"] == "2" and "household_id" not in row["landed"]
-    output = backfill("quarantine", "show", "bronze_sales", "--day", FIRST, "--limit", 1).output
+    output = backfill("quarantine", "show", "bronze_sales", FIRST, "--limit", 1).output
     assert "bad.jsonl.gz:1" in output and "2 more rows are not shown: --limit 3" in output
 
 
@@ -157,7 +157,7 @@ def test_a_range_without_rejected_rows_has_nothing_to_replay(backfill: Backfill,
     assert workshop.sessions == 0
     for words in (
         ("list", "quarantine_sale"),
-        ("show", "quarantine_sale", "--day", FIRST),
+        ("show", "quarantine_sale", FIRST),
         ("replay", "quarantine_sale"),
     ):
         assert "Did you mean quarantine_sales?" in backfill("quarantine", *words, exit_code=1).stderr

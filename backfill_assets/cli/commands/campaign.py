@@ -20,7 +20,7 @@ from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_t
 from backfill_assets.cli.queries.diff import say_difference, say_sums
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.errors import CampaignStopped, LakehouseUnusable
-from backfill_assets.published.boundaries import boundary_line, boundary_values
+from backfill_assets.published.boundaries import boundary_line, boundary_value
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
         done = at.state.done
         report, times = done[CampaignStep.CUT_OVER].report, _times(at.plan, at.entries())
     if as_json:
-        boundaries = [boundary_values(each) for each in _boundaries_read(report["publication"])]
+        boundaries = [boundary_value(each).plain() for each in _boundaries_read(report["publication"])]
         outcome = {"rolled_back": back, "waits": move.reason, "times": times.json, "boundaries": boundaries}
         say_json({**report, **outcome})
         return
@@ -151,7 +151,7 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     if as_json:
         entry_values = [entry.model_dump(mode="json") for entry in entries]
         days, times = campaign_json(campaign_days(storage, kept)), _times(kept, entries).json
-        boundaries = [boundary_values(each) for each in _boundaries_read(_published_as(kept, entries))]
+        boundaries = [boundary_value(each).plain() for each in _boundaries_read(_published_as(kept, entries))]
         values = {"plan": plan, "entries": entry_values, "days": days, "times": times, "boundaries": boundaries}
         say_json({**values, **_standing_json(storage, kept), **_people(storage, kept, entries)})
         return

@@ -14,7 +14,7 @@ from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.published.boundaries import boundary_values, read_text, versions_text
+from backfill_assets.published.boundaries import boundary_value, read_text, versions_text
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def positions(table: str, publication: str | None, version: int | None, at_text:
         )
     found = table_boundaries(snapshot, table)
     if as_json:
-        boundaries = [boundary_values(each) for each in found]
+        boundaries = [boundary_value(each).plain() for each in found]
         version_of = snapshot.versions[table]
         say_json({"table": table, "version": version_of, "log_entry": snapshot.sequence, "boundaries": boundaries})
         return

@@ -12,14 +12,14 @@ import click
 from backfill_assets.cli.completion import complete_days, complete_table, complete_timeline
 from backfill_assets.cli.ids import Show, find_timeline, short_ids
 from backfill_assets.cli.on_timeline import observe_timeline
-from backfill_assets.cli.output import moment, say, say_json, short_commit
+from backfill_assets.cli.output import moment, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.places import event_place, format_place, place_values
 from backfill_assets.model.deletion import DELETION
-from backfill_assets.text import format_range
+from backfill_assets.text import format_range, short_commit
 
 if TYPE_CHECKING:
     from backfill_assets.lakehouse.records import DayContent
@@ -205,7 +205,7 @@ def _say(facts: _TrailFacts, show: Show) -> None:
         columns, day = " and ".join(each.made_there), each.period.first
         say(
             f"{each.table} of {format_range(each.period)} counts it too. Its {columns} is made in the report: "
-            f"backfill show {each.table} --day {day} has its rows"
+            f"backfill show {each.table} {day} has its rows"
         )
 
 

@@ -35,14 +35,14 @@ def test_an_entry_that_cannot_be_finished_is_given_up(stuck: Backfill) -> None:
     assert "Giving up dead (replace)" in output and "quarantine_sales is left as it is" in output
     assert "RowTracking" in output
     assert ids(stuck, "bronze_sales") == [1]
-    newest = stuck.json("history")[0]
+    newest = stuck.json("history")["publications"][0]
     assert newest["outcome"] == "aborted" and ": row tracking" in newest["reason"]
 
 
 def test_without_a_terminal_it_wants_yes(stuck: Backfill) -> None:
     """A script must say that it means it."""
     assert "add --yes" in stuck("abort", "dead", exit_code=2).stderr
-    assert stuck.json("history")[0]["outcome"] == "open"
+    assert stuck.json("history")["publications"][0]["outcome"] == "open"
 
 
 def test_only_open_publications_are_given_up(stuck: Backfill) -> None:

@@ -86,18 +86,19 @@ def test_an_empty_lakehouse_says_so(backfill: Backfill) -> None:
 def test_history_has_the_offsets_and_the_boundary(backfill: Backfill, streamed: StreamedLakehouse) -> None:
     """Of a micro-batch what it read, of a rollback what it gave back, of computed days up to where."""
     roll_back(streamed.publisher, "batch", id="back")
-    back, batch, bronze, *_ = backfill.json("history")
-    assert batch["partitions"][0] == {
+    back, batch, bronze, quarantine, *_ = backfill.json("history")["publications"]
+    assert batch["offsets"][0] == {
         "source": "sales",
         "topic": "orders",
         "partition": 0,
         "from": 1_010,
         "to": 1_020,
     }
-    assert [(each["from"], each["to"]) for each in back["partitions"]] == [(1_020, 1_010), (7, 0)]
-    (boundary,) = bronze["boundaries"]
+    assert [(each["from"], each["to"]) for each in back["offsets"]] == [(1_020, 1_010), (7, 0)]
+    (boundary,) = bronze["read_up_to"]
     assert boundary["tables"] == [BRONZE, "quarantine_sales"] and boundary["positions"][0]["next_offset"] == 1_010
-    assert batch["boundaries"] == back["boundaries"] == [] and bronze["partitions"] == []
+    assert quarantine["read_up_to"] == [boundary] and quarantine["publication"] == bronze["publication"]
+    assert batch["read_up_to"] == back["read_up_to"] == [] and bronze["offsets"] == []
     words = " ".join(backfill("history").output.replace("│", " ").split())
     assert "1,010" in words and "1,020" in words
 

@@ -35,7 +35,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def test_a_rejected_event_is_shown_with_its_offset(backfill: Backfill, rows: list[dict[str, Any]]) -> None:
     """For people in words; for programs beside the columns of raw."""
-    shown = ("quarantine", "show", "quarantine_sales", "--day", DAY)
+    shown = ("quarantine", "show", "quarantine_sales", DAY)
     output = backfill(*shown).output
     assert f"{FILE}:3" in output and "topic orders, partition 2, offset 0" in output
     line, event = backfill.json(*shown)
