@@ -66,9 +66,9 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     "backfill history fact_daily_revenue --days 2017-03-01": (REVENUE, "replace"),
     f"backfill show fact_daily_revenue 2017-03-01 --at {PUBLICATION}": ("store_id", "revenue_eur"),
     f"backfill reproduce {PUBLICATION}": ("equal",),
-    "backfill quarantine list": ("quarantine_sales", "quantity"),
-    "backfill quarantine show quarantine_sales --day 2017-03-01": ("broken", "quantity: 'many' is not a bigint"),
-    "backfill quarantine replay --dry-run": ("0 rows would be freed, 1 are still bad",),
+    "backfill raw quarantine": ("quarantine_sales", "quantity"),
+    "backfill raw quarantine quarantine_sales 2017-03-01": ("broken", "quantity: 'many' is not a bigint"),
+    "backfill raw quarantine --replay --dry-run": ("freed\t0", "still bad\t1"),
     "backfill plan bronze_sales --days 2017-03-04 --source-too --json": "plan_ingests",
     "backfill run bronze_fx_rates --upstream --days 2017-02-21..2017-02-28": "rates_are_published",
     f"backfill run {FACT} --downstream --version v1 --days {DAYS}": "builds_v1",
@@ -138,7 +138,7 @@ _LAB = "backfill_assets_tests/stories/test_lab.py"
 _LAB_COMMAND = "backfill_assets_tests/cli/commands/test_lab.py"
 _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"
 _SCOPES = "backfill_assets_tests/stories/test_three_scopes.py"
-_POSITIONS = "backfill_assets_tests/cli/queries/test_positions.py"
+_POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py"
 _COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
 _LINKS = "backfill_assets_tests/cli/test_running_dev.py::test_commands_end_with_the_link_of_what_they_are_about"
 _SHORT_IDS = "backfill_assets_tests/cli/test_short_ids.py"
@@ -150,8 +150,8 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill rollback 1a2b3c4 --dry-run": f"{_SHORT_IDS}::test_publications_are_found_by_their_beginning",
     "backfill status fact_daily_revenue report_store_ranking": "backfill_assets_tests/cli/queries/test_status.py::"
     "test_several_tables_are_reported_day_by_day",
-    "backfill refresh raw_sales --days 2017-03-04 --dry-run": _REFRESH,
-    "backfill refresh raw_sales --days 2017-03-04": _REFRESH,
+    "backfill raw refresh raw_sales 2017-03-04 --dry-run": _REFRESH,
+    "backfill raw refresh raw_sales 2017-03-04": _REFRESH,
     "backfill plan bronze_sales --days 2017-03-04 --refresh-source": f"{_SCOPES}::test_source_side_refresh",
     "backfill lab all": f"{_LAB_COMMAND}::test_all_of_them_as_json_in_order",
     "backfill lab collision": f"{_LAB}::test_a_backfill_collides_with_a_stream",
@@ -160,10 +160,10 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill lab boundary": f"{_LAB}::test_a_boundary_by_time_has_gaps_and_overlaps",
     "backfill lab undo": f"{_LAB}::test_an_undo_loses_what_the_stream_has_brought_since",
     "backfill lab boundary --keep": f"{_LAB_COMMAND}::test_the_folder_is_kept_on_request",
-    "backfill positions raw_sales": f"{_POSITIONS}::test_positions_of_raw_and_of_what_is_computed_from_it",
-    "backfill positions fact_sales_transactions": f"{_POSITIONS}::"
+    "backfill raw positions raw_sales": f"{_POSITIONS}::test_positions_of_raw_and_of_what_is_computed_from_it",
+    "backfill raw positions fact_sales_transactions": f"{_POSITIONS}::"
     "test_positions_of_raw_and_of_what_is_computed_from_it",
-    f"backfill positions bronze_sales --publication {PUBLICATION}": f"{_POSITIONS}::"
+    f"backfill raw positions bronze_sales --at {PUBLICATION}": f"{_POSITIONS}::"
     "test_any_published_state_can_be_asked_for",
     "dagster asset materialize -m backfill_assets.definitions --select "
     "fact_sales_transactions,fact_daily_revenue,report_department_revenue "
@@ -227,8 +227,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill stream raw_sales --from landing": _STREAM,
     "backfill stream raw_sales --from landing --rate 2000 --rate-in 06:00-22:00=500": _STREAM,
     "backfill status fact_daily_revenue": _STREAM,
-    "backfill history --limit 5": "backfill_assets_tests/cli/queries/test_history.py::"
-    "test_the_limit_says_what_it_hides",
+    "backfill history --limit 5": "backfill_assets_tests/cli/verbs/test_history.py::test_the_limit_says_what_it_hides",
     "backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning": "backfill_assets_tests/cli/"
     "commands/test_stream.py::test_a_topic_is_read_from_its_beginning_by_one_command",
     "backfill spark start": _SPARK,

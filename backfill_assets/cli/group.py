@@ -58,22 +58,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "queries.plan:plan",
             "Show what a rebuild would do, cost and risk.",
         ),
-        "positions": (
-            "queries.positions:positions",
-            "Show up to where each source had been read.",
-        ),
         "publish": (
             "commands.publish:publish",
             "Bring a timeline into main, as a plan does.",
         ),
-        "quarantine": (
-            "queries.quarantine:quarantine",
-            "Show rejected rows, and judge them again.",
-        ),
-        "refresh": (
-            "commands.refresh:refresh",
-            "Read landed files again that their source corrected.",
-        ),
+        "raw": ("verbs.raw:raw", "What came in: rejected rows, corrected files, positions."),
         "reproduce": (
             "queries.reproduce:reproduce",
             "Stage a publication again and compare checksums.",

@@ -65,7 +65,7 @@ def test_publications_are_found_by_their_beginning(two: Backfill, typed: str, mo
     """To look back, to read positions, to undo, to rewind and to compare."""
     monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
     assert two.json("show", TABLE, DAY, "--at", typed)["publication"] == FIRST
-    assert two.json("positions", TABLE, "--publication", typed)["version"] == 1
+    assert two.json("raw", "positions", TABLE, "--at", typed)["version"] == 1
     if not typed.startswith("2017"):
         assert two.json("rewind", TABLE, "--to", typed, "--on", "back")["moment"] == f"publication {FIRST}"
         two("timeline", "create", "based", "--base", typed)
