@@ -22,7 +22,7 @@ from backfill_assets.published.damage import gone_files, note_damage
 from backfill_assets.published.observed import observe
 from backfill_assets.published.positions import is_raw
 from backfill_assets.published.reading import pinned_version, published_day, published_versions, read_published
-from backfill_assets.report.answer import Answer, Datum, Fact, Id, Line, Part, Table, Tone, size
+from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Line, Part, Tone, size
 from backfill_assets.text import format_count
 from backfill_assets.timeline.opened import open_timeline
 
@@ -52,7 +52,7 @@ class FoundDay:
     """They are those of an earlier publication, and main does not name them any more: nothing is damaged."""
     written_since: Mapping[str, int] = field(default_factory=dict)
     """The day in Delta's own log, after another writer; the rest is as it was published."""
-    sample: pa.Table | None = None
+    sample: pa.Grid | None = None
 
     @property
     def is_damaged(self) -> bool:
@@ -144,7 +144,7 @@ def day_answer(found: FoundDay) -> Answer:
     """State first, what is wrong with it, then the first rows."""
     rows = python_rows(found.sample) if found.sample is not None else []
     columns = tuple(found.sample.column_names) if found.sample is not None else ()
-    sample = Table("sample", columns, [[*map(Datum, row.values())] for row in rows], one_by_one=True)
+    sample = Grid("sample", columns, [[*map(Datum, row.values())] for row in rows], one_by_one=True)
     nothing = [] if rows or found.gone else [Line("No rows.")]
     return Answer(parts=(*_facts(found), *_trouble(found), sample, *nothing))
 

@@ -11,7 +11,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.published.boundaries import boundary_value
 from backfill_assets.published.history import InputSummary, PublicationRecord, history, inputs
 from backfill_assets.published.stream_positions import PartitionRead
-from backfill_assets.report.answer import Answer, Days, Id, Line, Table, Tone, Toned, Worded
+from backfill_assets.report.answer import Answer, Days, Grid, Id, Line, Tone, Toned, Worded
 from backfill_assets.text import format_count, format_range, short_commit
 
 _PUBLICATION = ("publication", "when", "kind", "outcome")
@@ -53,7 +53,7 @@ def history_answer(found: FoundHistory) -> Answer:
         for part in _parts(record)
     ]
     columns, groups = (*_PUBLICATION, *_PART, *_ABOUT), (*_PUBLICATION, *_ABOUT)
-    table = Table("publications", columns, rows, groups=groups, drop=_LEFT_OUT_FIRST, keep=("table",))
+    table = Grid("publications", columns, rows, groups=groups, drop=_LEFT_OUT_FIRST, keep=("table",))
     if found.records:
         return Answer(parts=(table,), next=(_older(found),) if found.has_older else ())
     nothing = "No such publication in" if found.table or found.days else "Nothing was published yet in"

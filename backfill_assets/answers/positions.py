@@ -12,7 +12,7 @@ from backfill_assets.published.boundaries import DaysBoundary, PartitionPosition
 from backfill_assets.published.moments import find_moment
 from backfill_assets.published.positions import is_raw, table_boundaries
 from backfill_assets.published.snapshot import Snapshot
-from backfill_assets.report.answer import Answer, Days, Fact, Line, Part, Table, Tone, Worded
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Line, Part, Tone, Worded
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ def _of_raw(boundary: RawBoundary) -> Iterator[Part]:
         yield Line(f"Unknown: {boundary.unknown}.", Tone.WARN)
     columns = ("topic", "partition", "next offset", "live since")
     rows = [(each.topic, each.partition, each.next_offset, each.live_since) for each in boundary.positions]
-    yield Table("partitions", columns, rows)
+    yield Grid("partitions", columns, rows)
 
 
 def _of_days(found: FoundPositions) -> Iterator[Part]:
     columns = ("days", "computed from", "versions", "positions", "landed files", "newest arrival", "unknown")
     rows = [_boundary(each.days, each.boundary) for each in found.boundaries]
-    yield Table("boundaries", columns, rows, drop=("newest arrival", "unknown"))
+    yield Grid("boundaries", columns, rows, drop=("newest arrival", "unknown"))
     if not rows:
         yield Line(f"No published day of {found.table} says which raw version it was computed from.")
 

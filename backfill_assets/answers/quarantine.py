@@ -21,7 +21,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.rebuild.replay import Judged, judge_again, rebuild
-from backfill_assets.report.answer import Answer, Datum, Days, Fact, Id, Line, Part, Table, Worded
+from backfill_assets.report.answer import Answer, Datum, Days, Fact, Grid, Id, Line, Part, Worded
 from backfill_assets.text import format_range
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -66,7 +66,7 @@ def look_at_rejects(
 def rejects_answer(found: FoundRejects) -> Answer:
     """A row with two reasons is counted in two lines."""
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
-    reasons = Table("reasons", columns, [*map(_reason, found.groups)], drop=("resolved", "at", "days"))
+    reasons = Grid("reasons", columns, [*map(_reason, found.groups)], drop=("resolved", "at", "days"))
     if not found.groups:
         on = f" on {format_range(found.days)}" if found.days else ""
         return Answer(parts=(reasons, Line(f"Nothing is quarantined{on}.")))
@@ -75,7 +75,7 @@ def rejects_answer(found: FoundRejects) -> Answer:
         first = found.groups[0]
         return Answer(parts=parts, next=(f"backfill raw quarantine {first.table} {first.days[0]}",))
     rows = [*map(_row, found.rows[: found.limit])]
-    table = Table("rows", ("at", "day", "arrival day", "reasons", "landed"), rows, one_by_one=True)
+    table = Grid("rows", ("at", "day", "arrival day", "reasons", "landed"), rows, one_by_one=True)
     more = len(found.rows) - found.limit
     hidden = [Line(f"{more:,} more rows are not shown: --limit {len(found.rows)}")] if more > 0 else []
     return Answer(parts=(*parts, table, *hidden))
@@ -142,7 +142,7 @@ class FoundReplay:
 def replay(
     builder: Builder, rejects: Sequence[Rejects], days: DayRange | None, run: RunInfo | None, progress: Progress
 ) -> FoundReplay:
-    """Judge the rejected rows of ``days`` again; with a ``run``, build the days with accepted rows and their readers."""
+    """Judge the rejected rows of ``days`` again. With a ``run``, build the days with accepted rows, and readers."""
     asked = rejects if anything_published(builder.lake.storage) else ()
     judged = [each for one in asked for each in judge_again(builder.lake, one, days, progress)]
     found = FoundReplay(days, judged)
@@ -158,10 +158,10 @@ def replay(
 
 def replay_answer(found: FoundReplay) -> Answer:
     """What is freed by day, then what was built for it."""
-    judged = Table(
+    judged = Grid(
         "judged", ("table", "day", "freed", "still bad", "of which"), [_judged(each, found) for each in found.totals]
     )
-    built = Table("built", ("step", "days", "rows", "publications"), [_built(*each) for each in found.built])
+    built = Grid("built", ("step", "days", "rows", "publications"), [_built(*each) for each in found.built])
     on = f" on {format_range(found.days)}" if found.days else ""
     nothing: list[Part] = [] if found.judged else [Line(f"Nothing is quarantined{on}.")]
     totals = (Fact("freed", found.freed), Fact("still bad", found.still_bad))

@@ -10,7 +10,7 @@ from backfill_assets.landing.zone import LandedFile
 from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
 from backfill_assets.rebuild.refresh.refresh import RefreshResult
 from backfill_assets.rebuild.refresh.row_difference import RowCounts
-from backfill_assets.report.answer import Answer, Days, Fact, Id, Line, Table, Worded
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Worded
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class FoundRefresh:
 
 def refresh_answer(found: FoundRefresh) -> Answer:
     """Files that differ, the days whose rows change, and what to do about what is computed from them."""
-    files = Table("files", ("arrival day", "unchanged", "changed", "gone", "new"), [*map(_files, found.files)])
-    rows = Table("rows", ("event day", "added", "deleted"), [(day, *counts) for day, counts in found.rows.items()])
+    files = Grid("files", ("arrival day", "unchanged", "changed", "gone", "new"), [*map(_files, found.files)])
+    rows = Grid("rows", ("event day", "added", "deleted"), [(day, *counts) for day, counts in found.rows.items()])
     publication = Fact("publication", Id(found.publication))
     if not any(each.differs for each in found.files):
         return Answer(parts=(files, rows, Line("Raw has just what the source has: nothing was appended."), publication))

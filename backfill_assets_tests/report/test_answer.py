@@ -4,53 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from backfill_assets.report.answer import (
-    Answer,
-    Chart,
-    Datum,
-    Days,
-    Fact,
-    Id,
-    Line,
-    Quantity,
-    Table,
-    Tone,
-    Toned,
-    shown,
-    size,
-)
-from backfill_assets.report.html import html
-from backfill_assets.report.markdown import markdown
+from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Line, Quantity, Tone, Toned, Worded, shown
 from backfill_assets.report.terminal import Terminal
-
-PUBLICATION = "20170601t101500-fact-sales-transactions-1a2b3c4d"
-FIRST = date(2017, 3, 1)
-DAYS = Days.of(FIRST + timedelta(days=2 * n) for n in range(9))
-TABLE = Table(
-    "tables",
-    ("table", "status", "rows", "publication", "which days"),
-    [
-        ("fact", Toned("stale", Tone.WARN), 12_345, Id(PUBLICATION), DAYS),
-        ("fact", Toned("fresh", Tone.GOOD), None, Id(PUBLICATION), Days()),
-        ("raw", "fresh", 0, Id(PUBLICATION), Days.of([FIRST])),
-    ],
-    groups=("table",),
-)
-ANSWER = Answer(
-    "State",
-    (Fact("rows", 12_345), Fact("read", size(3_145_728)), Line("It is stale.", Tone.WARN, "backfill run fact"), TABLE),
-    sections=(Answer("Why <it> is so", (Chart("revenue", "<svg></svg>", "It rises."),), name="why", folded=True),),
-    next=("backfill plan fact", "backfill diff"),
-    links={"its page": "/assets/fact"},
-)
+from backfill_assets_tests.report.example import ANSWER, FIRST, PUBLICATION
 
 
 def _printed(answer: Answer, width: int, *, for_people: bool = True, colour: bool = False) -> str:
@@ -129,7 +92,7 @@ def test_no_row_of_a_box_is_wrapped_and_no_id_is_cut(width: int) -> None:
 
 def test_what_a_table_names_goes_first_and_what_it_keeps_stays() -> None:
     rows = [("fact", "stale", 1, "0123456789" * 6)]
-    table = Table("t", ("table", "status", "rows", "why"), rows, drop=("status",), keep=("why",))
+    table = Grid("t", ("table", "status", "rows", "why"), rows, drop=("status",), keep=("why",))
     text = _printed(Answer(parts=(table,)), 84)
     assert "(left out: status. A wider terminal, | less -S and --json have all of it.)" in text
     assert f"{'0123456789' * 6} │" in text
@@ -143,7 +106,7 @@ def test_a_group_is_said_once_to_people() -> None:
 def test_wide_characters_take_the_cells_that_they_are_shown_in() -> None:
     """East Asian characters and emoji are two cells wide; a combining accent takes none."""
     names = ["東京", "🛒 cart", "e\u0301te\u0301", "plain", "\uff46\uff55ll"]
-    lines = _box(_printed(Answer(parts=(Table("stores", ("store", "rows"), [(each, 1) for each in names]),)), 60))
+    lines = _box(_printed(Answer(parts=(Grid("stores", ("store", "rows"), [(each, 1) for each in names]),)), 60))
     assert len(lines) == 4 + len(names) and {cell_len(line) for line in lines} == {cell_len(lines[0])}
 
 
@@ -157,7 +120,7 @@ def test_wide_characters_take_the_cells_that_they_are_shown_in() -> None:
 )
 def test_no_data_moves_a_cursor(data: str, text: str) -> None:
     """In a title, a fact, a line, a cell, on a terminal and on a pipe."""
-    parts = (Fact("fact", data), Line(data), Table("table", ("column",), [(data,)]))
+    parts = (Fact("fact", data), Line(data), Grid("table", ("column",), [(data,)]))
     for for_people in (True, False):
         printed = _printed(Answer(data, parts), 100, for_people=for_people)
         assert printed.count(text) == 4 and data not in printed
@@ -172,34 +135,12 @@ def test_colours_say_nothing_that_words_do_not() -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == _printed(ANSWER, 100)
 
 
-def test_markdown_is_read_literally() -> None:
-    """Facts are a list, tables are tables, sections are one level deeper."""
-    found = markdown(replace(ANSWER, parts=(*ANSWER.parts, Line("a|b *c*", Tone.BAD))))
-    assert "## State\n\n- **rows**: 12,345\n- **read**: 3.0 MiB\n\nIt is stale. `backfill run fact`" in found
-    assert "| fact | stale | 12,345 |" in found and "### Why &lt;it> is so\n\nIt rises." in found
-    assert r"**a\|b \*c\***" in found and "- `backfill plan fact`" in found and "[its page](/assets/fact)" in found
-
-
-def test_a_long_table_in_markdown_says_what_it_leaves_out() -> None:
-    table = Table("days", ("day",), [(FIRST + timedelta(days=n),) for n in range(53)])
-    assert "| 2017-04-19 |\n\nand 3 more rows" in markdown(Answer(parts=(table,)))
-
-
-def test_a_page_escapes_everything_but_its_charts() -> None:
-    page = html(replace(ANSWER, parts=(*ANSWER.parts, Line("<script>"), Fact("list", ["one", "two"]))))
-    assert (
-        "&lt;script&gt;" in page and "<script" not in page and "<figure><figcaption>revenue</figcaption><svg>" in page
-    )
-    assert '<details id="why"><summary><h3>Why &lt;it&gt; is so</h3></summary>' in page
-    assert "<dd><p>one</p><p>two</p></dd>" in page and '<span class="warn">stale</span>' in page
-
-
 ROW = {"store_id": 31782, "amount": Decimal("1.50"), "note": "x" * 90, "seen": None, "tags": ["a", "b"]}
 
 
 def test_values_of_rows_are_shown_as_they_are() -> None:
     """An id of a store is no count: it has no commas. Programs get its type."""
-    table = Table("sample", tuple(ROW), [[*map(Datum, ROW.values())]])
+    table = Grid("sample", tuple(ROW), [[*map(Datum, ROW.values())]])
     assert "31782\t1.50" in _printed(Answer(parts=(table,)), 80, for_people=False)
     assert json.loads(Answer(parts=(table,)).json_text())["sample"] == [{**ROW, "amount": "1.50"}]
     assert table.numbers() == {"store_id", "amount", "seen"}
@@ -207,7 +148,7 @@ def test_values_of_rows_are_shown_as_they_are() -> None:
 
 def test_rows_that_are_too_wide_are_shown_one_by_one_where_the_table_says_so() -> None:
     """Twenty columns squeezed into eighty characters cannot be read."""
-    answer = Answer(parts=(Table("sample", tuple(ROW), [[*map(Datum, ROW.values())]] * 2, one_by_one=True),))
+    answer = Answer(parts=(Grid("sample", tuple(ROW), [[*map(Datum, ROW.values())]] * 2, one_by_one=True),))
     assert "row 2\n  store_id  31782\n  amount    1.50" in _printed(answer, 80)
     assert "row 2" not in _printed(answer, 200) and "row 2" not in _printed(answer, 80, for_people=False)
 
@@ -216,4 +157,15 @@ def test_a_mapping_has_a_line_for_each_of_its_names() -> None:
     answer = Answer(parts=(Fact("metrics", {"rows": 1_200, "late": 3}),))
     assert _printed(answer, 80) == "  metrics  rows 1,200\n  metrics  late 3\n"
     assert json.loads(answer.json_text()) == {"metrics": {"rows": 1200, "late": 3}}
-    assert "<dd><p>rows 1,200</p><p>late 3</p></dd>" in html(answer)
+
+
+def test_a_cell_of_many_lines_says_how_many_more_there_are() -> None:
+    """People alone: a pipe and programs get all of them."""
+    answer = Answer(parts=(Grid("each", ("which",), [([f"p{n}" for n in range(9)],)]),))
+    assert "│ p4         │\n│ and 4 more │" in _printed(answer, 80)
+    assert "p4; p5; p6" in _printed(answer, 80, for_people=False) and len(answer.as_json()["each"][0]["which"]) == 9
+
+
+def test_programs_and_people_may_get_other_words() -> None:
+    answer = Answer(parts=(Fact("read", Worded({"table": "raw", "version": 3}, "raw v3")),))
+    assert _printed(answer, 80) == "  read  raw v3\n" and answer.as_json() == {"read": {"table": "raw", "version": 3}}

@@ -79,27 +79,23 @@ def _file_of(backfill: Backfill, day: date) -> Path:
     return backfill.home / "lakehouse" / TABLE / str(file["path"])
 
 
-def _days_by_status(backfill: Backfill) -> dict[str, list[str]]:
-    return {row["status"]: row["which_days"] for row in backfill.json("status", TABLE)["tables"]}
-
-
 def test_a_day_whose_file_is_gone_is_damaged_and_says_how_it_is_repaired(backfill: Backfill) -> None:
     """No traceback; from then on the status says so, until the file is back."""
     backfill.lakehouse.publish("first", {TABLE: {DAY: [1], NEXT: [2]}})
     file = _file_of(backfill, DAY)
     away = file.rename(file.with_suffix(".away"))
-    assert "damaged" not in _days_by_status(backfill), "no log shows it"
+    assert "damaged" not in backfill.statuses(TABLE)[TABLE], "no log shows it"
     said = backfill("show", TABLE, DAY).output
     assert "status\tdamaged" in said and "Damaged: 1 of the day's 1 file is gone" in said and file.name in said
     assert f"backfill run {TABLE} --days {DAY} --force" in said
     found = backfill.json("show", TABLE, DAY)
     assert found["status"] == "damaged" and found["sample"] == [] and found["damaged_files"][0].endswith(file.name)
-    assert _days_by_status(backfill)["damaged"] == [str(DAY)]
-    first, second = backfill.json("status", TABLE)[TABLE]
-    assert first["status"] == "damaged" and second["status"] != "damaged"
+    assert backfill.statuses(TABLE)[TABLE]["damaged"] == [str(DAY)]
+    status = backfill.status_by_day(TABLE)
+    assert status[str(DAY)] == "damaged" and status[str(NEXT)] != "damaged"
     assert f"{TABLE} {DAY} is damaged" in backfill("status").output
     away.rename(file)
-    assert "damaged" not in _days_by_status(backfill)
+    assert "damaged" not in backfill.statuses(TABLE)[TABLE]
 
 
 def test_a_damaged_day_that_was_published_again_is_whole(backfill: Backfill) -> None:
@@ -107,7 +103,7 @@ def test_a_damaged_day_that_was_published_again_is_whole(backfill: Backfill) -> 
     _file_of(backfill, DAY).unlink()
     backfill("show", TABLE, DAY)
     backfill.lakehouse.publish("second", {TABLE: {DAY: [1]}})
-    assert "damaged" not in _days_by_status(backfill)
+    assert "damaged" not in backfill.statuses(TABLE)[TABLE]
     assert backfill.json("show", TABLE, DAY)["sample"] == [{"id": 1, "day": str(DAY)}]
 
 
