@@ -88,7 +88,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "List, show, rename and delete timelines.",
         ),
         "ui": ("queries.ui:ui", "Open the page of Dagster's UI about a table, plan or timeline."),
-        "trace": ("queries.trace:trace", "Follow one row from its landed line to each report."),
+        "trace": ("verbs.trace:trace", "Follow one row from its landed line to each report."),
         "versions": ("queries.versions:versions", "List the versions of steps: current, and on standby."),
     }
 )

@@ -81,10 +81,10 @@ def test_a_rejected_row_is_resolved_by_its_correction(backfill: Backfill) -> Non
 
 def test_it_is_traced_by_its_token(backfill: Backfill) -> None:
     """A slash stands between the columns of a key."""
-    (trail,) = backfill.json("trace", f"{TOKEN}/1")["trails"]
+    trail = backfill.json("trace", f"{TOKEN}/1")
     assert {row["table"] for row in trail["rows"]} == {"raw_visits", "bronze_visits"}
     assert [each["outcome"] for each in trail["landed"]] == ["superseded", "published"]
-    (rejected,) = backfill.json("trace", f"{TOKEN}/3", "--table", "quarantine_visits")["trails"]
+    rejected = backfill.json("trace", f"{TOKEN}/3", "--table", "quarantine_visits")
     assert [each["outcome"] for each in rejected["landed"]] == ["quarantined"]
 
 

@@ -141,7 +141,7 @@ def test_a_corrected_source_ends_as_if_it_had_always_been_so(sales: Workshop, sa
     assert all(day.reused for day in sales.build("raw_sales", DAYS).days), "every file counts as read as it is now"
     assert sales.sessions == sessions
 
-    (fate,) = say("trace", TAKEN_BACK)["trails"][0]["landed"]
+    (fate,) = say("trace", TAKEN_BACK)["landed"]
     assert fate["outcome"] == "deleted" and f"read again by {done['publication']} on 20" in fate["why"]
     assert fate["why"].endswith(f"; {FIRST} was not built since")
 

@@ -70,13 +70,13 @@ def is_traced_on_the_timeline(workshop: Workshop) -> None:
     rows = on_main[["transaction_id", "amount_eur"]].itertuples(index=False, name=None)
     key, old = next((key, amount) for key, amount in rows if amounts[key] != amount)
     for words, amount, version in ((("--on", "trial"), amounts[key], "v2"), ((), old, "v1")):
-        (trail,) = types("trace", key, *words)["trails"]
+        trail = types("trace", key, *words)
         found = {row["table"]: row for row in trail["rows"]}
         assert found.keys() >= {"raw_sales", "bronze_sales", FACT, *REPORTS}
-        assert found[FACT]["row"]["amount_eur"] == str(amount) and found[FACT]["code_version"] == version
-        assert found[FACT].get("own", False) is bool(words)
+        assert found[FACT]["row"]["amount_eur"] == str(amount) and found[FACT]["code"] == version
+        assert (found[FACT]["publication"] == "of its own") is bool(words)
         assert found["bronze_sales"]["publication"]
-    assert "the timeline's own day" in backfill("trace", key, "--on", "trial").output
+    assert "of its own" in backfill("trace", key, "--on", "trial").output
 
 
 def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
