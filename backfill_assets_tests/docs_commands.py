@@ -92,8 +92,8 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill campaign {PLAN}": ("cut_over", "completion_told"),
     f"backfill rollback {PLAN} --dry-run": ("put back", "--dry-run"),
     f"backfill rollback {PLAN}": "is_undone_untold",
-    "backfill notices list": "is_due",
-    "backfill notices send": ("Undone: ", "Sent 1 notice by log."),
+    "backfill maintain --send-notices --dry-run": "is_due",
+    "backfill maintain --send-notices": ("Undone: ", "Sent 1 notice by log."),
     f"backfill run {PLAN} --waves 5%,100% --limits deviation=2%,gates=20%,seconds=3600,money=5": "waits_for_approval",
     f"backfill run {FACT} --downstream --days {DAYS}": "builds_v2",
     "backfill run fact_daily_revenue --days 2017-03-01..2017-03-07": ("Nothing was computed",),
@@ -103,7 +103,7 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     "backfill maintain --dry-run": "is_maintained",
     "backfill maintain": "is_maintained",
     "backfill sample --dataset sea_temperatures --days 2016-02-15..2016-02-28": ("sea_temperatures",),
-    "backfill check sea_temperatures": ("are declared soundly", "rows would be quarantined"),
+    "backfill dataset check sea_temperatures": ("are declared soundly", "rows would be quarantined"),
     "backfill run report_sea_temperature --upstream --days 2016-02-15..2016-02-28": (
         "report_sea_temperature",
         "published",
@@ -173,7 +173,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill plan -f backfills --check": f"{_PLAN_FILES}::test_a_folder_is_checked_file_by_file_and_the_worst_counts",
     "backfill plan -f backfills/2017-fx.yaml --check --markdown": f"{_PLAN_FILES}::"
     "test_a_check_says_what_would_happen_and_leaves_no_trace",
-    f"backfill abort {PUBLICATION}": "backfill_assets_tests/cli/commands/test_abort.py::"
+    f"backfill maintain --abort {PUBLICATION}": "backfill_assets_tests/cli/verbs/test_maintain_abort.py::"
     "test_an_entry_that_cannot_be_finished_is_given_up",
     "backfill rewind fact_sales_transactions --list": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
@@ -234,7 +234,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "export SPARK_REMOTE=sc://127.0.0.1:15002": _SPARK,
     "backfill spark status": _SPARK,
     "backfill spark stop": _SPARK,
-    "backfill maintain --clock-checked": "backfill_assets_tests/cli/commands/test_maintain.py::"
+    "backfill maintain --clock-checked": "backfill_assets_tests/cli/verbs/test_maintain.py::"
     "test_after_a_long_pause_a_person_who_checked_the_clock_frees_more",
     "make storm SECONDS=180": _STORM,
     'make tally SECONDS=300 TALLY="--events-per-second 2000 --kills 5 --days 30"': _TALLY,

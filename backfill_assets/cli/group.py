@@ -20,22 +20,18 @@ if TYPE_CHECKING:
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "abort": ("commands.abort:abort", "Give up a publication that cannot be finished."),
         "approve": (
             "commands.campaign:approve",
             "Publish what a plan has staged: all tables at once.",
         ),
         "campaign": ("commands.campaign:campaign", "Show how far a plan has been carried out."),
-        "check": (
-            "queries.check:check",
-            "Try a dataset's declaration on the first landed file.",
-        ),
+        "dataset": ("verbs.dataset:dataset", "Try a dataset's declaration on the first landed file."),
         "demo": (".defs.demo.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "diff": (
             "queries.diff:diff",
             "Compare a plan, or any two states, row by row.",
         ),
-        "doctor": ("queries.doctor:doctor", "Check this machine, and say what to do."),
+        "doctor": ("verbs.doctor:doctor", "Check this machine, and say what to do."),
         "forward": (
             "commands.rewind:forward",
             "Compute the days of a timeline again.",
@@ -45,11 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "commands.lab:lab",
             "Play the hazards of a backfill, without this and with it.",
         ),
-        "maintain": (
-            "commands.maintain:maintain",
-            "Compact files, and delete files that nothing needs.",
-        ),
-        "notices": ("commands.notices:notices", "List the notices of campaigns, and send them."),
+        "maintain": ("verbs.maintain:maintain", "Compact and delete files, give up what is stuck, send notices."),
         "open": (
             "queries.open_timeline:open_command",
             "Show how to read a timeline: Spark SQL, DuckDB, pyarrow.",

@@ -16,7 +16,6 @@ _PAGES: Mapping[str, str] = {
     "doctor": "/deployment",
     "demo": BACKFILLS,
     "maintain": "/asset-groups",
-    "notices": asset_page("campaign/completion_told"),
     "versions": _OVERVIEW,
     "standby": _OVERVIEW,
     "switch": _OVERVIEW,
@@ -29,7 +28,7 @@ _PAGES: Mapping[str, str] = {
     "stream": _OVERVIEW,
 }
 """Of commands that are about no table, plan or timeline, or were given none."""
-_WITHOUT = frozenset({"ui", "sample", "check", "lab", "spark"})
+_WITHOUT = frozenset({"ui", "sample", "dataset", "lab", "spark"})
 """Commands about nothing that the UI shows."""
 
 

@@ -95,15 +95,16 @@ class Terminal:
 
     def _facts(self, facts: Sequence[Fact]) -> None:
         """Names with their values, a line each and without a box: values can be copied."""
-        lines = [(fact.name, text) for fact in facts for text in self._fact_lines(fact)]
+        lines = [(fact.name, text, _STYLES[tone_of(fact.value)]) for fact in facts for text in self._fact_lines(fact)]
         if not self.for_people:
-            for name, text in lines:
+            for name, text, _ in lines:
                 self._raw(f"{escape_controls(name)}\t{text}")
             return
-        wide = max((cell_len(name) for name, _ in lines), default=0)
-        for name, text in lines:
+        wide = max((cell_len(name) for name, *_ in lines), default=0)
+        for name, text, style in lines:
             self.console.print(
-                Text.assemble("  ", (set_cell_size(escape_controls(name), wide), "cyan"), f"  {text}"), soft_wrap=True
+                Text.assemble("  ", (set_cell_size(escape_controls(name), wide), "cyan"), (f"  {text}", style)),
+                soft_wrap=True,
             )
 
     def _fact_lines(self, fact: Fact) -> list[str]:

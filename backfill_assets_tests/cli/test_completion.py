@@ -56,7 +56,7 @@ def _tab(backfill: Backfill, line: str) -> list[str]:
         ("backfill rollback 2017", [FIRST]),
         ("backfill diff m", ["main"]),
         (f"backfill status {TABLE} --on t", ["trial"]),
-        ("backfill check sea", ["sea_temperatures"]),
+        ("backfill dataset check sea", ["sea_temperatures"]),
     ],
 )
 def test_what_is_offered(known: Backfill, line: str, offered: list[str]) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from backfill_assets.cli.commands.notices import deliver_notices, notice_sender, say_undelivered
 from backfill_assets.cli.completion import complete_plan
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.ids import Show, campaigns, find_plan, plans, short_ids, typed_storage
+from backfill_assets.cli.notices import deliver_notices, notice_sender
 from backfill_assets.cli.output import ask, ranges, say, say_facts, say_json, screen
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table, facts_of, say_next
@@ -112,7 +112,10 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
     say(new_table("table", "staged again", "published", rows=rows), f"Published together as {short}.")
     _say_boundaries(report["publication"])
     if CampaignStep.NOTIFY in done:
-        say_undelivered(done[CampaignStep.NOTIFY].report.get("still due", {}))
+        due = done[CampaignStep.NOTIFY].report.get("still due", {})
+        say(
+            *(f"Not sent yet: {key}: {why}. To try again: backfill maintain --send-notices" for key, why in due.items())
+        )
     if moved := report["moved"]:
         shown = f"backfill diff {_short_plan(plan)} --kept shows what was published"
         say(f"{moved_sentence(moved)} It was compared and judged again: {shown}.")

@@ -109,7 +109,7 @@ def test_one_that_cannot_be_finished_is_refused_with_what_to_do(two: Backfill) -
     for options in (["--yes"], ["--dry-run"]):
         error = two("rollback", "dead", *options, exit_code=1).stderr
         assert "dead is not finished: there is nothing to roll back yet" in error
-        assert "backfill abort dead" in error
+        assert "backfill maintain --abort dead" in error
 
 
 def test_the_window_is_reported(backfill: Backfill) -> None:

@@ -8,8 +8,8 @@ from datetime import date
 
 import pytest
 
+from backfill_assets.answers import machine
 from backfill_assets.cli import foreground
-from backfill_assets.cli.queries import checkup
 from backfill_assets.datasets import registry
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.main_table import MainTable
@@ -305,7 +305,7 @@ def test_a_current_version_that_is_not_declared_any_more_stops_runs_and_plans_an
     assert "was switched to v9" not in gone("plan", FACT, *days, "--version", "v1", exit_code=1).output
     assert words in gone("status").output
     assert "not declared any more" in gone("versions").output
-    found = checkup.current_versions(Settings.at(gone.home))
+    found = machine.current_versions(Settings.at(gone.home), registry.steps())
     assert found.verdict == "warn" and words in found.found
     gone("switch", FACT, SECOND, "--new-days-only", "--yes")
     gone("run", FACT, *days, "--dry-run")
