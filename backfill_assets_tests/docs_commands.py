@@ -127,7 +127,7 @@ _TALLY = (
 _STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
 _REWIND = "backfill_assets_tests/stories/test_rewind.py"
 _ARRIVALS = "backfill_assets_tests/stories/test_forward_arrivals.py"
-_FIELD = "backfill_assets_tests/stories/test_forward_field.py"
+_FIELD = "backfill_assets_tests/stories/test_late_field.py"
 _FILLED = "test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_changes"
 _TIMELINE = "backfill_assets_tests/cli/commands/test_timeline.py"
 _SWITCH = "backfill_assets_tests/cli/commands/test_switch.py"
@@ -135,7 +135,7 @@ _RUN_ON = "backfill_assets_tests/stories/test_run_on_timeline.py"
 _PLAN_FILE = "backfill_assets_tests/stories/test_plan_file.py::test_a_campaign_is_carried_out_as_its_file_says"
 _PLAN_FILES = "backfill_assets_tests/cli/queries/test_plan_file.py"
 _LAB = "backfill_assets_tests/stories/test_lab.py"
-_LAB_COMMAND = "backfill_assets_tests/cli/commands/test_lab.py"
+_LAB_COMMAND = "backfill_assets_tests/examples/commands/test_lab.py"
 _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"
 _SCOPES = "backfill_assets_tests/stories/test_three_scopes.py"
 _POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py"
@@ -185,8 +185,8 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_arrivals_are_counted_and_taken_once_or_left_out",
     "backfill rewind bronze_sea_temperatures --to 2017-06-01T12:00 --days 2016-03-01..2016-03-08 --on "
     "before-salinity": f"{_FIELD}::{_FILLED}",
-    "backfill forward before-salinity --field salinity": f"{_FIELD}::{_FILLED}",
-    "backfill publish before-salinity": f"{_FIELD}::{_FILLED}",
+    "backfill forward before-salinity --version v2 --without-arrivals": f"{_FIELD}::{_FILLED}",
+    'backfill publish before-salinity --expect "only salinity changes"': f"{_FIELD}::{_FILLED}",
     "backfill timeline show with-v2": f"{_TIMELINE}::test_a_timeline_is_shown_beside_what_is_published",
     "backfill open with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
     "backfill open with-v2 --table fact_daily_revenue": f"{_REWIND}::"
@@ -222,7 +222,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "stories/test_timeline_in_dagster.py::test_a_backfill_with_the_tag_builds_on_the_timeline",
     "backfill timeline rename trial second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill timeline delete second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
-    "backfill sample --live --events-per-second 50": "backfill_assets_tests/cli/commands/test_sample.py::"
+    "backfill sample --live --events-per-second 50": "backfill_assets_tests/examples/commands/test_sample.py::"
     "test_live_events_are_counted_by_kind",
     "backfill stream raw_sales --from landing": _STREAM,
     "backfill stream raw_sales --from landing --rate 2000 --rate-in 06:00-22:00=500": _STREAM,
@@ -250,7 +250,7 @@ NOT_EXECUTED: Mapping[str, NotExecuted] = {
     "make test-fast": NotExecuted.WHOLE_SUITE,
     "make format": NotExecuted.REWRITES_SOURCES,
     "make pins": NotExecuted.REWRITES_SOURCES,
-    ".venv/bin/pytest backfill_assets_tests/datasets -q": NotExecuted.WHOLE_SUITE,
+    ".venv/bin/pytest backfill_assets_tests/examples/datasets -q": NotExecuted.WHOLE_SUITE,
     "backfill spark start --profile standalone": NotExecuted.CLUSTER,
     "python -m backfill_assets.spark.jars": NotExecuted.DOWNLOADS,
     "export BACKFILL_LAKEHOUSE=s3://bucket/prefix": NotExecuted.OBJECT_STORE,

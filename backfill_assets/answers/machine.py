@@ -14,6 +14,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from backfill_assets.errors import BackfillError
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 from backfill_assets.report.answer import Answer, Fact, Tone, Toned, Worded
 from backfill_assets.settings import Settings
@@ -50,7 +51,7 @@ def _worded(finding: MachineFinding) -> Worded:
     return Worded(values, f"{finding.verdict:4}  {finding.found}{do}")
 
 
-def examine(settings: Settings, declared: Sequence[Step]) -> list[MachineFinding]:
+def examine(settings: Settings, catalog: Catalog) -> list[MachineFinding]:
     """All findings, in the order in which a new machine is set up."""
     return [
         _guard("Java", java),
@@ -61,11 +62,11 @@ def examine(settings: Settings, declared: Sequence[Step]) -> list[MachineFinding
         *([] if settings.lakehouse_on_s3 else [_guard("disk space", lambda: disk_space(settings.lakehouse))]),
         dagster_port(),
         connect_server(settings),
-        *landing_zone(settings, declared),
-        _guard("token key", lambda: token_key(settings)),
+        *landing_zone(settings, catalog.steps),
+        _guard("token key", lambda: token_key(settings, catalog)),
         bucket(settings) if settings.lakehouse_on_s3 else writable(settings.lakehouse),
         _guard("publications", lambda: open_publications(settings)),
-        _guard("versions", lambda: current_versions(settings, declared)),
+        _guard("versions", lambda: current_versions(settings, catalog.steps)),
     ]
 
 
@@ -179,13 +180,13 @@ def landed_files(root: Path, source: str) -> MachineFinding:
     )
 
 
-def token_key(settings: Settings) -> MachineFinding:
+def token_key(settings: Settings, catalog: Catalog) -> MachineFinding:
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.landing.token_key import recorded_check, require_no_tokens, require_same_key
 
     what, file, storage = "token key", settings.token_key_file, Storage(str(settings.lakehouse))
     if not file.is_file():
-        require_no_tokens(storage, file, _tables_of_tokens())
+        require_no_tokens(storage, file, _tables_of_tokens(catalog))
         hint = "The first run makes one. Other machines that use this lakehouse need a copy of it."
         return MachineFinding(what, "warn", f"there is no {file}", hint)
     mode = file.stat().st_mode & 0o777
@@ -198,10 +199,10 @@ def token_key(settings: Settings) -> MachineFinding:
     return MachineFinding(what, "ok", f"{file}, mode {mode:o}: {known}")
 
 
-def _tables_of_tokens() -> list[str]:
+def _tables_of_tokens(catalog: Catalog) -> list[str]:
     from backfill_assets.rebuild.append import tables_of_tokens
 
-    return tables_of_tokens()
+    return tables_of_tokens(catalog)
 
 
 def writable(folder: Path) -> MachineFinding:

@@ -26,7 +26,7 @@ class FoundRefresh:
     @classmethod
     def previewed(cls, files: Sequence[ArrivalFiles], counts: RowCounts) -> FoundRefresh:
         rows: dict[date, tuple[int, int]] = {}
-        for (_, day), (added, deleted) in sorted(counts.items()):
+        for (_, day), (added, deleted) in sorted(counts.items(), key=lambda each: each[0][1]):
             before = rows.get(day, (0, 0))
             rows[day] = before[0] + added, before[1] + deleted
         return cls(files, rows, dry_run=True)
@@ -41,7 +41,7 @@ def refresh_answer(found: FoundRefresh) -> Answer:
     files = Grid("files", ("arrival day", "unchanged", "changed", "gone", "new"), [*map(_files, found.files)])
     rows = Grid("rows", ("event day", "added", "deleted"), [(day, *counts) for day, counts in found.rows.items()])
     publication = Fact("publication", Id(found.publication))
-    if not any(each.differs for each in found.files):
+    if not (found.publication or found.dry_run and (found.rows or any(each.differs for each in found.files))):
         return Answer(parts=(files, rows, Line("Raw has just what the source has: nothing was appended."), publication))
     if found.dry_run:
         return Answer(parts=(files, rows, Line("Nothing was done: --dry-run."), publication))

@@ -20,7 +20,8 @@ from backfill_assets.landing.trace import Found, Trail, deleted_by, trails
 from backfill_assets.landing.trace_keys import BETWEEN
 from backfill_assets.landing.trace_outcomes import RECEIVED, LineFate, fates
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.model.declaration import Step, Table
+from backfill_assets.model.catalog import Catalog
+from backfill_assets.model.declaration import Table
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.plan.status import Statuses, day_statuses
 from backfill_assets.publication.publisher import Publisher
@@ -90,19 +91,21 @@ def with_token(key: str, personal: str, storage: Storage, token_key_file: Path) 
 def look_at_row(
     publisher: Publisher,
     landing: LandingZone,
-    declared: Sequence[Step],
+    catalog: Catalog,
     key: str,
     table: str | None,
     day: date | None,
     on: str | None = None,
 ) -> FoundTrace:
     """The row in all tables as of one entry of the log, or as the timeline ``on`` has them."""
-    storage, tables = publisher.storage, {each.name: each for step in declared for each in step.tables}
+    storage, tables = publisher.storage, {each.name: each for each in catalog.tables}
     place = observe_timeline(publisher, tables, on) if on else None
     snapshot = TimelineSnapshot.of(OpenedTimeline(storage, place.timeline)) if place else Snapshot.newest(storage)
-    found = [_look(snapshot, landing, trail, place) for trail in trails(snapshot, key, table, day)]
+    found = [_look(snapshot, landing, trail, place) for trail in trails(snapshot, catalog, key, table, day)]
     view = place.view if place else observe(storage, tables)
-    return FoundTrace(key, snapshot.sequence, tables, found, day_statuses(view.with_current(declared), view), place)
+    return FoundTrace(
+        key, snapshot.sequence, tables, found, day_statuses(view.with_current(catalog.steps), view), place
+    )
 
 
 def _look(snapshot: Snapshot, landing: LandingZone, trail: Trail, place: ObservedTimeline | None) -> FoundTrail:

@@ -34,14 +34,16 @@ def find_difference(
     With ``staged``, compare only that. ``known`` are earlier comparisons: only tables that moved since are read again.
     Raises :class:`InvalidRequest` when nothing is staged: before the campaign ran, and after it was cut over.
     """
-    steps = shadow_steps(plan)
+    steps = shadow_steps(lake.catalog, plan)
     tables = [table.name for each in steps for table in each.step.tables]
     found_staged = staged or days_staged_in(lake.storage, campaign_of(plan.id), tables)
     if not any(found_staged.overlay.days.values()):
         raise InvalidRequest(f"Nothing of {plan.id} is staged.", hint=f"backfill run {plan.id} stages it.")
     if staged is None:
         found_staged = with_days_that_stay(lake.publisher, steps, found_staged)
-    found, log_entry = compare(lake, steps, found_staged, progress, sample_rows, known=known)
+    found, log_entry = compare(
+        lake, steps, found_staged, progress, sample_rows, known=known, expectations=plan.expectations
+    )
     difference = difference_of(plan, found, log_entry=log_entry, made_at=datetime.now(UTC).replace(microsecond=0))
     keep_difference(lake.storage, plan.id, difference.to_json())
     return difference

@@ -7,14 +7,15 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.landed_days import LandedDay, LandedSource
+from backfill_assets.model.placement import Placement
 from backfill_assets.plan.records import PlannedStep, Rollback, Why, days_of
 from backfill_assets.plan.scope import planned_step
-from backfill_assets.plan.status import stale_later_days
+from backfill_assets.plan.status import DayStatus, day_statuses, stale_later_days
 from backfill_assets.plan.table_run import RunContext, RunRequest, later_days, plan_run, with_rolled_back
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import FileMove, Rollbacks
@@ -22,7 +23,7 @@ from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import NEXT_WEEK, TWO_VERSIONS, WEEK, two_version_world
 
 DAYS = DayRange.parse("2017-03-01..2017-03-07")
-STEPS = registry.steps()
+STEPS = CATALOG.steps
 NOTHING = LogView()
 AFTER = DAYS.last + timedelta(days=1)
 FACT = [step for step in TWO_VERSIONS if step.name == "fact"]
@@ -45,7 +46,7 @@ def _published(*tables: str, days: Collection[date]) -> World:
     world = World({}, {}, {}, STEPS)
     for table in tables:
         for day in days:
-            world.publish(table, day, code=registry.step(table).code_version)
+            world.publish(table, day, code=CATALOG.step(table).code_version)
     return world
 
 
@@ -69,6 +70,16 @@ def test_a_step_is_as_stale_as_its_worst_table() -> None:
     world.write_past_the_protocol("quarantine_sales", day)
     (worst,) = _planned(tables, [day], world.observed())
     assert (worst.why, worst.skipped) == ({day: Why.FOREIGN_WRITE}, ())
+
+
+def test_raw_rows_that_belong_to_other_days_now_wait_for_a_refresh() -> None:
+    """A run appends what landed; it moves no row, and builds nothing again for it."""
+    world = _published("bronze_sales", "quarantine_sales", days=[DAYS.first])
+    world.publish("raw_sales", DAYS.first, code=Placement(date(2999, 1, 1), 1).code_version)
+    raw, bronze = _planned(["raw_sales", "bronze_sales"], [DAYS.first], world.observed())
+    assert day_statuses(STEPS, world.observed(), DAYS)["raw_sales"][DAYS.first] is DayStatus.CODE_CHANGED
+    assert (raw.why, days_of(raw.skipped)) == ({}, [DAYS.first])
+    assert Why.INPUT_REBUILT not in bronze.rebuild
 
 
 @pytest.mark.parametrize(("asked", "published", "why"), [("v1", "v2", Why.CODE_CHANGED), ("v1", "v1", None)])
@@ -135,7 +146,7 @@ def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again()
     """By the publication that they are of: one that was built again since is a day like any other."""
     back, kept, again = list(DAYS)[:3]
     reasons = {back: Why.MISSING, kept: None, again: Why.INPUT_CHANGED}
-    plan = [planned_step(registry.step("fact_daily_revenue"), reasons)]
+    plan = [planned_step(CATALOG.step("fact_daily_revenue"), reasons)]
     of = {back: "undo", kept: "undo", again: "p2"}
     states = {TableDay("fact_daily_revenue", day): _published_by(name, day) for day, name in of.items()}
     at = datetime(2017, 6, 1, 12, tzinfo=UTC)

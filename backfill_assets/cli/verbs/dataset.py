@@ -10,7 +10,7 @@ from backfill_assets.cli.completion import complete_dataset
 from backfill_assets.cli.foreground import foreground_builder, report_progress
 from backfill_assets.cli.options import as_json
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings
 
 _EPILOG = """
 \b
@@ -39,12 +39,12 @@ def check(ctx: click.Context, name: str, as_json: bool) -> None:
     The exit code is 1 if a row would be quarantined, if something is wrong, or if nothing has landed.
     """
     from backfill_assets.answers.declaration import trial_answer, try_declaration
-    from backfill_assets.datasets import registry
 
-    declared = registry.dataset_named(name)
+    catalog = current_catalog()
+    declared = catalog.dataset(name)
     with ExitStack() as stack:
         lake = foreground_builder(current_settings(), stack).lake
-        found = try_declaration(lake, declared, registry.table, report_progress)
+        found = try_declaration(lake, declared, catalog.table, report_progress)
     say_answer(trial_answer(found), as_json=as_json)
     if not found.is_good:
         ctx.exit(1)

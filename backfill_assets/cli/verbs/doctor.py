@@ -6,7 +6,7 @@ import click
 
 from backfill_assets.cli.options import as_json
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings
 
 _EPILOG = """
 \b
@@ -25,9 +25,8 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     Changes nothing. The exit code is 1 if something would stop a run.
     """
     from backfill_assets.answers.machine import examine, machine_answer
-    from backfill_assets.datasets import registry
 
-    findings = examine(current_settings(), registry.steps())
+    findings = examine(current_settings(), current_catalog())
     say_answer(machine_answer(findings), as_json=as_json)
     if any(finding.verdict == "fail" for finding in findings):
         ctx.exit(1)

@@ -7,7 +7,7 @@ import click
 from backfill_assets.cli.completion import complete_table
 from backfill_assets.cli.options import as_json, days
 from backfill_assets.cli.output import say_answer, screen
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange
 
 _EPILOG = """
@@ -31,10 +31,9 @@ def history(table: str | None, days: DayRange | None, limit: int, as_json: bool)
     to which offset it had been read. Aborted publications, and those that are under way, are listed too.
     """
     from backfill_assets.answers.history import history_answer, look_at_history
-    from backfill_assets.datasets import registry
 
     if table is not None:
-        registry.table(table)
+        current_catalog().table(table)
     answer = history_answer(look_at_history(open_storage(current_settings()), table, days, limit))
     say_answer(answer, as_json=as_json)
     if answer.next and not (as_json or screen()):

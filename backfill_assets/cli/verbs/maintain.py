@@ -10,7 +10,7 @@ from backfill_assets.cli.ids import find_publication
 from backfill_assets.cli.notices import deliver_notices
 from backfill_assets.cli.options import as_json, yes
 from backfill_assets.cli.output import ask, say_answer
-from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.errors import NotDelivered
 from backfill_assets.text import format_count
 
@@ -61,11 +61,10 @@ def maintain(
 
 def _maintain(dry_run: bool, clock_checked: bool, as_json: bool) -> None:
     from backfill_assets.answers.maintenance import maintenance_answer
-    from backfill_assets.datasets import registry
     from backfill_assets.upkeep.maintenance import Done, Maintenance
 
     settings = current_settings()
-    tables = [table.name for table in registry.tables()]
+    tables = current_catalog().table_names
     found = Maintenance(open_publisher(settings), tables, settings.timeline_days, clock_checked)
     tasks = found.plan()
     done = [Done(task, "") for task in tasks] if dry_run else found.carry_out(tasks, report_progress)

@@ -11,7 +11,7 @@ from backfill_assets.cli.foreground import foreground_builder, report_progress, 
 from backfill_assets.cli.ids import find_moment
 from backfill_assets.cli.options import DAYS, as_json, limit
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange
 
 _EPILOG = """
@@ -55,18 +55,20 @@ def raw() -> None:
 @dry_run
 @as_json
 def refresh(table: str, days: DayRange, dry_run: bool, as_json: bool) -> None:
-    """Read the landed files of the raw TABLE again that arrived on the days A..B, if their source has changed some.
+    """Read the landed files of the raw TABLE again that arrived on A..B, if their source has changed some.
 
     Raw is never rewritten. It gains the rows that the source has now, and a deletion for each row that the source no
     longer has; both are published together, with the files as they were read. A row that only moved to another line or
     file of its arrival day stays as it is. What is computed from the days is stale afterwards.
 
+    After `first_day`, `earliest_day` or `days_ahead` was declared anew, a refresh of the days that `backfill status`
+    shows as stale moves their rows to the days where they belong now, events of a topic too.
+
     Events of a topic are not read again. A second refresh finds nothing, and starts no Spark.
     """
     from backfill_assets.answers.refresh import FoundRefresh, refresh_answer
-    from backfill_assets.datasets import registry
 
-    step = registry.step(table)
+    step = current_catalog().step(table)
     with ExitStack() as stack:
         builder = foreground_builder(current_settings(), stack)
         if dry_run:
@@ -100,7 +102,7 @@ def quarantine(
     from backfill_assets.answers import quarantine as answers
     from backfill_assets.landing.quarantine import rejects_named
 
-    rejects, settings = rejects_named(table), current_settings()
+    rejects, settings = rejects_named(current_catalog(), table), current_settings()
     if not replay:
         found = answers.look_at_rejects(open_storage(settings), rejects, days, reason, limit)
         say_answer(answers.rejects_answer(found), as_json=as_json)
@@ -130,9 +132,8 @@ def positions(table: str, at: str | None, as_json: bool) -> None:
     and none from it on. "Live since" is the offset at which history ended. Starts no Spark.
     """
     from backfill_assets.answers.positions import look_at_positions, positions_answer
-    from backfill_assets.datasets import registry
 
-    registry.table(table)
+    current_catalog().table(table)
     storage = open_storage(current_settings())
     found = look_at_positions(storage, table, find_moment(storage, at) if at else None)
     say_answer(positions_answer(found), as_json=as_json)

@@ -10,7 +10,7 @@ from backfill_assets.cli.completion import complete_publication, complete_table
 from backfill_assets.cli.ids import find_publication, find_timeline
 from backfill_assets.cli.options import as_json, day, limit, on_timeline
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 
 _EPILOG = """
 \b
@@ -36,12 +36,12 @@ def show(table: str, day: date, at: str | None, on: str | None, limit: int, as_j
     Reads published data as of one entry of the publication log. Starts no Spark.
     """
     from backfill_assets.answers.day import day_answer, look_at_day, look_at_day_on_timeline
-    from backfill_assets.datasets import registry
 
-    registry.table(table)
+    catalog = current_catalog()
+    catalog.table(table)
     if on is not None and at is not None:
         raise click.UsageError("Give one of --on NAME and --at PUBLICATION.")
-    storage, steps = open_storage(current_settings()), registry.steps()
+    storage, steps = open_storage(current_settings()), catalog.steps
     if on is not None:
         found = look_at_day_on_timeline(storage, steps, table, day, limit, find_timeline(storage, on))
     else:

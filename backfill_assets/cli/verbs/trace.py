@@ -10,7 +10,7 @@ from backfill_assets.cli.completion import complete_days, complete_table
 from backfill_assets.cli.ids import find_timeline
 from backfill_assets.cli.options import DAY, as_json, on_timeline
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 
 _EPILOG = """
 \b
@@ -50,7 +50,6 @@ def trace(key: str, table: str | None, day: date | None, personal: str | None, o
     in KEY and give the value with --personal.
     """
     from backfill_assets.answers.trace import look_at_row, trace_answer, with_token
-    from backfill_assets.datasets import registry
     from backfill_assets.landing.zone import LandingZone
 
     settings = current_settings()
@@ -58,5 +57,5 @@ def trace(key: str, table: str | None, day: date | None, personal: str | None, o
     if personal is not None:
         key = with_token(key, personal, publisher.storage, settings.token_key_file)
     name = find_timeline(publisher.storage, on) if on else None
-    found = look_at_row(publisher, LandingZone(settings.landing), registry.steps(), key, table, day, name)
+    found = look_at_row(publisher, LandingZone(settings.landing), current_catalog(), key, table, day, name)
     say_answer(trace_answer(found), as_json=as_json)

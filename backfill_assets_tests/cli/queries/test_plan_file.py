@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import plans
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of, entries, write
 from backfill_assets.lakehouse.plans import open_plan_ids, plan_ids
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.keep import plan_as_kept
-from backfill_assets.plan_file.schema import schema_text
+from backfill_assets.plan_file.read import schema_text
 from backfill_assets.publication.outbox import announce, begins_key, due_notices
 from backfill_assets.publication.senders import LogSender, as_json
 from backfill_assets.rebuild import person
@@ -122,7 +122,7 @@ def _tree(home: Path) -> dict[str, tuple[int, int]]:
         ({"days: 2017-03-05": "days: 2999-01-01"}, 1, "has not ended"),
         ({"target": "version: v9\ntarget"}, 1, "has no version 'v9'"),
         ({"amount_eur <": "amount_euro <"}, 1, "'amount_euro' is no measure."),
-        ({"target": "taget"}, 2, ":2: There is no key 'taget'."),
+        ({"target": "taget"}, 2, ":2: taget: There is no such key"),
         ({"days: 2017-03-05": "days: 2017-02-31"}, 2, ":3: days: '2017-02-31' is not a day."),
         ({"waves: [50%, 100%]": "waves: [50%"}, 2, ": It is not YAML"),
     ],
@@ -212,7 +212,7 @@ def test_what_is_missing_is_named(backfill: Backfill) -> None:
 
 
 def test_the_schema_is_printed_for_editors(backfill: Backfill) -> None:
-    assert backfill("plan", "--schema").stdout == schema_text(table.name for table in registry.tables())
+    assert backfill("plan", "--schema").stdout == schema_text(table.name for table in CATALOG.tables)
 
 
 def test_a_plan_file_in_place_of_a_table_is_pointed_to_its_option(backfill: Backfill) -> None:

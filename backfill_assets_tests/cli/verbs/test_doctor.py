@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.answers import machine
-from backfill_assets.datasets import registry
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.token_key import require_token_key
 from backfill_assets.publication.publisher import CrashPoint
@@ -108,33 +108,33 @@ def test_landing_zone(home: Settings) -> None:
     (day / "a.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
     assert machine.landed_files(home.landing, "sales").found == f"1 day in {home.landing / 'sales'}: 2017-03-01"
     (home.landing / "sales" / "march").mkdir()
-    found = {each.what: each for each in machine.landing_zone(home, registry.steps())}
+    found = {each.what: each for each in machine.landing_zone(home, CATALOG.steps)}
     assert found["landed sales"].verdict == "warn" and "sales/march" in found["landed sales"].found
     assert found["landed fx_rates"].verdict == "warn"
 
 
 def test_token_key(home: Settings) -> None:
     """A key that others can read is no key."""
-    assert machine.token_key(home).verdict == "warn"
+    assert machine.token_key(home, CATALOG).verdict == "warn"
     home.token_key_file.write_text("secret of sixteen")
     home.token_key_file.chmod(0o644)
-    found = machine.token_key(home)
+    found = machine.token_key(home, CATALOG)
     assert found.verdict == "fail" and found.next_step == f"chmod 600 {home.token_key_file}"
     home.token_key_file.chmod(0o600)
-    found = machine.token_key(home)
+    found = machine.token_key(home, CATALOG)
     assert found.verdict == "ok" and "secret" not in found.found
 
 
 def test_a_second_machine_is_asked_to_bring_the_key_of_the_lakehouse(home: Settings) -> None:
     """Before a run: with a key of its own, the same household would get another token for good."""
     require_token_key(Storage(str(home.lakehouse)), home.token_key_file, [])
-    assert machine.token_key(home).found.endswith("the key of this lakehouse")
+    assert machine.token_key(home, CATALOG).found.endswith("the key of this lakehouse")
     home.token_key_file.write_text("the key of another machine")
-    named = {each.what: each for each in machine.examine(home, registry.steps())}["token key"]
+    named = {each.what: each for each in machine.examine(home, CATALOG)}["token key"]
     assert named.verdict == "fail" and "another token key" in named.found
     assert str(home.token_key_file) in named.found and "docs/clusters.md" in named.next_step
     home.token_key_file.unlink()
-    named = {each.what: each for each in machine.examine(home, registry.steps())}["token key"]
+    named = {each.what: each for each in machine.examine(home, CATALOG)}["token key"]
     assert named.verdict == "fail" and "There is no token key" in named.found
 
 
