@@ -146,7 +146,7 @@ _PATCHES: tuple[tuple[str, object], ...] = (
     ("landing.declaration_trial.prepare_for_few_rows", lambda _: None),
     ("landing.declaration_trial.schema_problems", lambda *_: []),
     ("landing.declaration_trial.check_file", _check_file),
-    ("lab.play.play", _play),
+    ("examples.lab.play.play", _play),
     ("stream.run.run_stream", _run_stream),
     ("timeline.attempts.attempt_forward", _forwarded),
     ("cli.queries.checkup.examine", lambda _: list(FINDINGS)),
