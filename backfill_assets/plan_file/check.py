@@ -11,8 +11,7 @@ from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.keep import plan_and_keep, plan_as_of_now
 from backfill_assets.plan.records import Plan
-from backfill_assets.plan_file.document import FileProblem
-from backfill_assets.plan_file.read import InvalidPlanFile, read_plan_file
+from backfill_assets.plan_file.read import FileProblem, InvalidPlanFile, read_plan_file
 from backfill_assets.rebuild.person import Person
 from backfill_assets.settings import Settings
 
@@ -51,7 +50,7 @@ def plan_files(place: Path) -> list[Path]:
 def check_file(settings: Settings, catalog: Catalog, path: Path, by: Person) -> CheckedPlanFile:
     """Plan ``path`` as ``by`` would, and write nothing. What is found wrong is in the result; nothing is raised."""
     try:
-        asked = read_plan_file(catalog, path)
+        asked = read_plan_file(path)
     except InvalidPlanFile as error:
         return CheckedPlanFile(str(path), problems=error.problems, valid=False)
     try:
@@ -63,7 +62,7 @@ def check_file(settings: Settings, catalog: Catalog, path: Path, by: Person) -> 
 
 def plan_file_and_keep(settings: Settings, catalog: Catalog, path: Path, by: Person) -> CheckedPlanFile:
     """Plan ``path`` and keep the plan. Raises :class:`InvalidPlanFile`, and what planning raises."""
-    asked = read_plan_file(catalog, path)
+    asked = read_plan_file(path)
     plan, now = plan_and_keep(settings, catalog, asked.request, asked.expectations, terms=asked.terms, by=by)
     return CheckedPlanFile(str(path), plan, now, tuple(problems_of(settings, plan, by)))
 

@@ -107,7 +107,7 @@ def test_a_table_that_cannot_be_read_hides_no_other(
 
     log = Path(lakehouse.storage.root) / "raw_sales" / "_delta_log"
     max(log.glob("*.json")).write_text("{damaged")
-    damaged = Damaged(lakehouse.storage, watch.log, pytest.fail)
+    damaged = Damaged(CATALOG, lakehouse.storage, watch.log, pytest.fail)
     defs = code_location([SMALL], fake_resources(FakeBuilder(log=watch.log, watch=damaged)))
     job, config = defs.resolve_job_def(JOB), {"ops": {STEP: {"config": {"days": str(DAYS)}}}}
     result = job.execute_in_process(instance=dagster_instance, run_config=config, raise_on_error=False)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from backfill_assets.cli.running_dev import DEFAULT_UI
 from backfill_assets.days import DayRange
-from backfill_assets.ui_addresses import asset_page, backfill_page, lineage_page
+from backfill_assets.ui_addresses import DEFAULT_UI, asset_page, backfill_page, lineage_page
 
 FACT = "fact_sales_transactions"
 SELECTION = f'key:"{FACT}"+'
