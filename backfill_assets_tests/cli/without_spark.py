@@ -146,7 +146,7 @@ _PATCHES: tuple[tuple[str, object], ...] = (
     ("answers.declaration.prepare_for_few_rows", lambda _: None),
     ("answers.declaration.schema_problems", lambda *_: []),
     ("answers.declaration.check_file", _check_file),
-    ("lab.play.play", _play),
+    ("examples.lab.play.play", _play),
     ("stream.run.run_stream", _run_stream),
     ("timeline.attempts.attempt_forward", _forwarded),
     ("answers.machine.examine", lambda *_: list(FINDINGS)),
