@@ -14,9 +14,9 @@ from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.model.declaration import Metrics
+from backfill_assets.rebuild import measure_files
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.measuring import measure_files
-from backfill_assets.rebuild.measuring.measure_on_executors import measure_on_executors
+from backfill_assets.rebuild.measure_files import measure_on_executors
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.settings import Settings, lakehouse_path

@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
 from backfill_assets.quality.watchdogs import CONTENT, FILES
-from backfill_assets.rebuild.measuring.measure_files import measure_files
+from backfill_assets.rebuild.measure_files import measure_files
 from backfill_assets.sample.synthetic import synthesize
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.upkeep import watch

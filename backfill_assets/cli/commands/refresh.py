@@ -19,9 +19,8 @@ from backfill_assets.days import DayRange
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
-    from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
-    from backfill_assets.rebuild.refresh.refresh import RefreshResult
-    from backfill_assets.rebuild.refresh.row_difference import RowCounts
+    from backfill_assets.rebuild.changed_files import ArrivalFiles
+    from backfill_assets.rebuild.refresh import RefreshResult, RowCounts
 
 _KINDS = ("unchanged", "changed", "gone", "new")
 _EPILOG = """

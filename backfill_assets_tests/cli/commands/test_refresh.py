@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.cli.commands import refresh as command
 from backfill_assets.landing.zone import LandedFile
-from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
+from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets_tests.cli.command import Backfill
 
 DAY, LATE = date(2017, 3, 1), date(2017, 2, 28)
