@@ -58,7 +58,7 @@ def test_the_tests_that_execute_commands_are_there() -> None:
 def test_traces_in_pages_and_help_are_of_rows_that_the_demo_has() -> None:
     """Of sales; the keys of other datasets are traced by their own stories."""
     shown = [words[1] for words in commands("backfill") if words[0] == "trace"]
-    help_text = (ROOT / "backfill_assets" / "cli" / "queries" / "trace.py").read_text()
+    help_text = (ROOT / "backfill_assets" / "cli" / "verbs" / "trace.py").read_text()
     shown += re.findall(r"backfill trace (\d+-\d+)", help_text)
     assert len(shown) >= 2 and set(shown) == {TRACED}
 

@@ -26,7 +26,7 @@ from click.testing import CliRunner, Result
 from backfill_assets.campaign.run import StepReport
 from backfill_assets.cli import main
 from backfill_assets.cli.group import command_names
-from backfill_assets.difference.from_files.day_rows import arrow_types
+from backfill_assets.difference.day_rows import arrow_types
 from backfill_assets.difference.kept import difference_of
 from backfill_assets.difference.records import (
     Cell,
@@ -148,7 +148,7 @@ CASES: Mapping[str, Sequence[Case]] = {
         _case("rollback 2017"),
     ],
     "status": [_case("status"), _case(f"status {FACT} {REVENUE} --days {FIRST}..{LAST}")],
-    "show": [_case(f"show {FACT} --day {FIRST}"), _case(f"show {FACT} --day {FIRST} --publication 3c4d5e6")],
+    "show": [_case(f"show {FACT} {FIRST}"), _case(f"show {FACT} {FIRST} --at 3c4d5e6")],
     "history": [_case("history"), _case(f"history {REVENUE} --days {FIRST}")],
     "trace": [Case(("trace", "basket 1-product 1")), _case("trace no-such-key")],
     "timeline": [_case("timeline list"), _case("timeline show with-v2"), _case(f"timeline rewind {FACT}")],

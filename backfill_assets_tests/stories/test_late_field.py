@@ -84,7 +84,7 @@ def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_
 ) -> None:
     """Nothing is asked of the source: raw kept the field of rows that came before it was declared."""
     old, raw = carrying.read(BRONZE), carrying.contents()[RAW]
-    moment = types("history", REPORT)[0]["publication"]
+    moment = types("history", REPORT)["publications"][0]["publication"]
     declare(monkeypatch, rescued=True)
     types("timeline", "rewind", BRONZE, "--to", moment, "--days", str(DAYS), "--as", "before-salinity")
     compact(carrying.builder.lake.publisher, RAW, list(DAYS), id="compacted")
@@ -117,7 +117,7 @@ def test_a_day_on_which_more_would_change_breaks_the_expectation(
     """Its bad value would quarantine a row that is published: the campaign stops before it can be approved."""
     bad = date(2016, 3, 6)
     build(workshop, monkeypatch, bad)
-    moment = types("history", REPORT)[0]["publication"]
+    moment = types("history", REPORT)["publications"][0]["publication"]
     declare(monkeypatch, rescued=True)
     types("timeline", "rewind", BRONZE, "--to", moment, "--days", f"{FIRST}..{DAYS.last}", "--as", "trial")
     types("timeline", "forward", "trial", "--version", "v2", "--without-arrivals")
