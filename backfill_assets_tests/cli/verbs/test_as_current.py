@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.answers import machine
 from backfill_assets.cli import foreground
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import campaign_of
@@ -316,7 +317,7 @@ def test_a_current_version_that_is_not_declared_any_more_stops_runs_and_plans_an
     assert "is not declared" in planned and "--as-current --new-days-only" in planned
     assert "was switched to v9" not in gone("plan", FACT, *days, "--version", "v1", exit_code=1).output
     assert words in gone("status").output
-    found = checkup.current_versions(Settings.at(gone.home))
+    found = machine.current_versions(Settings.at(gone.home), CATALOG.steps)
     assert found.verdict == "warn" and words in found.found
     gone("timeline", "create", "v2-ready", "--version", f"{FACT}={SECOND}")
     gone("timeline", "publish", "v2-ready", "--as-current", "--new-days-only", "--yes")
