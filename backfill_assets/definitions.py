@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from backfill_assets.datasets.registry import datasets
-from backfill_assets.defs.campaigns.example import plan_example
-from backfill_assets.defs.instance.event_log import batch_events
+from backfill_assets.defs.dagster_internals import batch_events
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
-from backfill_assets.defs.sensors.partition_ends import ends_of_data
+from backfill_assets.defs.sensors.shows_what_is import ends_of_data
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
 
@@ -19,6 +18,6 @@ defs = code_location(
     resources={"spark": spark, "backfill": Backfill(settings=settings, spark=spark)},
     days_per_run=settings.days_per_run,
     pool=None if settings.spark_remote else EMBEDDED_SPARK,
-    example=plan_example(datasets(), Storage(str(settings.lakehouse))),
+    published=Storage(str(settings.lakehouse)),
     last_days=ends_of_data(datasets(), settings) or {},
 )

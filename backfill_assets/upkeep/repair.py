@@ -53,7 +53,7 @@ class Repair:
 
     @property
     def description(self) -> str:
-        """Each day with its evidence, by which attempts are counted, and the versions that are not the current ones."""
+        """Each day with its evidence, and the versions that are not the current ones."""
         older = "; ".join(
             f"{step} {first_ranges(days)} by {version}"
             for step, days_by_version in self.versions.items()

@@ -14,9 +14,12 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.registry import datasets
 from backfill_assets.days import Cadence, DayRange
+from backfill_assets.defs.checks import checks_by_table
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.defs.sensors.shows_what_is import ShownDays
 from backfill_assets.rebuild.builder import Builder
+from backfill_assets_tests.defs.conftest import evaluated
 from backfill_assets_tests.workshop import Workshop
 
 PARTITIONS = table_partitions(datasets())
@@ -31,7 +34,7 @@ class WorkshopBackfill(Backfill):
 
     workshop: dg.ResourceDependency[Workshop]
 
-    def builder(self) -> Builder:
+    def builder(self, spark: SharedSpark | None = None) -> Builder:
         return self.workshop.builder
 
 
@@ -48,6 +51,7 @@ class DagsterChain:
         self.workshop = workshop
         self.instance = instance
         self.log = workshop.builder.lake.publisher.log
+        self.shown = ShownDays(instance, self.log, PARTITIONS, checks_by_table(registry.steps()))
         self._defs = code_location(datasets(), workshop_resources(workshop))
 
     def run(self, days: DayRange, *tables: str) -> dg.ExecuteInProcessResult:
@@ -102,10 +106,10 @@ def day_texts(days: DayRange) -> Days:
     return {str(day) for day in days}
 
 
-def gate_descriptions(result: dg.ExecuteInProcessResult, table: str) -> dict[date, str]:
-    """What the failed gates of ``table`` said, by day."""
+def gate_descriptions(instance: dg.DagsterInstance, run: str, table: str) -> dict[date, str]:
+    """What the failed gates of ``table`` said in a run, by day."""
     return {
         date.fromisoformat(str(each.partition)): str(each.description)
-        for each in result.get_asset_check_evaluations()
-        if each.asset_key == dg.AssetKey(table) and not each.passed
+        for each in evaluated(instance, run, table)
+        if not each.passed
     }

@@ -41,7 +41,7 @@ class DyingBuilder(Builder):
 
 
 class DyingBackfill(Backfill):
-    def builder(self) -> Builder:
+    def builder(self, spark: SharedSpark | None = None) -> Builder:
         return DyingBuilder(super().builder().lake)
 
 

@@ -82,7 +82,7 @@ def _unchanged(step: Step, day: date, observed: LogView) -> bool:
 
 
 class RepairingBackfill(Backfill):
-    def builder(self) -> SmallBuilder:
+    def builder(self, spark: SharedSpark | None = None) -> SmallBuilder:
         return SmallBuilder(SmallLakehouse(self.settings.lakehouse))
 
     def publications(self) -> PublicationLog:

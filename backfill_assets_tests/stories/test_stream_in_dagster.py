@@ -12,8 +12,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backfill_assets.defs.dagster_internals import is_on, turn_on_once
 from backfill_assets.defs.streams.assets import SENSOR, STREAM_TAG
-from backfill_assets.defs.streams.switches import is_on, turn_on_once
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
 from backfill_assets.stream.lease import StreamStatus, read_stream

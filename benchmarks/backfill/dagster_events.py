@@ -17,7 +17,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 
 from backfill_assets.cli.demo.dagster_home import dagster_home
 from backfill_assets.datasets.registry import datasets
-from backfill_assets.defs.instance.event_log import batch_events
+from backfill_assets.defs.dagster_internals import batch_events
 from backfill_assets.defs.location import code_location
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources

@@ -10,18 +10,19 @@ from functools import partial
 
 import dagster as dg
 
+from backfill_assets.defs.dagster_internals import is_on, turn_on_once
 from backfill_assets.defs.events import plain_failure
-from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.guard import require_own_lakehouse
 from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.defs.streams.child import StreamChild
 from backfill_assets.defs.streams.metadata import stream_line, stream_metadata
-from backfill_assets.defs.streams.switches import is_on, turn_on_once
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.stream.lease import RUN_VARIABLE, StreamStatus, read_stream, refusal
 
-GROUP, SENSOR = "stream", "streams"
+SENSOR = "streams"
 STREAM_TAG = "backfill/stream"
 """On every run that is a stream: the name of its asset."""
 COMMAND = (sys.executable, "-m", "backfill_assets.cli", "stream")
@@ -87,7 +88,7 @@ def stream_asset(streamed: StreamedDataset, command: Sequence[str] = COMMAND) ->
 
     @dg.asset(
         name=streamed.asset,
-        group_name=GROUP,
+        group_name=UNDER_THE_HOOD,
         kinds={"spark", "delta"},
         owners=list(streamed.dataset.owners),
         tags={"dataset": streamed.dataset.name},

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from backfill_assets.defs.demo.follow import BackfillProgress
 from backfill_assets.defs.demo.progress import BackfillProgressView, shown
-from backfill_assets.defs.instance.launch import BackfillProgress
 
 STEPS = ["raw_sales", "bronze_sales"]
 LAUNCHED = BackfillProgress("abcdefgh", "REQUESTED", runs={}, steps={}, step_seconds={})

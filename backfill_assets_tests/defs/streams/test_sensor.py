@@ -14,7 +14,7 @@ from backfill_assets.stream.lease import acquire_stream
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, STREAMED
 from backfill_assets_tests.defs.streams.test_assets import SMALL_STREAM, World
-from backfill_assets_tests.defs.streams.test_switches import RUN
+from backfill_assets_tests.defs.test_switches import RUN
 
 pytestmark = pytest.mark.story
 
