@@ -543,7 +543,8 @@ def main() -> None:
 
     start_runs_warm(server)
     sys.argv[0] = "dagster"
-    cli.main()
+    run: Any = cli.main
+    run()
 
 
 if __name__ == "__main__":

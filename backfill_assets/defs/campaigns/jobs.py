@@ -171,7 +171,7 @@ def _job(
         tags=_TAGS,
         description=description,
         executor_def=dg.in_process_executor,
-        config=dict(config) if config else None,
+        config=dict(config) if config else None,  # type: ignore[arg-type]
     )
     def run() -> None:
         op()

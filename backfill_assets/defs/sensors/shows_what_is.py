@@ -193,15 +193,15 @@ def report_publication(shown: ShownDays, publication: str, run_id: str) -> int:
     """
     states = [state for state in shown.states().values() if state.publication == publication]
     known = shown.publications(states)
-    told = [state for state in states if state.content is not None or TableDay(state.table, state.day) in known]
-    shown.report(told, lambda _: run_id, "the campaign that published it")
-    return len(told)
+    wanted = [state for state in states if state.content is not None or TableDay(state.table, state.day) in known]
+    shown.report(wanted, lambda _: run_id, "the campaign that published it")
+    return len(wanted)
 
 
 def _days(
     shown: ShownDays, steps: Sequence[Step], context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any
 ) -> tuple[str, Any]:
-    place = Place.of(seen, shown.partitions, shown.log.identity)
+    place = ReportedUpTo.of(seen, shown.partitions, shown.log.identity)
     found = put_statuses_right(shown, place)
     counts = {
         "Reported {} to Dagster.": (len(found.published) + len(found.withdrawn), "day"),
@@ -213,7 +213,7 @@ def _days(
 
 
 @dataclass(frozen=True)
-class Place:
+class ReportedUpTo:
     """The entry of the log, and within the one after it the day, that the sensor has come to."""
 
     world: str = ""
@@ -222,7 +222,7 @@ class Place:
     within: TableDay | None = None
 
     @classmethod
-    def of(cls, seen: Any, partitions: Mapping[str, Partitions], log: str = "") -> "Place":
+    def of(cls, seen: Any, partitions: Mapping[str, Partitions], log: str = "") -> "ReportedUpTo":
         """That of the cursor; the beginning if partitions have grown since, or the log was made again."""
         # One table may grow to where another one ends already, so each table's end is in it.
         ends = {name: str(each.end.date()) if each.end else "open" for name, each in partitions.items()}
@@ -237,14 +237,14 @@ class Place:
         return [self.world, self.settled, *([self.within.table, str(self.within.day)] if self.within else [])]
 
 
-def put_statuses_right(shown: ShownDays, place: Place, now: datetime | None = None) -> Corrections:
+def put_statuses_right(shown: ShownDays, place: ReportedUpTo, now: datetime | None = None) -> Corrections:
     """Report a materialization and its checks for each day published after ``place`` that Dagster does not show."""
     known = [state for state in shown.states().values() if state.sequence > place.settled]
-    told = shown.publications(known)
-    differing = {each.publication for each in known if told.get(TableDay(each.table, each.day)) != each.publication}
+    reported = shown.publications(known)
+    differing = {each.publication for each in known if reported.get(TableDay(each.table, each.day)) != each.publication}
     runs = {name: _run_behind(shown, name, now or datetime.now(UTC)) for name in sorted(differing)}
     under_way = {name for name, run in runs.items() if run.under_way}
-    found = statuses_to_put_right(known, told, under_way, settled=place.settled, within=place.within)
+    found = statuses_to_put_right(known, reported, under_way, settled=place.settled, within=place.within)
     by = f"the sensor {SENSOR}: no run reported this publication to Dagster"
     shown.report([*found.published, *found.withdrawn], lambda publication: runs[publication].run_id, by)
     return found
@@ -361,10 +361,12 @@ def _said_before(shown: ShownDays, planned: Sequence[ShownCheck], run: str) -> I
         for day, verdict in newest_verdicts(shown.instance, table, publications).items():
             said[table, day, WATCHDOG] = verdict
     for each in planned:
-        verdict = said.get((each.table, each.day, each.check))
-        target = targets(shown.instance, each.table, [each.day]).get(each.day) if verdict else None
-        why = f"not run in {run[:8]}, which ended before it"
-        yield again(verdict, target, why) if verdict else not_run(each.table, each.check, each.day, run)
+        before = said.get((each.table, each.day, each.check))
+        if before is None:
+            yield not_run(each.table, each.check, each.day, run)
+            continue
+        target = targets(shown.instance, each.table, [each.day]).get(each.day)
+        yield again(before, target, f"not run in {run[:8]}, which ended before it")
 
 
 # ------------------------------------------------------------------ ends of partitions

@@ -128,7 +128,7 @@ def test_one_run_carries_a_campaign_on_until_it_waits_for_approval(world: World)
 
 
 def test_approving_carries_it_on_to_the_notice(world: World) -> None:
-    """Reports are told where their readers look; then it waits for the end of the rollback window."""
+    """The pages of the reports say so; then it waits for the end of the rollback window."""
     started(world.home, CampaignStep.VALIDATE)
     assert world.run(APPROVE_JOB, plan=plan().id).success
     assert list(campaign(world.home).state.done) == list(STEPS[:8])

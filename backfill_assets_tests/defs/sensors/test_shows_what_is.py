@@ -19,7 +19,7 @@ from backfill_assets.defs.location import table_partitions
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.sensors.shows_what_is import (
     REPORTED_BY,
-    Place,
+    ReportedUpTo,
     ShownDays,
     put_freshness_right,
     put_statuses_right,
@@ -55,7 +55,7 @@ def _shown(instance: dg.DagsterInstance, lakehouse: SmallLakehouse) -> ShownDays
 
 
 def _put_right(instance: dg.DagsterInstance, lakehouse: SmallLakehouse) -> int:
-    found = put_statuses_right(_shown(instance, lakehouse), Place(), datetime.now(UTC))
+    found = put_statuses_right(_shown(instance, lakehouse), ReportedUpTo(), datetime.now(UTC))
     return len(found.published) + len(found.withdrawn)
 
 
@@ -198,9 +198,9 @@ def test_a_run_that_is_under_way_is_given_time_to_report_its_days_itself(
     dagster_instance.add_run(started)
     _publish(lakehouse, "p1", 1)
     shown, at = _shown(dagster_instance, lakehouse), lakehouse.now()
-    soon = put_statuses_right(shown, Place(), at + timedelta(minutes=9))
+    soon = put_statuses_right(shown, ReportedUpTo(), at + timedelta(minutes=9))
     assert soon.published == ()
-    later = put_statuses_right(shown, Place(settled=soon.settled), at + timedelta(minutes=11))
+    later = put_statuses_right(shown, ReportedUpTo(settled=soon.settled), at + timedelta(minutes=11))
     assert len(later.published) == 2
 
 
@@ -252,17 +252,17 @@ def test_a_lakehouse_that_is_made_again_at_the_same_place_is_looked_at_from_its_
 def test_days_that_get_a_partition_later_are_reported_then() -> None:
     """A stream goes on after data that had ended: its days are published before the code location is loaded again."""
     ended = table_partitions([SMALL], {"small": date(2017, 5, 29)})
-    assert Place.of(None, ended).settled == -1
-    cursor = replace(Place.of(None, ended), settled=7, within=TableDay("raw_sales", DATES[0])).cursor()
-    assert Place.of(cursor, ended).cursor() == cursor
-    assert Place.of(cursor, PARTITIONS).settled == -1
+    assert ReportedUpTo.of(None, ended).settled == -1
+    cursor = replace(ReportedUpTo.of(None, ended), settled=7, within=TableDay("raw_sales", DATES[0])).cursor()
+    assert ReportedUpTo.of(cursor, ended).cursor() == cursor
+    assert ReportedUpTo.of(cursor, PARTITIONS).settled == -1
 
 
 def test_partitions_that_grow_to_where_others_end_have_grown() -> None:
     both = {"raw_sales": _until(11), "report_store_ranking": _until(12)}
-    cursor = replace(Place.of(None, both), settled=7).cursor()
-    assert Place.of(cursor, {**both, "raw_sales": _until(12)}).settled == -1
-    assert Place.of(cursor, dict(reversed(both.items()))).settled == 7
+    cursor = replace(ReportedUpTo.of(None, both), settled=7).cursor()
+    assert ReportedUpTo.of(cursor, {**both, "raw_sales": _until(12)}).settled == -1
+    assert ReportedUpTo.of(cursor, dict(reversed(both.items()))).settled == 7
 
 
 def _until(day: int) -> Partitions:
@@ -293,7 +293,7 @@ def test_a_day_whose_inputs_have_changed_is_shown_as_stale_until_it_is_built_aga
     shown = _shown(dagster_instance, lakehouse)
 
     def put_right() -> int:
-        put_statuses_right(shown, Place(), datetime.now(UTC))
+        put_statuses_right(shown, ReportedUpTo(), datetime.now(UTC))
         return put_freshness_right(shown, STEPS, lakehouse.storage)
 
     publish_chain(lakehouse, "p", DATES)
