@@ -91,7 +91,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "show": ("queries.show:show", "Show one day of a table: its state and its rows."),
         "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
         "standby": ("commands.standby:standby", "Keep another version of a step ready beside the current one."),
-        "status": ("queries.status:status", "Show which days are fresh, stale or missing."),
+        "status": ("verbs.status:status", "Show which days are fresh, stale or missing."),
         "stream": ("commands.stream:stream", "Read events into raw as they come; facts follow."),
         "switch": ("commands.switch:switch", "Make another version of a step the current one."),
         "timeline": (

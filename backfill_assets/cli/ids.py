@@ -36,6 +36,11 @@ def short_ids(storage: Storage, *lists: Callable[[Storage], Iterable[str]]) -> S
     return ShortIds(frozenset(id for each in lists or (publications,) for id in each(storage)))
 
 
+def all_ids() -> Show:
+    """Of everything that has an id, as a person is shown it."""
+    return short_ids(typed_storage(), publications, plans, campaigns, timeline_ids)
+
+
 # ------------------------------------------------------------------ what there is
 
 

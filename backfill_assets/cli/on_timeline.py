@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -19,41 +18,19 @@ if TYPE_CHECKING:
     from backfill_assets.lakehouse.named_timelines import NamedTimeline
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.plan.table_run import RunPlan, RunRequest
-    from backfill_assets.published.observed import LogView
     from backfill_assets.settings import Settings
+    from backfill_assets.timeline.observed import ObservedTimeline
     from backfill_assets.timeline.run_on import TimelineRun
     from backfill_assets.timeline.view import StaleDays
 
 
-@dataclass(frozen=True)
-class ObservedTimeline:
-    """A timeline, and what the logs would say if it were main."""
-
-    timeline: NamedTimeline
-    view: LogView
-
-    def own(self, table: str) -> set[date]:
-        return set(self.timeline.held(table))
-
-
 def observe_timeline(settings: Settings, name: str) -> ObservedTimeline:
-    """Every table as the timeline ``name`` has it; raises :class:`InvalidRequest` if there is no such timeline."""
+    """Every table as the timeline ``name`` has it."""
     from backfill_assets.datasets import registry
-    from backfill_assets.published.current_versions import read_switches
-    from backfill_assets.published.moments import observe_at
-    from backfill_assets.published.snapshot import Snapshot
-    from backfill_assets.published.standing import gc_paused
-    from backfill_assets.timeline.places import find_place
-    from backfill_assets.timeline.view import timeline_view
+    from backfill_assets.timeline import observed
 
-    publisher = open_publisher(settings)
-    found = find_place(publisher.storage, name, publisher.now())
-    base = Snapshot(publisher.storage, found.base.sequence, found.base.versions)
-    with gc_paused():
-        observed = observe_at(base, [table.name for table in registry.tables()])
-    # Which version is current is of now, also on an old base: another one is asked for by its name.
-    view = replace(timeline_view(observed, found), switches=read_switches(publisher.storage))
-    return ObservedTimeline(found, view)
+    tables = [table.name for table in registry.tables()]
+    return observed.observe_timeline(open_publisher(settings), tables, name)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from backfill_assets.cli.tables import Cell, ShownTable, visible
 from backfill_assets.days import DayRange, contiguous
+from backfill_assets.report.answer import Answer
 from backfill_assets.text import escape_controls, format_count, format_range
 
 _PIPED_WIDTH = 200
@@ -34,6 +35,18 @@ def console(*, stderr: bool = False) -> Console:
         emoji=False,
         width=None if stream.isatty() else _PIPED_WIDTH,
     )
+
+
+def say_answer(answer: Answer, *, as_json: bool = False) -> None:
+    """Print an answer: for a person, as tab-separated text on a pipe, or as JSON."""
+    from backfill_assets.cli.ids import all_ids
+    from backfill_assets.report.terminal import Terminal
+
+    if as_json:
+        say_json(answer.as_json())
+        return
+    show = all_ids() if screen() else str
+    Terminal(console(), screen(), show, _has_json()).say(answer)
 
 
 def say(*parts: str | Text | ShownTable) -> None:

@@ -16,6 +16,7 @@ from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import general
 from backfill_assets.model.declaration import Step
+from backfill_assets.report.answer import Quantity
 from backfill_assets.text import format_count, percent
 
 _AT_ONCE, _MOST_BATCHES = 1_000, 10
@@ -37,6 +38,13 @@ class RejectedRows:
     def worst(self) -> date:
         """The day that lacks the greatest share."""
         return max(self.rejected, key=lambda day: (_share(self.rejected[day], self.received[day]), day))
+
+    @property
+    def share(self) -> Quantity:
+        """Of the received rows; unknown for days that were published before they were counted."""
+        lacking = sum(self.rejected.values())
+        known = self.received_in_all >= lacking
+        return Quantity(Decimal(lacking) / self.received_in_all if known else None, "share")
 
     def sentence(self, reason: str = "") -> str:
         """``reason`` is the commonest of the worst day."""

@@ -22,7 +22,6 @@ from backfill_assets.model.deletion import DELETION
 from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
-    from backfill_assets.cli.on_timeline import ObservedTimeline
     from backfill_assets.lakehouse.records import DayContent
     from backfill_assets.landing.trace import Found, Trail
     from backfill_assets.landing.trace_outcomes import LineFate
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from backfill_assets.published.snapshot import Snapshot
     from backfill_assets.published.stamps import Stamp
     from backfill_assets.settings import Settings
+    from backfill_assets.timeline.observed import ObservedTimeline
 
 _PERSONAL = "@"
 _LEFT_OUT_FIRST = ("git", "run", "when", "code", "status")

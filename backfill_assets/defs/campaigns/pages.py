@@ -20,9 +20,9 @@ from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.step_sentences import step_markdown, step_sentence
 from backfill_assets.defs.dagster_internals import USER_TAG
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep
-from backfill_assets.plan.durations import band, spent_by_step, time_of
+from backfill_assets.plan.durations import spent_by_step
 from backfill_assets.plan.keep import planned_by
-from backfill_assets.plan.records import Plan
+from backfill_assets.plan.records import Plan, about
 from backfill_assets.plan.shadow_steps import rebuilt_steps
 from backfill_assets.plan.text import headline
 from backfill_assets.settings import ApprovalRule
@@ -107,7 +107,7 @@ def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str
 
 def _times(at: CampaignRun, step: CampaignStep) -> Mapping[str, dg.MetadataValue]:
     """What the step took, as a number that the UI plots, beside what was estimated for it."""
-    times = {"estimated": dg.MetadataValue.text(band(time_of(at.plan, step)))}
+    times = {"estimated": dg.MetadataValue.text(about(at.plan.times.get(step)))}
     spent = spent_by_step(at.entries()).get(step)
     return times if spent is None else {"spent, seconds": dg.MetadataValue.float(round(spent, 2)), **times}
 

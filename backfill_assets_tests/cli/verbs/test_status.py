@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from datetime import date
+from decimal import Decimal
 
 from backfill_assets.datasets import registry
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
@@ -33,19 +34,16 @@ def _publish_three_days(backfill: Backfill) -> None:
 def test_every_status_is_counted_and_located(backfill: Backfill) -> None:
     """Counts and ranges by status, per table, in build order."""
     _publish_three_days(backfill)
-    tables = backfill.json("status")["tables"]
+    tables = backfill.statuses()
     assert list(tables) == [table.name for table in registry.tables()]
-    assert tables["raw_sales"] == {"counts": {"fresh": 3}, "days": {"fresh": [f"{FIRST}..{THIRD}"]}}
+    assert tables["raw_sales"] == {"fresh": [f"{FIRST}..{THIRD}"]}
     assert (
         tables["bronze_sales"]
         == tables["quarantine_sales"]
-        == {
-            "counts": {"fresh": 1, "missing": 1, "stale: code changed": 1},
-            "days": {"fresh": [str(FIRST)], "missing": [str(THIRD)], "stale: code changed": [str(SECOND)]},
-        }
+        == {"fresh": [str(FIRST)], "stale: code changed": [str(SECOND)], "missing": [str(THIRD)]}
     )
-    assert tables["fact_daily_revenue"]["days"] == {"missing": [f"{FIRST}..{THIRD}"]}
-    assert tables["raw_fx_rates"]["counts"] == {}
+    assert tables["fact_daily_revenue"] == {"missing": [f"{FIRST}..{THIRD}"]}
+    assert tables["raw_fx_rates"] == {"nothing published": []}
 
 
 def test_pandas_is_not_imported_for_it(backfill: Backfill) -> None:
@@ -66,10 +64,10 @@ def test_people_see_ranges(backfill: Backfill) -> None:
     """The overview names each table once; on a pipe, in every line about it."""
     _publish_three_days(backfill)
     output = backfill("status").output
-    assert output.count("bronze_sales\t") == 3
+    assert output.count("\nbronze_sales\t") == 4, "one of them is what it lacks"
     with terminal(100):
         output = backfill("status").output
-    assert output.count("bronze_sales ") - output.count("bronze_sales lacks") == 1 and f"{FIRST}..{THIRD}" in output
+    assert output.count("│ bronze_sales ") == 2 and f"{FIRST}..{THIRD}" in output
     assert "stale: code changed" in output and "nothing published" in output
 
 
@@ -78,24 +76,23 @@ def test_one_table_is_reported_day_by_day(backfill: Backfill) -> None:
     _publish_three_days(backfill)
     output = backfill("status", "bronze_sales").output
     assert f"bronze-{FIRST}" in output and "raw_sales" not in output
-    by_day = backfill.json("status", "bronze_sales", "--days", f"{SECOND}..{THIRD}")["tables"]["bronze_sales"]["by_day"]
-    assert by_day == {
-        str(SECOND): {
-            "status": "stale: code changed",
-            "publication": f"bronze-{SECOND}",
-            "rows": 1,
-            "checksum": "2",
-            "code_version": "v0",
-        },
-        str(THIRD): {"status": "missing", "publication": None},
+    second, third = backfill.json("status", "bronze_sales", "--days", f"{SECOND}..{THIRD}")["bronze_sales"]["days"]
+    assert second == {
+        "day": str(SECOND),
+        "status": "stale: code changed",
+        "rows": 1,
+        "code": "v0",
+        "publication": f"bronze-{SECOND}",
+        "checksum": "2",
     }
+    assert (third["status"], third["publication"]) == ("missing", "")
 
 
 def test_several_tables_are_reported_day_by_day(backfill: Backfill) -> None:
     """Each once, in the order of the command; the summary has them and no other."""
     _publish_three_days(backfill)
-    found = backfill.json("status", "bronze_sales", "raw_sales", "bronze_sales")["tables"]
-    assert set(found) == {"bronze_sales", "raw_sales"} and all("by_day" in each for each in found.values())
+    found = backfill.json("status", "bronze_sales", "raw_sales", "bronze_sales")
+    assert set(found) - {"rejected", "notes"} == {"bronze_sales", "raw_sales", "tables"}
     output = backfill("status", "bronze_sales", "raw_sales").output
     assert f"bronze-{FIRST}" in output and "raw_sales\n" in output and "quarantine_sales\t" not in output
     assert "Did you mean raw_sales?" in backfill("status", "bronze_sales", "raw_sale", exit_code=1).stderr
@@ -106,21 +103,20 @@ def test_late_rows_and_foreign_writes_show_at_once(backfill: Backfill) -> None:
     _publish_three_days(backfill)
     backfill.lakehouse.publish("late", {"raw_sales": {FIRST: [9]}}, mode="append")
     backfill.lakehouse.write_past_the_protocol("quarantine_sales", FIRST, [4])
-    tables = backfill.json("status", "--days", FIRST)["tables"]
-    assert tables["bronze_sales"]["counts"] == {"stale: input changed": 1}
-    assert tables["quarantine_sales"]["counts"] == {"foreign write": 1}
-    assert tables["raw_sales"]["counts"] == {"fresh": 1}
+    tables = backfill.statuses("--days", FIRST)
+    assert set(tables["bronze_sales"]) == {"stale: input changed"}
+    assert set(tables["quarantine_sales"]) == {"foreign write"}
+    assert set(tables["raw_sales"]) == {"fresh"}
 
 
 def test_a_publication_under_way_is_reported_and_changes_no_status(backfill: Backfill) -> None:
     """Days are what the last closed entry says; status only looks, it finishes nothing."""
     _publish_three_days(backfill)
-    before = backfill.json("status")["tables"]
+    before = backfill.statuses()
     rows = {"bronze_sales": {FIRST: [5]}, "quarantine_sales": {FIRST: [6]}}
     backfill.lakehouse.crash("dead", rows, at=CrashPoint.TABLE_COMMITTED)
-    now = backfill.json("status")
-    assert now["open_publications"] == ["dead"] and now["tables"] == before
-    assert "Under way: dead" in backfill("status").output
+    assert backfill.json("status")["under_way"] == ["dead"] and backfill.statuses() == before
+    assert "finishes what a dead process left" in backfill("status").output
 
 
 def test_a_damaged_plan_that_is_open_hides_nothing_else(backfill: Backfill) -> None:
@@ -129,10 +125,8 @@ def test_a_damaged_plan_that_is_open_hides_nothing_else(backfill: Backfill) -> N
     storage, plan = backfill.lakehouse.storage, "plan-0123456789abcdef"
     keep_plan(storage, plan, '{"steps": [{"reb')
     open_plan(storage, plan)
-    found = backfill.json("status", "raw_sales")
-    assert found["tables"]["raw_sales"]["counts"] == {"fresh": 3}
-    (named,) = found["under_way"]
-    assert named["plan"] == plan and f"_plans/{plan}.json is damaged" in named["damage"]
+    assert set(backfill.statuses("raw_sales")["raw_sales"]) == {"fresh"}
+    assert f"_plans/{plan}.json is damaged" in backfill.json("status", "raw_sales")[plan.replace("-", "_")]["damage"]
     assert "is damaged" in backfill("status").stdout
 
 
@@ -144,7 +138,7 @@ def test_a_typo_gets_the_nearest_table(backfill: Backfill) -> None:
 def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:
     """The first thing a newcomer types."""
     assert "Nothing was published" in backfill("status").output
-    assert backfill.json("status", "--days", FIRST)["tables"]["raw_sales"]["counts"] == {"missing": 1}
+    assert backfill.statuses("--days", FIRST)["raw_sales"] == {"missing": [str(FIRST)]}
     assert not (backfill.home / "lakehouse").exists()
 
 
@@ -154,30 +148,22 @@ def test_what_published_days_lack_is_said_with_its_share_and_commonest_reason(ba
     lakehouse.metrics = {"quarantine_sales": {"from.raw_sales.received": 3_286}}
     for day, rejected in ((FIRST, 30), (SECOND, 0), (THIRD, 2)):
         lakehouse.publish(f"bronze-{day}", {"bronze_sales": {day: [1]}, "quarantine_sales": {day: range(rejected)}})
-    said = (
-        "bronze_sales lacks 32 of 9,858 received rows (0.32 %) on 2 days. The worst is 2017-03-01: 30 of 3,286 "
-        "received rows (0.91 %), most often quantity: is not a bigint: "
-        "backfill quarantine list quarantine_sales --days 2017-03-01\n"
-    )
-    assert said in backfill("status").output
-    assert said in backfill("status", "fact_daily_revenue").output, "it is made of what lacks them"
-    assert "lacks" not in backfill("status", "bronze_fx_rates").output
-    assert "bronze_sales lacks 2 of 3,286 received rows (0.061 %) on 2017-03-03, most often" in (
-        backfill("status", "--days", f"{SECOND}..{THIRD}").output
-    )
-    assert "lacks" not in backfill("status", "--days", SECOND).output
-    assert backfill.json("status")["rejected"] == {
-        "bronze_sales": {
-            "received": 9_858,
-            "rejected": 32,
-            "days": {
-                str(FIRST): {"received": 3_286, "rejected": 30},
-                str(THIRD): {"received": 3_286, "rejected": 2},
-            },
-            "worst": str(FIRST),
-            "commonest_reason": "quantity: is not a bigint",
-        }
+    (row,) = backfill.json("status")["rejected"]
+    assert row == {
+        "table": "bronze_sales",
+        "received": 9_858,
+        "rejected": 32,
+        "share": str(Decimal(32) / 9_858),
+        "days": [str(FIRST), str(THIRD)],
+        "worst_day": str(FIRST),
+        "commonest_reason": "quantity: is not a bigint",
     }
+    assert "backfill raw quarantine quarantine_sales 2017-03-01" in backfill("status").output
+    assert backfill.json("status", "fact_daily_revenue")["rejected"] == [row], "it is made of what lacks them"
+    assert "rejected" not in backfill.json("status", "bronze_fx_rates")
+    (row,) = backfill.json("status", "--days", f"{SECOND}..{THIRD}")["rejected"]
+    assert (row["rejected"], row["received"], row["worst_day"]) == (2, 6_572, str(THIRD))
+    assert "rejected" not in backfill.json("status", "--days", SECOND)
 
 
 def test_lacking_rows_are_said_of_files_that_cannot_be_read_too(backfill: Backfill) -> None:
@@ -186,4 +172,5 @@ def test_lacking_rows_are_said_of_files_that_cannot_be_read_too(backfill: Backfi
     lakehouse.publish("bronze", {"bronze_sales": {FIRST: [1]}, "quarantine_sales": {FIRST: [1, 2]}})
     for file in (backfill.home / "lakehouse" / "quarantine_sales").rglob("*.parquet"):
         file.unlink()
-    assert "bronze_sales lacks 2 rows on 2017-03-01: backfill quarantine list" in backfill("status").output
+    (row,) = backfill.json("status")["rejected"]
+    assert (row["table"], row["rejected"], row["share"], row["commonest_reason"]) == ("bronze_sales", 2, None, "")

@@ -1,0 +1,223 @@
+"""Which days of which tables are fresh, stale or missing, and what is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.campaign.day_outcomes import CampaignDays, campaign_days
+from backfill_assets.days import DayRange, TableDay
+from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.plans import PlanUnderWay, kept_plan, plan_ids, under_way
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.current_versions import switch_notes
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import expand_tables, steps_of
+from backfill_assets.plan.records import Plan
+from backfill_assets.plan.status import Statuses, day_statuses
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.published.damage import damaged_days
+from backfill_assets.published.observed import LogView, observe
+from backfill_assets.published.standing import gc_paused
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned
+from backfill_assets.timeline.observed import ObservedTimeline, observe_timeline
+from backfill_assets.upkeep.rejected_days import RejectedRows, commonest_reason, rejected_rows
+
+DAMAGED = "damaged"
+_MOST_DAMAGED = 5
+_TONES = {"fresh": Tone.GOOD, DAMAGED: Tone.BAD, "missing": Tone.BAD}
+
+
+@dataclass(frozen=True)
+class FoundStatus:
+    """What the logs say, of main or of a timeline. Steps are those that are asked about, in build order."""
+
+    steps: Sequence[Step]
+    statuses: Statuses
+    observed: LogView
+    chosen: Sequence[str] = ()
+    """Tables that are shown day by day."""
+    under_way: Sequence[tuple[PlanUnderWay, Sequence[CampaignDays]]] = ()
+    notes: Sequence[str] = ()
+    """Steps whose current version is not the declared one."""
+    place: ObservedTimeline | None = None
+    damaged: Mapping[TableDay, Sequence[str]] = field(default_factory=dict)
+    """Days that were seen without their files, and these files: no log shows it."""
+    rejected: Sequence[tuple[RejectedRows, str]] = ()
+    """What published days lack, by source, and the commonest reason of the worst day."""
+
+    def status_of(self, table: str, day: date) -> str:
+        return DAMAGED if TableDay(table, day) in self.damaged else self.statuses[table][day].value
+
+    def by_status(self, table: str) -> dict[str, list[date]]:
+        """Damaged days first."""
+        found: dict[str, list[date]] = {DAMAGED: []} if any(key.table == table for key in self.damaged) else {}
+        for day in self.statuses[table]:
+            found.setdefault(self.status_of(table, day), []).append(day)
+        return {status: days for status, days in found.items() if days}
+
+
+def look_at_main(
+    storage: Storage, declared: Sequence[Step], chosen: Sequence[str], days: DayRange | None
+) -> FoundStatus:
+    """Reads logs, and of data only the reasons of rejected rows. ``declared`` are the steps of all datasets."""
+    with gc_paused():
+        observed = observe(storage, [table.name for step in declared for table in step.tables])
+        steps = observed.with_current(declared)
+        statuses = day_statuses(steps, observed, days)
+    asked = [step for step in declared if not chosen or not set(chosen).isdisjoint(step.table_names)]
+    plans = [each for each in under_way(storage) if not chosen or each.damage or set(chosen) & set(each.tables)]
+    rejected = _rejected(declared, observed, chosen, days)
+    return FoundStatus(
+        steps=steps,
+        statuses={name: by_day for name, by_day in statuses.items() if not chosen or name in chosen},
+        observed=observed,
+        chosen=chosen,
+        under_way=[(each, _campaign_days(storage, each.plan, chosen)) for each in plans],
+        notes=switch_notes(asked, observed.switches),
+        damaged=damaged_days(storage, observed.versions),
+        rejected=[
+            (each, commonest_reason(storage, observed.versions[each.quarantine], each.quarantine, each.worst))
+            for each in rejected
+        ],
+    )
+
+
+def look_at_timeline(
+    publisher: Publisher, name: str, declared: Sequence[Step], chosen: Sequence[str], days: DayRange | None
+) -> FoundStatus:
+    """As the days are on the timeline ``name``, compared with what they would be built from there."""
+    place = observe_timeline(publisher, [table.name for step in declared for table in step.tables], name)
+    steps = place.view.with_current(declared)
+    statuses = day_statuses(steps, place.view, days)
+    shown = {name: by_day for name, by_day in statuses.items() if not chosen or name in chosen}
+    rejected = [(each, "") for each in _rejected(declared, place.view, chosen, days)]
+    return FoundStatus(steps, shown, place.view, chosen, place=place, rejected=rejected)
+
+
+def _rejected(
+    declared: Sequence[Step], observed: LogView, tables: Sequence[str], days: DayRange | None
+) -> list[RejectedRows]:
+    """What the sources of ``tables`` lack, and those of all that they are made of."""
+    shown = steps_of(declared, expand_tables(declared, tables, upstream=True)) if tables else declared
+    return rejected_rows(
+        shown, {key: state for key, state in observed.states.items() if days is None or key.day in days}
+    )
+
+
+def _campaign_days(storage: Storage, plan: str, tables: Sequence[str]) -> list[CampaignDays]:
+    if plan not in plan_ids(storage):
+        return []  # The plan was removed: what is published is shown still.
+    try:
+        found = campaign_days(storage, Plan.from_json(kept_plan(storage, plan), id=plan))
+    except BackfillError:
+        return []  # Of other code, or damaged: so is what is published then.
+    return [each for each in found if not tables or each.table in tables]
+
+
+# ------------------------------------------------------------------ the answer
+
+
+def status_answer(found: FoundStatus) -> Answer:
+    """Tables by status and what needs a person; then each chosen table day by day, and the campaigns under way."""
+    if not any(found.statuses.values()):
+        return Answer(parts=(*_before(found), Line("Nothing was published yet.")))
+    lacks: list[Part] = [rejected_table(found.rejected), *_look_at_rejected(found)] if found.rejected else []
+    parts = (*_before(found), _summary(found), *_damaged(found), *lacks)
+    sections = [*(_days(found, table) for table in found.chosen), *(_campaign(*each) for each in found.under_way)]
+    return Answer(parts=parts, sections=tuple(sections))
+
+
+def _before(found: FoundStatus) -> Iterator[Part]:
+    if found.place is not None:
+        yield Fact("timeline", found.place.timeline.name)
+        yield Fact("as of entry", found.place.timeline.base.sequence)
+    if found.observed.open:
+        yield Fact("under way", [Id(each) for each in found.observed.open])
+        yield Line("The next run or rollback finishes what a dead process left.", Tone.WARN)
+    for note in found.notes:
+        yield Line(note, Tone.WARN)
+
+
+def campaign_table(days: Sequence[CampaignDays]) -> Grid:
+    """A line for each table. ``left`` are days of which it is not known yet whether they change."""
+    columns = ("table", "planned", "staged", "held back", "published", "unchanged", "left")
+    rows = [
+        (
+            each.table,
+            len(each.planned),
+            *map(Days.of, (each.staged, each.held_back, each.published, each.unchanged, each.left)),
+        )
+        for each in days
+    ]
+    return Grid("days", columns, rows, drop=("planned", "unchanged"))
+
+
+def _campaign(plan: PlanUnderWay, days: Sequence[CampaignDays]) -> Answer:
+    facts = (Fact("plan", Id(plan.plan)), Fact("since", plan.since), Fact("tables", list(plan.tables)))
+    damage = (Line(plan.damage, Tone.BAD, name="damage"),) if plan.damage else ()
+    shown = (campaign_table(days),) if days else ()
+    next_command = () if plan.damage else (f"backfill status {plan.plan}",)
+    return Answer("A campaign is under way", (*facts, *damage, *shown), next=next_command, name=plan.plan)
+
+
+def _summary(found: FoundStatus) -> Grid:
+    place = found.place
+    rows = []
+    for name in found.statuses:
+        for status, days in found.by_status(name).items():
+            own = [Days.of(day for day in days if day in place.own(name))] if place else []
+            rows.append([name, _toned(status), len(days), Days.of(days), *own])
+        if not found.statuses[name]:
+            rows.append([name, Toned("nothing published", Tone.QUIET), 0, Days(()), *([Days(())] if place else [])])
+    columns = ("table", "status", "days", "which days", *(["of its own"] if place else []))
+    return Grid("tables", columns, rows, groups=("table",))
+
+
+def _days(found: FoundStatus, table: str) -> Answer:
+    step = next(step for step in found.steps if table in step.table_names)
+    own = found.place.own(table) if found.place else set()
+    rows = []
+    for day in found.statuses[table]:
+        state = found.observed.states.get(TableDay(table, day))
+        content = state.content if state else None
+        rows_in, code, checksum = (content.rows, content.code_version, content.checksum) if content else (None, "", "")
+        origin = "of its own" if day in own else Id(state.publication) if state else ""
+        rows.append([day, _toned(found.status_of(table, day)), rows_in, code, origin, checksum])
+    columns = ("day", "status", "rows", "code", "publication", "checksum")
+    version = () if step.source else (Fact("current version", step.current),)
+    return Answer(table, (*version, Grid("days", columns, rows, drop=("checksum", "code", "rows"))))
+
+
+def _damaged(found: FoundStatus) -> Iterator[Line]:
+    shown = [key for key in found.damaged if key.day in found.statuses.get(key.table, {})]
+    for table, day in shown[:_MOST_DAMAGED]:
+        yield Line(f"{table} {day} is damaged: files are gone.", Tone.BAD, f"backfill show {table} {day}")
+
+
+def rejected_table(found: Sequence[tuple[RejectedRows, str]]) -> Grid:
+    """What published days lack, a line for each source; the reason is the commonest of the worst day."""
+    columns = ("table", "received", "rejected", "share", "days", "worst day", "commonest reason")
+    rows = [
+        (
+            each.table,
+            each.received_in_all,
+            sum(each.rejected.values()),
+            each.share,
+            Days.of(each.rejected),
+            each.worst,
+            reason,
+        )
+        for each, reason in found
+    ]
+    return Grid("rejected", columns, rows, title="Received rows that are in quarantine", drop=("days", "received"))
+
+
+def _look_at_rejected(found: FoundStatus) -> Iterator[Line]:
+    for rows, _ in found.rejected:
+        yield Line("", do=f"backfill raw quarantine {rows.quarantine} {rows.worst}")
+
+
+def _toned(status: str) -> Toned:
+    return Toned(status, _TONES.get(status, Tone.WARN))

@@ -1,0 +1,56 @@
+"""Options that several verbs share: one spelling, one meaning, one help text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any, TypeVar
+
+import click
+
+from backfill_assets.cli.completion import complete_days, complete_timeline, complete_version
+from backfill_assets.days import DayRange, parse_day
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Command], Command]
+
+
+class _Days(click.ParamType[DayRange]):
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DayRange:
+        return value if isinstance(value, DayRange) else DayRange.parse(value)
+
+
+class _Day(click.ParamType[date]):
+    name = "YYYY-MM-DD"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        return value if isinstance(value, date) else parse_day(value)
+
+
+DAYS, DAY = _Days(), _Day()
+
+
+def days(text: str, *, required: bool = False) -> Decorator[Any]:
+    """``--days A..B``, as a :class:`DayRange`."""
+    return click.option("--days", type=DAYS, shell_complete=complete_days, metavar="A..B", required=required, help=text)
+
+
+day = click.argument("day", type=DAY, shell_complete=complete_days, metavar="DAY")
+"""A day as an argument, after the table."""
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+yes = click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
+on_timeline = click.option(
+    "--on", shell_complete=complete_timeline, metavar="NAME", help="On this timeline.  [default: main]"
+)
+
+
+def version(text: str) -> Decorator[Any]:
+    """``--version V`` of the logic of a table."""
+    return click.option("--version", shell_complete=complete_version, metavar="VERSION", help=text)
+
+
+def limit(default: int, text: str) -> Decorator[Any]:
+    """``--limit N``: the most that is shown."""
+    return click.option("--limit", type=click.IntRange(min=0), default=default, show_default=True, help=text)

@@ -1,0 +1,48 @@
+"""``backfill status``: which days of which tables are fresh, stale, missing or a foreign write."""
+
+from __future__ import annotations
+
+import click
+
+from backfill_assets.cli.completion import complete_table
+from backfill_assets.cli.ids import find_timeline
+from backfill_assets.cli.options import as_json, days, on_timeline
+from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.days import DayRange
+
+_EPILOG = """
+\b
+Examples:
+  backfill status                                              every table, all known days
+  backfill status fact_daily_revenue --days 2017-03-01..2017-05-29
+  backfill status fact_daily_revenue --on trial                as the days are on a timeline
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("tables", shell_complete=complete_table, nargs=-1)
+@days("Only these days.  [default: all known days]")
+@on_timeline
+@as_json
+def status(tables: tuple[str, ...], days: DayRange | None, on: str | None, as_json: bool) -> None:
+    """Show which days of TABLES, or of every table, are fresh, stale, missing or changed by another writer.
+
+    Tables that are named are shown day by day. Reads the publication log and the Delta logs only: no data is read but
+    the reasons of rejected rows, and Spark is not started. The exit code is 0 for every status.
+
+    A day may pass its gates and lack rows, those that were rejected: the worst day of each source is named. A timeline
+    shows its own days, and those of its base.
+    """
+    from backfill_assets.answers.status import look_at_main, look_at_timeline, status_answer
+    from backfill_assets.datasets import registry
+
+    chosen = tuple(dict.fromkeys(tables))
+    for table in chosen:
+        registry.table(table)
+    publisher, steps = open_publisher(current_settings()), registry.steps()
+    if on is None:
+        found = look_at_main(publisher.storage, steps, chosen, days)
+    else:
+        found = look_at_timeline(publisher, find_timeline(publisher.storage, on), steps, chosen, days)
+    say_answer(status_answer(found), as_json=as_json)

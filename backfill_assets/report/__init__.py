@@ -1,0 +1,1 @@
+"""One answer to each question, and four ways to show it: terminal, JSON, Markdown, HTML."""

@@ -1,0 +1,279 @@
+"""An answer: what a question about the lakehouse found, as data. Renderers alone know how it looks. Pure.
+
+Whoever answers makes one :class:`Answer` from typed values; a command, an asset's page, a letter and ``--json`` show
+the same one.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from backfill_assets.days import contiguous
+from backfill_assets.text import UNKNOWN, format_count, format_duration, format_range, format_size, percent
+
+_MOST_RANGES = 6
+
+
+class Tone(enum.StrEnum):
+    """What a reader should feel: a terminal colours it, a page marks it."""
+
+    PLAIN = ""
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+    QUIET = "quiet"
+    STRONG = "strong"
+
+
+class Special(abc.ABC):
+    """A value that programs and people see differently."""
+
+    @abc.abstractmethod
+    def plain(self) -> object:
+        """As JSON has it."""
+
+    @abc.abstractmethod
+    def shown(self, *, short: bool) -> str:
+        """As people read it, on one line."""
+
+
+@dataclass(frozen=True)
+class Id(Special):
+    """A plan, publication, campaign or timeline. People see it as short as is unambiguous, programs see it whole."""
+
+    text: str
+
+    def plain(self) -> object:
+        return self.text
+
+    def shown(self, *, short: bool) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Days(Special):
+    """Days of a table, shown as ranges; of many ranges ``short`` has the first."""
+
+    days: tuple[date, ...] = ()
+
+    @classmethod
+    def of(cls, days: Iterable[date]) -> Days:
+        return cls(tuple(days))
+
+    def plain(self) -> list[str]:
+        return [format_range(each) for each in contiguous(self.days)]
+
+    def shown(self, *, short: bool) -> str:
+        ranges = self.plain()
+        more = len(ranges) - _MOST_RANGES if short else 0
+        return ", ".join(ranges if more <= 0 else [*ranges[:_MOST_RANGES], f"and {format_count(more, 'more range')}"])
+
+
+@dataclass(frozen=True)
+class Quantity(Special):
+    """A number with its unit: ``bytes``, ``seconds`` or ``share``. Without a number it is unknown."""
+
+    value: float | Decimal | None
+    unit: str
+
+    def plain(self) -> object:
+        return plain(self.value)
+
+    def shown(self, *, short: bool) -> str:
+        if self.value is None:
+            return UNKNOWN
+        match self.unit:
+            case "bytes":
+                return format_size(int(self.value))
+            case "seconds":
+                return format_duration(float(self.value))
+            case _:
+                return percent(Decimal(self.value))
+
+
+def size(count: int | None) -> Quantity:
+    return Quantity(count, "bytes")
+
+
+def seconds(count: float | None) -> Quantity:
+    return Quantity(count, "seconds")
+
+
+@dataclass(frozen=True)
+class Toned(Special):
+    """A value with a tone of its own."""
+
+    value: object
+    tone: Tone
+
+    def plain(self) -> object:
+        return plain(self.value)
+
+    def shown(self, *, short: bool) -> str:
+        return shown(self.value, short=short)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One named value."""
+
+    name: str
+    value: object
+
+
+@dataclass(frozen=True)
+class Line:
+    """A sentence, and what to type about it."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+    do: str = ""
+    """A command, or what to do instead."""
+    name: str = ""
+    """The key of the sentence in JSON; sentences without one are ``notes``."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows of typed cells. A narrow terminal leaves columns out as ``drop`` orders; no row is ever wrapped."""
+
+    name: str
+    """Its key in JSON."""
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[object]] = ()
+    title: str = ""
+    drop: tuple[str, ...] = ()
+    """Columns that a narrow terminal does without, the first to go first; then the others, from the right."""
+    keep: tuple[str, ...] = ()
+    """Columns that are never cut: what people type again. The first column always is one."""
+    groups: tuple[str, ...] = ()
+    """Columns whose value is shown once for the rows that share it."""
+
+    def numbers(self) -> frozenset[str]:
+        """Columns of numbers alone: they are aligned to the right."""
+        found = set(self.columns)
+        for row in self.rows:
+            found -= {name for name, cell in zip(self.columns, row, strict=True) if not _is_number(cell)}
+        return frozenset(found) if self.rows else frozenset()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing as SVG with a title and its words, for renderers that have no pictures."""
+
+    title: str
+    svg: str
+    words: str = ""
+
+
+Part = Fact | Line | Grid | Chart
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Parts in reading order, sections below them, and what comes next."""
+
+    title: str = ""
+    parts: tuple[Part, ...] = ()
+    sections: tuple[Answer, ...] = ()
+    next: tuple[str, ...] = ()
+    """Commands, the likeliest first; or a sentence that has one."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Addresses by what is there."""
+    name: str = ""
+    """Its key in JSON where it is a section; by default its title."""
+    folded: bool = False
+    """A detail: a page shows its title alone until it is opened."""
+
+    def facts(self) -> dict[str, object]:
+        return {part.name: part.value for part in self.parts if isinstance(part, Fact)}
+
+    def table(self, name: str) -> Grid:
+        return next(part for part in self.parts if isinstance(part, Grid) and part.name == name)
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``--json`` prints: facts and tables by name, values with their types; nothing is rounded or cut."""
+        tables = {_key(part.name): list(_rows(part)) for part in self.parts if isinstance(part, Grid)}
+        lines = [part for part in self.parts if isinstance(part, Line)]
+        notes = [_note(part) for part in lines if not part.name]
+        sections = {_key(each.name or each.title): each.as_json() for each in self.sections}
+        return {
+            **({"title": self.title} if self.title else {}),
+            **{_key(name): plain(value) for name, value in self.facts().items()},
+            **{_key(part.name): part.text for part in lines if part.name},
+            **tables,
+            **sections,
+            **({"notes": notes} if notes else {}),
+            **({"next": list(self.next)} if self.next else {}),
+            **({"links": dict(self.links)} if self.links else {}),
+        }
+
+    def json_text(self) -> str:
+        return json.dumps(self.as_json(), indent=2, default=str)
+
+
+def _rows(table: Grid) -> Iterator[dict[str, Any]]:
+    for row in table.rows:
+        yield {_key(name): plain(cell) for name, cell in zip(table.columns, row, strict=True)}
+
+
+def _note(line: Line) -> dict[str, str]:
+    found = {"text": line.text, "tone": line.tone.value, "do": line.do}
+    return {name: text for name, text in found.items() if text}
+
+
+def _key(name: str) -> str:
+    return name.replace(" ", "_").replace("-", "_")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: days as ranges, dates as ISO text, decimals as text."""
+    match value:
+        case Special():
+            return value.plain()
+        case Mapping():
+            return {str(name): plain(each) for name, each in value.items()}
+        case date():
+            return value.isoformat()
+        case Decimal() | enum.Enum():
+            return str(value)
+        case str() | int() | float() | None:
+            return value
+    return [plain(each) for each in value]
+
+
+def shown(value: Any, *, short: bool = False) -> str:
+    """A value as people read it, on one line; None is empty. ``short`` shows the first of many ranges alone."""
+    match value:
+        case Special():
+            return value.shown(short=short)
+        case bool() | None:
+            return {True: "yes", False: "no", None: ""}[value]
+        case int() | Decimal():
+            return f"{value:,}"
+        case datetime():
+            return f"{value:%Y-%m-%d %H:%M:%SZ}"
+    return _shown_of_text(value, short)
+
+
+def _shown_of_text(value: Any, short: bool) -> str:
+    if isinstance(value, str | float | date):
+        return str(value)
+    items = value.items() if isinstance(value, Mapping) else ((None, each) for each in value)
+    return "; ".join(" ".join(filter(None, (name, shown(each, short=short)))) for name, each in items)
+
+
+def tone_of(value: Any) -> Tone:
+    return value.tone if isinstance(value, Toned) else Tone.PLAIN
+
+
+def _is_number(cell: Any) -> bool:
+    value = cell.value if isinstance(cell, Toned) else cell
+    return value is None or (isinstance(value, int | float | Decimal | Quantity) and not isinstance(value, bool))

@@ -1,0 +1,35 @@
+"""An answer as one HTML page: for browsers, mail and paper. It has no scripts and needs no network. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from backfill_assets.report.answer import Answer, Fact, Part, Toned, shown, tone_of
+
+
+def html(answer: Answer) -> str:
+    """Every value is escaped. It grows with the rows that the answer has."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("backfill_assets.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(groups=_groups, lines=_lines)
+    return environment.get_template("answer.html").render(answer=answer, text=shown, tone=tone_of).lstrip()
+
+
+def _groups(parts: Sequence[Part]) -> Iterator[tuple[bool, list[Part]]]:
+    """Facts that follow each other are one list."""
+    for is_fact, group in groupby(parts, lambda part: isinstance(part, Fact)):
+        yield is_fact, list(group)
+
+
+def _lines(value: Any) -> Sequence[Any]:
+    inner = value.value if isinstance(value, Toned) else value
+    return inner if isinstance(inner, list | tuple) else [value]

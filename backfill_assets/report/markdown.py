@@ -1,0 +1,62 @@
+"""An answer as Markdown: for metadata in Dagster's UI, pull requests and issues. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from backfill_assets.report.answer import Answer, Chart, Fact, Grid, Line, Part, Tone, shown
+from backfill_assets.text import escape_markdown, markdown_table
+
+_MOST_ROWS = 50
+_LOUD = (Tone.STRONG, Tone.BAD)
+
+
+def markdown(answer: Answer, level: int = 2) -> str:
+    """Every text is escaped: what it holds is read literally. Long tables end with how many rows are left out."""
+    return "\n\n".join(_blocks(answer, level)) + "\n"
+
+
+def _blocks(answer: Answer, level: int) -> Iterator[str]:
+    if answer.title:
+        yield f"{'#' * level} {escape_markdown(answer.title)}"
+    for kind, parts in groupby(answer.parts, type):
+        found = [block for part in parts if (block := _block(part))]
+        if kind is Fact:
+            yield "\n".join(found)
+        else:
+            yield from found
+    for section in answer.sections:
+        yield from _blocks(section, level + 1)
+    if answer.next:
+        yield "Next:\n\n" + "\n".join(f"- `{command}`" for command in answer.next)
+    if answer.links:
+        yield "\n".join(f"- [{escape_markdown(name)}]({at})" for name, at in answer.links.items())
+
+
+def _block(part: Part) -> str:
+    match part:
+        case Fact():
+            return f"- **{escape_markdown(part.name)}**: {escape_markdown(shown(part.value, short=True))}"
+        case Line():
+            return _line(part)
+        case Grid():
+            return _table(part)
+        case Chart():
+            return escape_markdown(part.words)
+
+
+def _line(line: Line) -> str:
+    text = escape_markdown(line.text)
+    loud = f"**{text}**" if line.tone in _LOUD and text else text
+    return f"{loud} `{line.do}`" if line.do else loud
+
+
+def _table(table: Grid) -> str:
+    if not table.rows:
+        return ""
+    rows = ([shown(cell, short=True) for cell in row] for row in table.rows[:_MOST_ROWS])
+    title = f"**{escape_markdown(table.title)}**\n\n" if table.title else ""
+    more = len(table.rows) - _MOST_ROWS
+    left_out = f"\n\nand {more:,} more rows" if more > 0 else ""
+    return f"{title}{markdown_table(table.columns, rows, sorted(table.numbers()))}{left_out}"

@@ -1,0 +1,135 @@
+"""One answer: the same facts for people, programs, pages and letters."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Quantity, Tone, Toned, shown
+from backfill_assets.report.terminal import Terminal
+from backfill_assets_tests.report.example import ANSWER, FIRST, PUBLICATION
+
+
+def _printed(answer: Answer, width: int, *, for_people: bool = True, colour: bool = False) -> str:
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        force_terminal=for_people,
+        color_system="standard" if colour else None,
+    )
+    Terminal(console, for_people, lambda id: id[-8:] if for_people else id, has_json=True).say(answer)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def _box(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and line[0] in "┏┃┡│├└"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (True, "yes"),
+        (12_345, "12,345"),
+        (Decimal("1234.50"), "1,234.50"),
+        (1.5, "1.5"),
+        (FIRST, "2017-03-01"),
+        (datetime(2017, 3, 1, 12, tzinfo=UTC), "2017-03-01 12:00:00Z"),
+        (["a", 2_000], "a; 2,000"),
+        ({"left": 1, "right": None}, "left 1; right"),
+        (Quantity(None, "seconds"), "unknown"),
+        (Quantity(125, "seconds"), "0:02:05"),
+        (Quantity(Decimal("-0.0041"), "share"), "-0.41 %"),
+        (Toned(Id("plan-1"), Tone.BAD), "plan-1"),
+    ],
+)
+def test_a_value_is_written_one_way(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_programs_get_types_and_whole_values() -> None:
+    """Nothing is rounded, shortened or cut; days are ranges."""
+    found = json.loads(ANSWER.json_text())
+    assert (found["rows"], found["read"], found["next"]) == (12_345, 3_145_728, ["backfill plan fact", "backfill diff"])
+    assert found["notes"] == [{"text": "It is stale.", "tone": "warn", "do": "backfill run fact"}]
+    assert len(found["tables"][0]["which_days"]) == 9
+    assert found["tables"][1] == {
+        "table": "fact",
+        "status": "fresh",
+        "rows": None,
+        "publication": PUBLICATION,
+        "which_days": [],
+    }
+    assert found["why"] == {"title": "Why <it> is so"} and found["links"] == {"its page": "/assets/fact"}
+
+
+def test_a_pipe_gets_every_cell_of_every_row() -> None:
+    text = _printed(ANSWER, 40, for_people=False)
+    assert f"fact\tstale\t12,345\t{PUBLICATION}\t2017-03-01, 2017-03-03, 2017-03-05" in text
+    assert text.count("\nfact\t") == 2 and "┃" not in text and "\x1b" not in text
+
+
+@pytest.mark.parametrize("width", range(42, 130, 8))
+def test_no_row_of_a_box_is_wrapped_and_no_id_is_cut(width: int) -> None:
+    """At any width; what is missing is named."""
+    text = _printed(ANSWER, width)
+    lines = _box(text)
+    assert len(lines) == 8, "a frame of four, a line between groups, three rows"
+    assert {cell_len(line) for line in lines} == {cell_len(lines[0])} and cell_len(lines[0]) <= width
+    assert text.count(PUBLICATION[-8:]) == 3
+    assert ("left out: which days" in text) == ("which days" not in lines[1])
+
+
+def test_what_a_table_names_goes_first_and_what_it_keeps_stays() -> None:
+    rows = [("fact", "stale", 1, "0123456789" * 6)]
+    table = Grid("t", ("table", "status", "rows", "why"), rows, drop=("status",), keep=("why",))
+    text = _printed(Answer(parts=(table,)), 84)
+    assert "(left out: status. A wider terminal, | less -S and --json have all of it.)" in text
+    assert f"{'0123456789' * 6} │" in text
+
+
+def test_a_group_is_said_once_to_people() -> None:
+    lines = _box(_printed(ANSWER, 130))
+    assert [line.count("fact") for line in lines] == [0, 0, 0, 1, 0, 0, 0, 0]
+
+
+def test_wide_characters_take_the_cells_that_they_are_shown_in() -> None:
+    """East Asian characters and emoji are two cells wide; a combining accent takes none."""
+    names = ["東京", "🛒 cart", "e\u0301te\u0301", "plain", "\uff46\uff55ll"]
+    lines = _box(_printed(Answer(parts=(Grid("stores", ("store", "rows"), [(each, 1) for each in names]),)), 60))
+    assert len(lines) == 4 + len(names) and {cell_len(line) for line in lines} == {cell_len(lines[0])}
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("\x1b[31mred\x1b[0m", r"\x1b[31mred\x1b[0m"),
+        ("a\nb\tc\rd", r"a\nb\tc\rd"),
+        ("user\u202egnp.exe", r"user\u202egnp.exe"),
+    ],
+)
+def test_no_data_moves_a_cursor(data: str, text: str) -> None:
+    """In a title, a fact, a line, a cell, on a terminal and on a pipe."""
+    parts = (Fact("fact", data), Line(data), Grid("table", ("column",), [(data,)]))
+    for for_people in (True, False):
+        printed = _printed(Answer(data, parts), 100, for_people=for_people)
+        assert printed.count(text) == 4 and data not in printed
+
+
+def test_colours_say_nothing_that_words_do_not() -> None:
+    """The tone is beside the text, never instead of it."""
+    import re
+
+    coloured = _printed(ANSWER, 100, colour=True)
+    assert "\x1b[33m" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == _printed(ANSWER, 100)
