@@ -21,7 +21,6 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from multiprocessing import forkserver
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,14 +51,7 @@ from dagster._core.execution.backfill import (
 from dagster._core.instance.utils import RUNLESS_JOB_NAME
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
-from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteInstigatorOrigin
-from dagster._core.scheduler.instigation import (
-    InstigatorState,
-    InstigatorStatus,
-    InstigatorType,
-    ScheduleInstigatorData,
-    SensorInstigatorData,
-)
+from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
@@ -203,30 +195,9 @@ def reload_code(origin: object, timeout_seconds: int, after_seconds: float) -> b
 
 
 def is_on(instance: dg.DagsterInstance, name: str) -> bool:
-    """Whether a schedule or sensor that is off from the start was turned on."""
-    return any(state.is_running for state in _states(instance, name))
-
-
-def turn_on_once(instance: dg.DagsterInstance, run: dg.DagsterRun, name: str, cron: str | None = None) -> bool:
-    """Turn on a sensor, or a schedule with its ``cron``, of the code location of ``run``.
-
-    False if a person has turned it on or off before: that counts. Also False without a code location.
-    """
-    if run.remote_job_origin is None or instance.schedule_storage is None or _states(instance, name):
-        return False
-    origin = RemoteInstigatorOrigin(run.remote_job_origin.repository_origin, name)
-    now = datetime.now(UTC).timestamp()
-    kind = InstigatorType.SCHEDULE if cron else InstigatorType.SENSOR
-    data = ScheduleInstigatorData(cron, now) if cron else SensorInstigatorData(last_sensor_start_timestamp=now)
-    instance.add_instigator_state(InstigatorState(origin, kind, InstigatorStatus.RUNNING, data))
-    return True
-
-
-def _states(instance: dg.DagsterInstance, name: str) -> list[InstigatorState]:
-    """What was turned on or off, by a person or from here. An instance for a test or one command keeps nothing."""
-    if instance.schedule_storage is None:
-        return []
-    return [state for state in instance.all_instigator_state() if state.instigator_name == name]
+    """Whether a schedule or sensor that is off from the start was turned on. An instance for a test keeps nothing."""
+    states = instance.all_instigator_state() if instance.schedule_storage else []
+    return any(state.is_running for state in states if state.instigator_name == name)
 
 
 # ------------------------------------------------------------------ the run launcher of dagster.yaml

@@ -14,7 +14,7 @@ from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaigns.jobs import campaign_jobs, campaign_sensor, campaign_spec
 from backfill_assets.defs.partitions import Chain, Partitions
-from backfill_assets.defs.schedules import DAILY_CRON, daily_job, daily_schedule, schedule_name
+from backfill_assets.defs.schedules import daily_job, daily_schedule
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor
 from backfill_assets.defs.sensors.shows_what_is import shows_what_is_sensor
@@ -81,13 +81,8 @@ def code_location(
 
 
 def streamed_datasets(datasets: Sequence[Dataset]) -> list[StreamedDataset]:
-    """The datasets that have an asset for their stream, with the schedule that goes on beside it."""
-    return [
-        StreamedDataset(dataset, schedule_name(_name(chain)), DAILY_CRON)
-        for chain in chains(datasets)
-        for dataset in chain
-        if dataset.streamed
-    ]
+    """The datasets that have an asset for their stream."""
+    return [StreamedDataset(dataset) for chain in chains(datasets) for dataset in chain if dataset.streamed]
 
 
 def table_partitions(datasets: Sequence[Dataset], last_days: Mapping[str, date] | None = None) -> dict[str, Partitions]:

@@ -15,7 +15,6 @@ from backfill_assets.defs.dagster_internals import (
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 
 _HOUR_UTC = 2
-DAILY_CRON = f"0 {_HOUR_UTC} * * *"
 _BEFORE_ANY_BACKFILL = "10"
 
 

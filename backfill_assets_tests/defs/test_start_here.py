@@ -7,9 +7,15 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteInstigatorOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData
 
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS
-from backfill_assets.defs.dagster_internals import turn_on_once
 from backfill_assets.defs.location import table_partitions
 from backfill_assets.defs.start_here import ASSET, PEOPLE, QUARANTINE, STATE, start_here_page, start_here_spec
 from backfill_assets.lakehouse import campaign_journal as journal
@@ -22,7 +28,6 @@ from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.sensors.test_landed_files import World
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL
-from backfill_assets_tests.defs.test_switches import RUN
 from backfill_assets_tests.small_lakehouse import LakehouseOfReasons, SmallLakehouse
 
 pytestmark = pytest.mark.story
@@ -212,6 +217,14 @@ def test_a_new_day_that_nothing_builds_is_there_until_the_daily_job_is_on(tmp_pa
             "[Turn on `every_day_small`](/locations/backfill_assets/schedules/every_day_small), which builds each day "
             "that has ended. To build it now: `backfill run raw_sales --downstream --days 2017-03-03`"
         )
-        assert turn_on_once(page.instance, RUN, "every_day_small", "0 2 * * *")
+        _turn_on(page.instance, "every_day_small")
         page.tick()
         assert page.shown()[0][PEOPLE] == "Nothing."
+
+
+def _turn_on(instance: dg.DagsterInstance, schedule: str) -> None:
+    """What the switch in the UI does."""
+    repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("small"), "__repository__")
+    data = ScheduleInstigatorData("0 2 * * *", MADE.timestamp())
+    origin = RemoteInstigatorOrigin(repository, schedule)
+    instance.add_instigator_state(InstigatorState(origin, InstigatorType.SCHEDULE, InstigatorStatus.RUNNING, data))

@@ -1,7 +1,6 @@
 """A job builds days on a timeline: from the launchpad, or by its configuration in CI. Main stays as it is."""
 
 # No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
-import json
 import os
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 
 from backfill_assets.cli.demo.dagster_home import dagster_home
 from backfill_assets.datasets.registry import datasets
@@ -80,10 +80,11 @@ def by_ci(wrong: Workshop) -> None:
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "SPARK_"))}
     here = {"BACKFILL_HOME": str(wrong.settings.home), "DAGSTER_HOME": str(home)}
     asked = {"timeline": NAME, "tables": [FACT], "days": str(DAYS), "version": "v2"}
-    config = json.dumps({"ops": {OP: {"config": asked}}})
+    config = wrong.settings.home / "trial.yaml"
+    config.write_text(yaml.safe_dump({"ops": {OP: {"config": asked}}}))
     command = [sys.executable, "-m", "dagster", "job", "execute", "-m", "backfill_assets.definitions", "-j", JOB]
     done = subprocess.run(
-        [*command, "--config-json", config],
+        [*command, "--config", str(config)],
         env=mine | CHILDREN_OF_TESTS | here,
         capture_output=True,
         text=True,

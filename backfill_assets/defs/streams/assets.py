@@ -10,7 +10,6 @@ from functools import partial
 
 import dagster as dg
 
-from backfill_assets.defs.dagster_internals import is_on, turn_on_once
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.guard import require_own_lakehouse
 from backfill_assets.defs.resources import Backfill
@@ -67,11 +66,9 @@ class StreamOptions(dg.Config):
 
 @dataclass(frozen=True)
 class StreamedDataset:
-    """A dataset that is streamed, and the schedule of its chain."""
+    """A dataset that is streamed."""
 
     dataset: Dataset
-    schedule: str
-    cron: str
 
     @property
     def asset(self) -> str:
@@ -116,8 +113,7 @@ def _description(streamed: StreamedDataset) -> str:
             "**Materialize it to start the stream, terminate its run to stop it.**",
             "It reads the landing folder, or what the run's `source` or `BACKFILL_STREAM_SOURCE` names.",
             "Each minute the run writes its delay, rate and positions: they are plotted on this page.",
-            f"Its metadata says where history ended, and whether `{streamed.schedule}` and `{SENSOR}` are on.",
-            f"Turn on the sensor `{SENSOR}` to have the stream started again after a crash.",
+            f"Its metadata says where history ended. The sensor `{SENSOR}` starts it again after a crash.",
         )
     )
 
@@ -136,7 +132,6 @@ class _Watch:
     config: StreamOptions
     storage: Storage
     streamed: StreamedDataset
-    _switched: bool = False
     _log: "_Every" = field(init=False)
     _report: "_Every" = field(init=False)
 
@@ -169,8 +164,6 @@ class _Watch:
         self._log.do(partial(self.context.log.info, stream_line(status)))
         if status.batch or status.positions:
             self._report.do(partial(self._materialize, status))
-        if status.boundary and self.config.from_beginning and not self._switched:
-            self._switch_on()
 
     def _materialize(self, status: StreamStatus) -> None:
         """A point in the plots of the asset's page, while the run goes on."""
@@ -178,19 +171,7 @@ class _Watch:
 
     def _metadata(self, status: StreamStatus | None) -> dict[str, dg.MetadataValue]:
         run = {"run": dg.MetadataValue.dagster_run(self.context.run.run_id)}
-        return {**run, **(stream_metadata(status, self._switches()) if status else {})}
-
-    def _switches(self) -> dict[str, bool]:
-        instance = self.context.instance
-        return {"daily schedule": is_on(instance, self.streamed.schedule), "restart": is_on(instance, SENSOR)}
-
-    def _switch_on(self) -> None:
-        """A new dataset has its history: from now on it goes on by itself, unless a person has decided otherwise."""
-        self._switched = True
-        instance, run = self.context.instance, self.context.run
-        for name, cron in ((self.streamed.schedule, self.streamed.cron), (SENSOR, None)):
-            if turn_on_once(instance, run, name, cron):
-                self.context.log.info(f"History is read, and the stream is live: {name} is on from now on.")
+        return {**run, **(stream_metadata(status) if status else {})}
 
     def _say_how_it_ended(self) -> None:
         if status := self._status():

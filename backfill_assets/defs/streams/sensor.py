@@ -26,7 +26,7 @@ _MOST_EARLIER = 12
 
 
 def stream_sensor(streamed: Sequence[StreamedDataset]) -> dg.SensorDefinition:
-    """Off from the start: a stream reads what a person has pointed it at."""
+    """On from the start: it starts only a stream that a person has started before."""
 
     @dg.sensor(
         name=SENSOR,
@@ -37,7 +37,7 @@ def stream_sensor(streamed: Sequence[StreamedDataset]) -> dg.SensorDefinition:
             "with its delay and rate."
         ),
         minimum_interval_seconds=EVERY_SECONDS,
-        default_status=dg.DefaultSensorStatus.STOPPED,
+        default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def streams(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
         if refused := why_not_own(context.instance, backfill.storage):
