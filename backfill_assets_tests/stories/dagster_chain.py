@@ -14,6 +14,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.registry import datasets
 from backfill_assets.days import Cadence, DayRange
+from backfill_assets.defs import dagster_internals
 from backfill_assets.defs.checks import checks_by_table
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.resources import Backfill, SharedSpark
@@ -94,10 +95,12 @@ class DagsterChain:
 
 @contextmanager
 def dagster_chain(workshop: Workshop, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterChain]:
-    """Dagster's memory in ``home``, where other processes find it too."""
+    """Dagster's memory in ``home``, where other processes find it too; with the event log of ``dagster.yaml``."""
     home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    log = f"{{module: {dagster_internals.__name__}, class: LocalStorage, config: {{base_dir: {home}}}}}"
+    (home / "dagster.yaml").write_text(f"telemetry: {{enabled: false}}\nstorage: {{custom: {log}}}\n")
     monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.setenv(dagster_internals.EVENT_BATCH_SIZE, "1000")
     with dg.DagsterInstance.get() as instance:
         yield DagsterChain(workshop, instance)
 
