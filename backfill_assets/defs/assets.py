@@ -77,12 +77,12 @@ def step_assets(
         pool=pool,
     )
     def build_days(
-        context: dg.AssetExecutionContext, config: BuildOptions, spark: SharedSpark, backfill: Backfill
+        context: dg.AssetExecutionContext, config: BuildOptions, backfill_spark: SharedSpark, backfill: Backfill
     ) -> Iterator[Event]:
         """Hands the days, on Spark, to the transform of the version: ``step.version(config.version).transform``."""
         try:
-            _build_earlier_days(context, step, steps, backfill, spark)
-            result = _build(context, step, config, backfill, spark)
+            _build_earlier_days(context, step, steps, backfill, backfill_spark)
+            result = _build(context, step, config, backfill, backfill_spark)
         except DaysFailed as error:
             _report_failed_days(context, step, error)
             raise gate_failure(error) from None

@@ -1,23 +1,25 @@
-"""Turns declared datasets into a Dagster code location."""
+"""Turns declared datasets into a Dagster code location, or into a part of one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from types import ModuleType
 from typing import Any
 
 import dagster as dg
 from dagster_shared.utils.warnings import disable_dagster_warnings
 
-from backfill_assets.datasets.registry import chains
 from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaigns.jobs import campaign_jobs, campaign_sensor, campaign_spec
+from backfill_assets.defs.dagster_internals import batch_events
 from backfill_assets.defs.partitions import Chain, Partitions
+from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.defs.schedules import daily_job, daily_schedule
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor
-from backfill_assets.defs.sensors.shows_what_is import shows_what_is_sensor
+from backfill_assets.defs.sensors.shows_what_is import ends_of_data, shows_what_is_sensor
 from backfill_assets.defs.start_here import start_here_page, start_here_spec
 from backfill_assets.defs.streams.assets import COMMAND, StreamedDataset, stream_asset
 from backfill_assets.defs.streams.sensor import stream_sensor
@@ -25,8 +27,38 @@ from backfill_assets.defs.timelines import show_timelines, timeline_job, timelin
 from backfill_assets.defs.upkeep import upkeep_jobs, upkeep_schedules
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.catalog import Catalog, chains, discover
 from backfill_assets.model.declaration import Dataset
 from backfill_assets.model.graph import build_order
+from backfill_assets.settings import Settings
+
+
+def backfill_definitions(
+    datasets: ModuleType | Catalog,
+    *,
+    settings: Settings | None = None,
+    executor: dg.ExecutorDefinition | None = dg.in_process_executor,
+) -> dg.Definitions:
+    """Everything that Dagster has for ``datasets``: a package that declares them, or a catalogue of them.
+
+    It is a whole code location, or is merged with what there is by ``dg.Definitions.merge``: its resources are called
+    ``backfill`` and ``backfill_spark``. Without ``settings``, those of the environment count. A location has one
+    executor; None leaves it to what it is merged with. Each process that builds then starts a Spark of its own, unless
+    ``SPARK_REMOTE`` names a server.
+    """
+    batch_events()
+    catalog = datasets if isinstance(datasets, Catalog) else discover(datasets)
+    chosen = settings or Settings.from_environment()
+    spark = SharedSpark(settings=chosen)
+    return code_location(
+        catalog.datasets,
+        {"backfill_spark": spark, "backfill": Backfill(settings=chosen, catalog=catalog, spark=spark)},
+        days_per_run=chosen.days_per_run,
+        pool=None if chosen.spark_remote else EMBEDDED_SPARK,
+        published=Storage(str(chosen.lakehouse)),
+        last_days=ends_of_data(catalog.datasets, chosen) or {},
+        executor=executor,
+    )
 
 
 def code_location(
@@ -38,8 +70,10 @@ def code_location(
     stream_command: Sequence[str] = COMMAND,
     published: Storage | None = None,
     last_days: Mapping[str, date] | None = None,
+    executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
-    """Assets, checks, jobs, schedules and sensors for ``datasets``; ``resources`` has ``backfill`` and ``spark``.
+    """Assets, checks, jobs, schedules and sensors for ``datasets``; ``resources`` has ``backfill`` and
+    ``backfill_spark``.
 
     Steps run one after the other in the run's own process: they share one Spark session, and another process for each
     would cost ten seconds a step. ``days_per_run`` is the backfill policy: None puts a range into one run. Of the runs
@@ -76,7 +110,7 @@ def code_location(
             *([stream_sensor(streamed)] if streamed else []),
         ],
         resources=dict(resources),
-        executor=dg.in_process_executor,
+        executor=executor,
     )
 
 

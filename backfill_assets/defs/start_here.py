@@ -12,7 +12,6 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
-from backfill_assets.datasets.registry import chains
 from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
 from backfill_assets.defs.campaigns.pages import LOCATION
@@ -27,6 +26,7 @@ from backfill_assets.defs.specs import BEGIN
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, entries, newest_entries, plan_of
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.catalog import chains
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.model.graph import build_order
 from backfill_assets.text import days_options, escape_markdown
@@ -145,7 +145,7 @@ def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequenc
         page = asset_page(each.quarantine, str(each.worst))
         yield (
             f"{escape_markdown(each.sentence(reason))}: [{each.worst}]({page}). The rows: "
-            f"`backfill quarantine list {each.quarantine}`"
+            f"`backfill raw quarantine {each.quarantine}`"
         )
 
 

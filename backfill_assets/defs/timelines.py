@@ -56,10 +56,12 @@ def timeline_job(steps: Sequence[Step], pool: str | None = None) -> dg.JobDefini
     """``steps`` are those of all datasets, in build order."""
 
     @dg.op(name=OP, pool=pool, description="Builds the days of the tables on the timeline, step by step.")
-    def build(context: dg.OpExecutionContext, config: TimelineConfig, spark: SharedSpark, backfill: Backfill) -> None:
+    def build(
+        context: dg.OpExecutionContext, config: TimelineConfig, backfill_spark: SharedSpark, backfill: Backfill
+    ) -> None:
         with failing_plainly():
             require_own_lakehouse(context.instance, backfill.storage)
-            _build(context, config, spark, backfill, steps)
+            _build(context, config, backfill_spark, backfill, steps)
 
     @dg.job(
         name=JOB,

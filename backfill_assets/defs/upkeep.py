@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import dagster as dg
 
-from backfill_assets.datasets import registry
 from backfill_assets.defs.events import failing_plainly
 from backfill_assets.defs.guard import require_own_lakehouse
 from backfill_assets.defs.resources import Backfill, run_info
@@ -123,7 +122,7 @@ def _refresh_standbys(context: dg.OpExecutionContext, backfill: Backfill) -> Non
     failed: list[BackfillError] = []
     for found in kept_standbys(lake.storage, lake.publisher.now()):
         try:
-            done = refresh_standby(lake, registry.steps(), found, run_info(context.run), context.log.info)
+            done = refresh_standby(lake, lake.catalog.steps, found, run_info(context.run), context.log.info)
         except BackfillError as error:
             context.log.warning(f"{found[0].name}: {error}")
             failed.append(error)
@@ -134,7 +133,7 @@ def _refresh_standbys(context: dg.OpExecutionContext, backfill: Backfill) -> Non
         for line in (done.note, *(f"{each} is held back, and stays as it was" for each in done.timeline.held_back)):
             if line:
                 context.log.warning(f"{done.timeline.name}: {line}")
-    for version in step_versions(lake, registry.steps()):
+    for version in step_versions(lake, lake.catalog.steps):
         since = f" since {version.switched_at:%Y-%m-%d}, by {version.switched_by}" if version.switched_at else ""
         context.log.info(f"{version.step}: {version.current} is current{since}; declared is {version.declared}")
     if failed:

@@ -9,8 +9,8 @@ from decimal import Decimal
 import dagster as dg
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.defs.checks import again, check_names, evaluations, freshness, publication_of, withdrawn
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import Dimension, RuleOutcome, Severity
 from backfill_assets.plan.status import DayStatus
 from backfill_assets.quality.checks import checks_of
@@ -31,7 +31,7 @@ def judged(
 
 
 def shown(day: BuiltDay) -> dict[str, dg.AssetCheckEvaluation]:
-    checks = checks_of(registry.table(day.table), registry.step(day.table))
+    checks = checks_of(CATALOG.table(day.table), CATALOG.step(day.table))
     return {each.check_name: each for each in evaluations(day, checks)}
 
 
@@ -164,5 +164,5 @@ def test_a_verdict_that_is_shown_again_and_again_says_once_why() -> None:
 
 
 def test_all_checks_of_a_table_are_outputs_of_its_step() -> None:
-    names = check_names(checks_of(registry.table(REVENUE), registry.step(REVENUE)))
+    names = check_names(checks_of(CATALOG.table(REVENUE), CATALOG.step(REVENUE)))
     assert names == ["contract_holds", "keys_unique", "revenue_agrees_with_fact", "volume_within", "fresh", "watchdog"]

@@ -15,6 +15,7 @@ from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.upkeep import upkeep_jobs
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.small_dataset import SMALL
@@ -60,7 +61,7 @@ def test_a_sensor_in_the_dagster_of_another_lakehouse_skips_in_words(
     settings = Settings.at(tmp_path / "second")
     SmallLakehouse(settings.home / "lakehouse").publish("p1", {"bronze_sales": {date(2017, 3, 1): [1]}})
     spark = SharedSpark(settings=settings)
-    resources = {"spark": spark, "backfill": Backfill(settings=settings, spark=spark)}
+    resources = {"backfill_spark": spark, "backfill": Backfill(settings=settings, catalog=CATALOG, spark=spark)}
     location = code_location([SMALL], resources)
     said: dict[str, str] = {}
     for sensor in location.sensors or ():
@@ -103,7 +104,7 @@ def _failure_of(name: str, home: Path, instance: dg.DagsterInstance) -> dg.Failu
     (op,) = [node.name for node in job.nodes]
     result = job.execute_in_process(
         instance=instance,
-        resources={"spark": spark, "backfill": Backfill(settings=settings, spark=spark)},
+        resources={"backfill_spark": spark, "backfill": Backfill(settings=settings, catalog=CATALOG, spark=spark)},
         run_config={"ops": {op: {"config": config}}} if config else {},
         raise_on_error=False,
     )

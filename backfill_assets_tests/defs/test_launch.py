@@ -13,9 +13,9 @@ import dagster as dg
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.demo.follow import BackfillProgress, progress, watch
 from backfill_assets.defs.launch import launch_backfill
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.demo.follow import BackfillProgress, progress, watch
 from backfill_assets_tests.defs import fake_location
 from backfill_assets_tests.defs.conftest import materialized
 from backfill_assets_tests.defs.small_dataset import TABLES

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, RuleOutcome
 from backfill_assets.quality.checks import TableCheck, checks_of
 from backfill_assets.quality.gates import gates_of
 
 
 def checks(table: str) -> dict[str, TableCheck]:
-    return {check.name: check for check in checks_of(registry.table(table), registry.step(table))}
+    return {check.name: check for check in checks_of(CATALOG.table(table), CATALOG.step(table))}
 
 
 def rules(table: str) -> dict[str, list[str]]:
@@ -34,12 +34,12 @@ def test_a_dataset_names_a_check_itself() -> None:
     assert checks("fact_daily_revenue")["revenue_agrees_with_fact"].inputs == ("fact_sales_transactions",)
 
 
-@pytest.mark.parametrize("table", [table.name for table in registry.tables()])
+@pytest.mark.parametrize("table", [table.name for table in CATALOG.tables])
 def test_each_gate_is_in_one_check(table: str) -> None:
     assert "contract_holds" in rules(table)
     shown = [name for names in rules(table).values() for name in names]
-    assert sorted(shown) == sorted(rule.name for rule in gates_of(registry.table(table)))
-    assert ("keys_unique" in rules(table)) is bool(registry.table(table).key)
+    assert sorted(shown) == sorted(rule.name for rule in gates_of(CATALOG.table(table)))
+    assert ("keys_unique" in rules(table)) is bool(CATALOG.table(table).key)
 
 
 def test_a_check_of_warnings_alone_blocks_nothing() -> None:
@@ -64,7 +64,7 @@ def test_a_name_that_dagster_does_not_take_is_written_otherwise() -> None:
         def judge(self, facts: DayFacts) -> GateFinding:
             return GateFinding(True, "", "", "")
 
-    table = registry.table("report_store_ranking")
+    table = CATALOG.table("report_store_ranking")
     ruled = type(table)(table.name, table.layer, "", table.contract, (), rules=(NoGaps(), NoGaps(check="other")))
-    found = checks_of(ruled, registry.step(table.name))
+    found = checks_of(ruled, CATALOG.step(table.name))
     assert [check.name for check in found] == ["contract_holds", "no_gaps__by_hour_", "other"]

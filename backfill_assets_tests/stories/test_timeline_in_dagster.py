@@ -11,10 +11,10 @@ import dagster as dg
 import pytest
 import yaml
 
-from backfill_assets.cli.demo.dagster_home import dagster_home
-from backfill_assets.datasets.registry import datasets
+from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.timelines import JOB, OP
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import create_timeline, find_timeline
 from backfill_assets.timeline.rewind import new_timeline
 from backfill_assets_tests.conftest import CHILDREN_OF_TESTS
@@ -40,7 +40,7 @@ def run(wrong: Workshop, instance: dg.DagsterInstance) -> Any:
     """What a person writes into the launchpad of the job."""
 
     def run_days(*tables: str, timeline: str = NAME, **config: str) -> dg.ExecuteInProcessResult:
-        job = code_location(datasets(), workshop_resources(wrong)).resolve_job_def(JOB)
+        job = code_location(CATALOG.datasets, workshop_resources(wrong)).resolve_job_def(JOB)
         asked = {"timeline": timeline, "tables": list(tables), "days": str(DAYS), **config}
         return job.execute_in_process(
             instance=instance, run_config={"ops": {OP: {"config": asked}}}, raise_on_error=False

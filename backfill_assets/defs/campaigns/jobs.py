@@ -254,7 +254,8 @@ class _Carried:
 
         try:
             move = self.backfill.resume(
-                lambda: carry_on(at, sender, partial(observe_context_of, settings), show_new), self.context.log.warning
+                lambda: carry_on(at, sender, partial(observe_context_of, settings, self.backfill.catalog), show_new),
+                self.context.log.warning,
             )
         except BackfillError as error:
             show_new()
@@ -283,17 +284,20 @@ class _Carried:
 def _begin(run: _Carried, config: CampaignConfig) -> None:
     person, plan = person_behind(run.context.run.tags), _planned_before(run, config)
     if plan:
-        kept, drift, now = look_again(run.backfill.settings, plan)
+        kept, drift, now = look_again(run.backfill.settings, run.backfill.catalog, plan)
     else:
         asked = PlanRequest(**{name: getattr(config, name) for name in ("target", "days", "version", "scope", "force")})
-        (kept, now), drift = plan_and_keep(run.backfill.settings, asked, config.expect, by=person), None
+        (kept, now), drift = (
+            plan_and_keep(run.backfill.settings, run.backfill.catalog, asked, config.expect, by=person),
+            None,
+        )
     at = run.campaign(kept.id)
     if not at.state.started and not config.start:
         full = {"plan": dg.MetadataValue.text(kept.id), "in full": dg.MetadataValue.md(markdown(kept, now, drift))}
         run.show(at.campaign, {**in_markdown(plan_page(kept, run.pads)), **full})
         return
     if config.start and not run.is_retry and _is_at_rest(at):
-        require_carried_out(run.backfill.settings, kept, started=at.state.started)
+        require_carried_out(run.backfill.settings, run.backfill.catalog, kept, started=at.state.started)
         flags = {"daemon": True, "roll_back_if_wrong": config.roll_back_if_wrong}
         at.start(Options.of_plan(kept, config.waves, config.limits, **flags))
     run.carry_on(at)

@@ -11,7 +11,6 @@ import pytest
 
 from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.datasets.registry import datasets
 from backfill_assets.defs.campaigns import jobs
 from backfill_assets.defs.campaigns.jobs import (
     ASSET,
@@ -24,6 +23,7 @@ from backfill_assets.defs.campaigns.jobs import (
 from backfill_assets.defs.campaigns.pages import APPROVE_JOB, JOB, OPS
 from backfill_assets.defs.dagster_internals import RETRY_NUMBER_TAG
 from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Plan, PlanTerms
@@ -51,7 +51,10 @@ class World:
         self.instance, self.home = instance, home
         settings = Settings.at(home)
         spark = SharedSpark(settings=settings)
-        self.resources: dict[str, Any] = {"spark": spark, "backfill": kind(settings=settings, spark=spark)}
+        self.resources: dict[str, Any] = {
+            "backfill_spark": spark,
+            "backfill": kind(settings=settings, catalog=CATALOG, spark=spark),
+        }
         self.jobs = {job.name: job for job in campaign_jobs([SMALL], {})}
 
     def run(self, name: str, tags: dict[str, str] | None = None, **config: object) -> dg.ExecuteInProcessResult:
@@ -275,7 +278,7 @@ def test_of_campaigns_that_are_over_only_the_last_entry_is_read(world: World, mo
 
 def test_the_launchpad_opens_with_an_example(tmp_path: Path) -> None:
     """Of the table with the most versions, and its newest published days; an empty lakehouse has its first days."""
-    assert plan_example(datasets(), Storage("nowhere"))[0] == FACT
+    assert plan_example(CATALOG.datasets, Storage("nowhere"))[0] == FACT
     lakehouse = SmallLakehouse(tmp_path)
     table, days = plan_example([SMALL], lakehouse.storage)
     assert days == "2016-12-24..2016-12-30"
