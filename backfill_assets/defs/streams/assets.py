@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 import dagster as dg
 
@@ -24,7 +25,8 @@ from backfill_assets.stream.lease import RUN_VARIABLE, StreamStatus, read_stream
 SENSOR = "streams"
 STREAM_TAG = "backfill/stream"
 """On every run that is a stream: the name of its asset."""
-COMMAND = (sys.executable, "-m", "backfill_assets.cli", "stream")
+COMMAND = (str(Path(sys.executable).with_name("backfill")), "stream")
+"""The command that is installed beside the Python that runs this."""
 _LOOK_EVERY_SECONDS = 0.5
 
 
