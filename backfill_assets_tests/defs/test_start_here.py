@@ -82,7 +82,7 @@ def test_it_links_to_the_three_things_that_people_do() -> None:
 def test_an_empty_lakehouse_says_how_to_begin(page: Page) -> None:
     """Before anything was built, and without creating a log."""
     page.tick()
-    assert "`backfill sample`" in str(page.shown()[0][STATE])
+    assert "Land data" in str(page.shown()[0][STATE])
     assert not page.lakehouse.storage.exists("_publications")
 
 
