@@ -15,6 +15,8 @@ FACT, REVENUE, SALES, RATES = "fact_sales_transactions", "fact_daily_revenue", "
 DAYS = tuple(DayRange.parse("2017-03-01..2017-03-04"))
 READY = "v1-ready"
 """The timeline of the first version."""
+FORMER = "standby-fact-sales-transactions-v2"
+"""The timeline that a switch makes of what main had."""
 
 
 def publish_inputs(lakehouse: SmallLakehouse, id: str, days: Sequence[date], first: int = 1) -> None:

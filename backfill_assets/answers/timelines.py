@@ -227,25 +227,6 @@ def forwarded_answer(done: Forwarded, stale: StaleDays) -> Answer:
     )
 
 
-def freshened_answer(done: Iterable[Forwarded]) -> Answer:
-    """What a night computed on each timeline that is kept fresh, and why others were left alone."""
-    rows = [
-        (
-            each.timeline.name,
-            _of_version(each.timeline),
-            Days.of(sorted(_staged(each))),
-            len(each.timeline.held_back),
-            each.note,
-        )
-        for each in done
-    ]
-    return Answer(parts=(Grid("timelines", ("timeline", "of", "staged", "held back", "note"), rows),))
-
-
-def _staged(done: Forwarded) -> set[date]:
-    return {day for each in done.steps for day in each.staged}
-
-
 def _waiting(done: Forwarded) -> Iterator[Part]:
     if done.arrived.waiting:
         rows = [(table, Days.of(days)) for table, days in done.arrived.waiting.items()]
@@ -266,8 +247,8 @@ def as_current_answer(plan: SwitchPlan) -> Answer:
         ]
         parts.append(Grid("changes", ("table", "days", "with other rows", "which days"), rows))
     if plan.leaves_stale:
-        rows = [(table, Days.of(days)) for table, days in plan.leaves_stale.items()]
-        parts.append(Grid("stale", ("table", "days"), rows, title="Stale then, built from what was there before"))
+        stale = [(table, Days.of(days)) for table, days in plan.leaves_stale.items()]
+        parts.append(Grid("stale", ("table", "days"), stale, title="Stale then, built from what was there before"))
     return Answer(parts=tuple(parts))
 
 

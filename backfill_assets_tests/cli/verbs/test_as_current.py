@@ -26,6 +26,7 @@ from backfill_assets_tests.small_lakehouse import Crashed, SmallLakehouse
 from backfill_assets_tests.two_versions import (
     DAYS,
     FACT,
+    FORMER,
     RATES,
     READY,
     REVENUE,
@@ -36,8 +37,6 @@ from backfill_assets_tests.two_versions import (
 )
 
 FIRST, SECOND = "v1", "v2"
-FORMER = "standby-fact-sales-transactions-v2"
-"""The timeline that a switch makes of what main had."""
 SWITCH = ("timeline", "publish", READY, "--as-current", "--yes")
 SWITCH_BACK = ("timeline", "publish", FORMER, "--as-current", "--yes")
 
