@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from backfill_assets.difference import examples
 from backfill_assets.difference import rows as by_spark
 from backfill_assets.difference.day_rows import DayFiles, arrow_types
 from backfill_assets.difference.from_files import (
@@ -26,7 +27,6 @@ from backfill_assets.difference.from_files import (
     can_compare,
     columns_beside,
     compare_days,
-    examples,
 )
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
