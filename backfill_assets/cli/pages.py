@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from backfill_assets.cli.wiring import current_catalog
 from backfill_assets.errors import BackfillError
 from backfill_assets.ui_addresses import BACKFILLS, asset_page
 
@@ -16,7 +17,6 @@ _PAGES: Mapping[str, str] = {
     "doctor": "/deployment",
     "demo": BACKFILLS,
     "maintain": "/asset-groups",
-    "notices": asset_page("campaign/completion_told"),
     "versions": _OVERVIEW,
     "standby": _OVERVIEW,
     "switch": _OVERVIEW,
@@ -29,7 +29,7 @@ _PAGES: Mapping[str, str] = {
     "stream": _OVERVIEW,
 }
 """Of commands that are about no table, plan or timeline, or were given none."""
-_WITHOUT = frozenset({"ui", "sample", "check", "lab", "spark"})
+_WITHOUT = frozenset({"ui", "sample", "dataset", "lab", "spark"})
 """Commands about nothing that the UI shows."""
 
 
@@ -38,7 +38,7 @@ def page_of(command: str, parameters: Mapping[str, Any]) -> str:
     if command in _WITHOUT:
         return ""
     words = _words(parameters)
-    day = parameters.get("day_text")
+    day = parameters.get("day")
     for word in words:
         if page := page_about(word, str(day) if day else "", command):
             return page
@@ -50,9 +50,7 @@ def page_about(word: str, day: str = "", command: str = "") -> str:
 
     Of a campaign that is carried out by commands it is the first page, which names the commands that it waits for.
     """
-    from backfill_assets.datasets import registry
-
-    if any(word == table.name for table in registry.tables()):
+    if word in current_catalog().table_names:
         return asset_page(word, day)
     if campaign := _campaign(word):
         if not _is_of_daemon(campaign):
