@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Compute the days of a timeline again.",
         ),
         "history": ("queries.history:history", "List publications, newest first."),
+        "init": ("commands.init:init", "Write a project with datasets of your own."),
         "maintain": (
             "commands.maintain:maintain",
             "Compact files, and delete files that nothing needs.",
@@ -114,6 +115,7 @@ Examples:
 
 \b
 Settings come from the environment:
+  BACKFILL_DATASETS   the package that declares the datasets    [default: pyproject.toml of this folder]
   BACKFILL_HOME       where everything is kept    [default: .data]
   BACKFILL_LAKEHOUSE  the lakehouse               [default: <home>/lakehouse]
   BACKFILL_LANDING    the landing zone            [default: <home>/landing]

@@ -50,7 +50,7 @@ def examine(settings: Settings) -> list[MachineFinding]:
         *([] if settings.lakehouse_on_s3 else [_guard("disk space", lambda: disk_space(settings.lakehouse))]),
         dagster_port(),
         connect_server(settings),
-        *landing_zone(settings),
+        *datasets(settings),
         _guard("token key", lambda: token_key(settings)),
         bucket(settings) if settings.lakehouse_on_s3 else writable(settings.lakehouse),
         _guard("publications", lambda: open_publications(settings)),
@@ -145,8 +145,21 @@ def connect_server(settings: Settings, port: int = CONNECT_PORT) -> MachineFindi
     return MachineFinding(what, "fail", f"nothing answers at {settings.spark_remote}", hint)
 
 
-def landing_zone(settings: Settings) -> list[MachineFinding]:
-    names = [step.source.name for step in current_catalog().steps if step.source]
+def datasets(settings: Settings) -> list[MachineFinding]:
+    """What is declared, and what has landed of each source."""
+    try:
+        catalog = current_catalog()
+    except BackfillError as error:
+        return [MachineFinding("datasets", "fail", error.message, error.hint or "")]
+    counts = f"{format_count(len(catalog.datasets), 'dataset')}, {format_count(len(catalog.tables), 'table')}"
+    names = [step.source.name for step in catalog.steps if step.source]
+    return [
+        MachineFinding("datasets", "ok", f"{counts}, declared in {settings.datasets}"),
+        *landing_zone(settings, names),
+    ]
+
+
+def landing_zone(settings: Settings, names: Iterable[str]) -> list[MachineFinding]:
     return [_guard(f"landed {name}", lambda name=name: landed_files(settings.landing, name)) for name in names]  # type: ignore[misc]
 
 

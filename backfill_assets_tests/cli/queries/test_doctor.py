@@ -23,6 +23,7 @@ from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal
 
 GIB = 1024**3
+HINT = "Land its files there, in a folder for each day. For data of the examples: backfill sample --help"
 
 
 @pytest.fixture
@@ -54,11 +55,24 @@ def test_a_new_machine_can_work(backfill: Backfill) -> None:
         "what": "landed sales",
         "verdict": "warn",
         "found": f"nothing in {backfill.home / 'landing' / 'sales'}",
-        "next_step": "For sample data: backfill sample",
+        "next_step": HINT,
     }
     assert found["token key"]["verdict"] == "warn" and found["lakehouse"]["verdict"] == "ok"
     assert not backfill.home.exists()
-    assert "backfill sample" in backfill("doctor").output
+    assert HINT in backfill("doctor").output
+    assert found["datasets"]["found"] == "4 datasets, 18 tables, declared in backfill_assets.examples.datasets"
+
+
+@pytest.mark.usefixtures("sound_machine")
+def test_a_machine_without_datasets_is_told_how_to_name_them(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else is said of what is not known then."""
+    monkeypatch.setattr("backfill_assets.settings._datasets_of_project", lambda _: "")
+    monkeypatch.delenv("BACKFILL_DATASETS", raising=False)
+    found = {each["what"]: each for each in backfill.json("doctor", exit_code=1)}
+    assert found["datasets"]["verdict"] == "fail" and "BACKFILL_DATASETS" in found["datasets"]["next_step"]
+    assert "landed sales" not in found
 
 
 def test_what_is_missing_fails_and_says_what_to_do(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,14 +85,14 @@ def test_what_is_missing_fails_and_says_what_to_do(backfill: Backfill, monkeypat
     monkeypatch.setenv("BACKFILL_JARS", str(backfill.home / "jars"))
     found = {each["what"]: each for each in backfill.json("doctor", exit_code=1)}
     assert found["Java"]["verdict"] == "fail" and found["Java"]["next_step"] == "Install Java 17 or 21."
-    assert found["JARs"]["verdict"] == "fail" and found["JARs"]["next_step"] == "Run: make setup"
+    assert found["JARs"]["verdict"] == "fail" and found["JARs"]["next_step"].endswith("backfill_assets.spark.jars")
 
 
 @pytest.mark.usefixtures("sound_machine")
 def test_a_narrow_terminal_has_all_that_is_to_be_done(backfill: Backfill) -> None:
     with terminal(60):
         shown = backfill("doctor").output
-    assert "warn  landed sales" in shown and "      -> For sample data: backfill sample\n" in shown
+    assert "warn  landed sales" in shown and f"      -> {HINT}\n" in shown
     assert str(backfill.home / "landing" / "sales") in shown, "no path is cut"
 
 
@@ -112,7 +126,7 @@ def test_landing_zone(home: Settings) -> None:
     (day / "a.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
     assert checkup.landed_files(home.landing, "sales").found == f"1 day in {home.landing / 'sales'}: 2017-03-01"
     (home.landing / "sales" / "march").mkdir()
-    found = {each.what: each for each in checkup.landing_zone(home)}
+    found = {each.what: each for each in checkup.landing_zone(home, ["sales", "fx_rates"])}
     assert found["landed sales"].verdict == "warn" and "sales/march" in found["landed sales"].found
     assert found["landed fx_rates"].verdict == "warn"
 
