@@ -64,11 +64,11 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill trace {TRACED}": ("published", *REPORTS, REVENUE),
     "backfill status fact_daily_revenue --days 2017-03-01..2017-03-07 --json": "is_fresh",
     "backfill history fact_daily_revenue --days 2017-03-01": (REVENUE, "replace"),
-    f"backfill show fact_daily_revenue --day 2017-03-01 --publication {PUBLICATION}": ("store_id", "revenue_eur"),
+    f"backfill show fact_daily_revenue 2017-03-01 --at {PUBLICATION}": ("store_id", "revenue_eur"),
     f"backfill reproduce {PUBLICATION}": ("equal",),
-    "backfill quarantine list": ("quarantine_sales", "quantity"),
-    "backfill quarantine show quarantine_sales --day 2017-03-01": ("broken", "quantity: 'many' is not a bigint"),
-    "backfill quarantine replay --dry-run": ("0 rows would be freed, 1 are still bad",),
+    "backfill raw quarantine": ("quarantine_sales", "quantity"),
+    "backfill raw quarantine quarantine_sales 2017-03-01": ("broken", "quantity: 'many' is not a bigint"),
+    "backfill raw quarantine --replay --dry-run": ("freed\t0", "still bad\t1"),
     "backfill plan bronze_sales --days 2017-03-04 --source-too --json": "plan_ingests",
     "backfill run bronze_fx_rates --upstream --days 2017-02-21..2017-02-28": "rates_are_published",
     f"backfill run {FACT} --downstream --version v1 --days {DAYS}": "builds_v1",
@@ -92,8 +92,8 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill campaign {PLAN}": ("cut_over", "completion_told"),
     f"backfill rollback {PLAN} --dry-run": ("put back", "--dry-run"),
     f"backfill rollback {PLAN}": "is_undone_untold",
-    "backfill notices list": "is_due",
-    "backfill notices send": ("Undone: ", "Sent 1 notice by log."),
+    "backfill maintain --send-notices --dry-run": "is_due",
+    "backfill maintain --send-notices": ("Undone: ", "Sent 1 notice by log."),
     f"backfill run {PLAN} --waves 5%,100% --limits deviation=2%,gates=20%,seconds=3600,money=5": "waits_for_approval",
     f"backfill run {FACT} --downstream --days {DAYS}": "builds_v2",
     "backfill run fact_daily_revenue --days 2017-03-01..2017-03-07": ("Nothing was computed",),
@@ -103,12 +103,12 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     "backfill maintain --dry-run": "is_maintained",
     "backfill maintain": "is_maintained",
     "backfill sample --dataset sea_temperatures --days 2016-02-15..2016-02-28": ("sea_temperatures",),
-    "backfill check sea_temperatures": ("are declared soundly", "rows would be quarantined"),
+    "backfill dataset check sea_temperatures": ("are declared soundly", "rows would be quarantined"),
     "backfill run report_sea_temperature --upstream --days 2016-02-15..2016-02-28": (
         "report_sea_temperature",
         "published",
     ),
-    "backfill show report_sea_temperature --day 2016-02-16": ("sensor_id",),
+    "backfill show report_sea_temperature 2016-02-16": ("sensor_id",),
     "backfill status report_sea_temperature --days 2016-02-15..2016-02-28": ("fresh",),
     "backfill run report_sea_temperature --upstream --days 2016-02-15..2016-02-17": ("Nothing was computed",),
     "backfill status report_sea_temperature --days 2016-02-15..2016-02-17": ("fresh",),
@@ -138,20 +138,20 @@ _LAB = "backfill_assets_tests/stories/test_lab.py"
 _LAB_COMMAND = "backfill_assets_tests/examples/commands/test_lab.py"
 _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"
 _SCOPES = "backfill_assets_tests/stories/test_three_scopes.py"
-_POSITIONS = "backfill_assets_tests/cli/queries/test_positions.py"
+_POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py"
 _COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
 _LINKS = "backfill_assets_tests/cli/test_running_dev.py::test_commands_end_with_the_link_of_what_they_are_about"
 _SHORT_IDS = "backfill_assets_tests/cli/test_short_ids.py"
 BY_ANOTHER_TEST: Mapping[str, str] = {
     'eval "$(_BACKFILL_COMPLETE=bash_source backfill)"': _COMPLETION,
     "backfill ui fact_daily_revenue --day 2017-03-01": _LINKS,
-    "backfill show fact_daily_revenue --day 2017-03-01 --publication 1a2b3c4": f"{_SHORT_IDS}::"
+    "backfill show fact_daily_revenue 2017-03-01 --at 1a2b3c4": f"{_SHORT_IDS}::"
     "test_a_terminal_gets_short_ids_and_a_pipe_whole_ones",
     "backfill rollback 1a2b3c4 --dry-run": f"{_SHORT_IDS}::test_publications_are_found_by_their_beginning",
     "backfill status fact_daily_revenue report_store_ranking": "backfill_assets_tests/cli/verbs/test_status.py::"
     "test_several_tables_are_reported_day_by_day",
-    "backfill refresh raw_sales --days 2017-03-04 --dry-run": _REFRESH,
-    "backfill refresh raw_sales --days 2017-03-04": _REFRESH,
+    "backfill raw refresh raw_sales 2017-03-04 --dry-run": _REFRESH,
+    "backfill raw refresh raw_sales 2017-03-04": _REFRESH,
     "backfill plan bronze_sales --days 2017-03-04 --refresh-source": f"{_SCOPES}::test_source_side_refresh",
     "backfill lab all": f"{_LAB_COMMAND}::test_all_of_them_as_json_in_order",
     "backfill lab collision": f"{_LAB}::test_a_backfill_collides_with_a_stream",
@@ -160,10 +160,10 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill lab boundary": f"{_LAB}::test_a_boundary_by_time_has_gaps_and_overlaps",
     "backfill lab undo": f"{_LAB}::test_an_undo_loses_what_the_stream_has_brought_since",
     "backfill lab boundary --keep": f"{_LAB_COMMAND}::test_the_folder_is_kept_on_request",
-    "backfill positions raw_sales": f"{_POSITIONS}::test_positions_of_raw_and_of_what_is_computed_from_it",
-    "backfill positions fact_sales_transactions": f"{_POSITIONS}::"
+    "backfill raw positions raw_sales": f"{_POSITIONS}::test_positions_of_raw_and_of_what_is_computed_from_it",
+    "backfill raw positions fact_sales_transactions": f"{_POSITIONS}::"
     "test_positions_of_raw_and_of_what_is_computed_from_it",
-    f"backfill positions bronze_sales --publication {PUBLICATION}": f"{_POSITIONS}::"
+    f"backfill raw positions bronze_sales --at {PUBLICATION}": f"{_POSITIONS}::"
     "test_any_published_state_can_be_asked_for",
     "dagster asset materialize -m backfill_assets.definitions --select "
     "fact_sales_transactions,fact_daily_revenue,report_department_revenue "
@@ -173,7 +173,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill plan -f backfills --check": f"{_PLAN_FILES}::test_a_folder_is_checked_file_by_file_and_the_worst_counts",
     "backfill plan -f backfills/2017-fx.yaml --check --markdown": f"{_PLAN_FILES}::"
     "test_a_check_says_what_would_happen_and_leaves_no_trace",
-    f"backfill abort {PUBLICATION}": "backfill_assets_tests/cli/commands/test_abort.py::"
+    f"backfill maintain --abort {PUBLICATION}": "backfill_assets_tests/cli/verbs/test_maintain_abort.py::"
     "test_an_entry_that_cannot_be_finished_is_given_up",
     "backfill rewind fact_sales_transactions --list": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
@@ -191,7 +191,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill open with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
     "backfill open with-v2 --table fact_daily_revenue": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
-    "backfill show fact_daily_revenue --day 2017-03-01 --on with-v2": f"{_TIMELINE}::"
+    "backfill show fact_daily_revenue 2017-03-01 --on with-v2": f"{_TIMELINE}::"
     "test_a_day_is_shown_as_it_is_on_the_timeline",
     "backfill diff main with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
     "backfill diff before-v1 with-v2 --table fact_sales_transactions": f"{_REWIND}::"
@@ -216,10 +216,9 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     f"backfill status {FACT} --on trial": f"{_RUN_ON}::test_a_run_builds_on_the_timeline_what_main_would_have",
     f"backfill trace {TRACED} --on trial": f"{_RUN_ON}::test_a_run_builds_on_the_timeline_what_main_would_have",
     "backfill diff main trial": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
-    f"dagster asset materialize -m backfill_assets.definitions --select key:shadow/{FACT} "
-    "--partition-range 2017-03-01...2017-05-29 --config-json '"
-    '{"ops": {"shadow_sales_daily": {"config": {"timeline": "trial", "version": "v1"}}}}\'': "backfill_assets_tests/"
-    "stories/test_timeline_in_dagster.py::test_a_backfill_with_the_tag_builds_on_the_timeline",
+    "dagster job execute -m backfill_assets.definitions -j build_on_timeline --config trial.yaml": (
+        "backfill_assets_tests/stories/test_timeline_in_dagster.py::test_the_job_builds_on_the_timeline"
+    ),
     "backfill timeline rename trial second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill timeline delete second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill sample --live --events-per-second 50": "backfill_assets_tests/examples/commands/test_sample.py::"
@@ -227,15 +226,14 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill stream raw_sales --from landing": _STREAM,
     "backfill stream raw_sales --from landing --rate 2000 --rate-in 06:00-22:00=500": _STREAM,
     "backfill status fact_daily_revenue": _STREAM,
-    "backfill history --limit 5": "backfill_assets_tests/cli/queries/test_history.py::"
-    "test_the_limit_says_what_it_hides",
+    "backfill history --limit 5": "backfill_assets_tests/cli/verbs/test_history.py::test_the_limit_says_what_it_hides",
     "backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning": "backfill_assets_tests/cli/"
     "commands/test_stream.py::test_a_topic_is_read_from_its_beginning_by_one_command",
     "backfill spark start": _SPARK,
     "export SPARK_REMOTE=sc://127.0.0.1:15002": _SPARK,
     "backfill spark status": _SPARK,
     "backfill spark stop": _SPARK,
-    "backfill maintain --clock-checked": "backfill_assets_tests/cli/commands/test_maintain.py::"
+    "backfill maintain --clock-checked": "backfill_assets_tests/cli/verbs/test_maintain.py::"
     "test_after_a_long_pause_a_person_who_checked_the_clock_frees_more",
     "make storm SECONDS=180": _STORM,
     'make tally SECONDS=300 TALLY="--events-per-second 2000 --kills 5 --days 30"': _TALLY,

@@ -17,7 +17,6 @@ _PAGES: Mapping[str, str] = {
     "doctor": "/deployment",
     "demo": BACKFILLS,
     "maintain": "/asset-groups",
-    "notices": asset_page("campaign/completion_told"),
     "versions": _OVERVIEW,
     "standby": _OVERVIEW,
     "switch": _OVERVIEW,
@@ -25,12 +24,12 @@ _PAGES: Mapping[str, str] = {
     "history": _OVERVIEW,
     "rollback": _OVERVIEW,
     "status": _OVERVIEW,
-    "plan": asset_page("campaign/planned"),
+    "plan": asset_page("campaign"),
     "campaign": _START_HERE,
     "stream": _OVERVIEW,
 }
 """Of commands that are about no table, plan or timeline, or were given none."""
-_WITHOUT = frozenset({"ui", "sample", "check", "lab", "spark"})
+_WITHOUT = frozenset({"ui", "sample", "dataset", "lab", "spark"})
 """Commands about nothing that the UI shows."""
 
 
@@ -39,14 +38,14 @@ def page_of(command: str, parameters: Mapping[str, Any]) -> str:
     if command in _WITHOUT:
         return ""
     words = _words(parameters)
-    day = parameters.get("day_text")
+    day = parameters.get("day")
     for word in words:
-        if page := page_about(word, str(day) if day else "", command):
+        if page := page_about(word, str(day) if day else ""):
             return page
     return _PAGES.get(command, "")
 
 
-def page_about(word: str, day: str = "", command: str = "") -> str:
+def page_about(word: str, day: str = "") -> str:
     """The page of a table, a plan, a campaign or a timeline; empty for another word.
 
     Of a campaign that is carried out by commands it is the first page, which names the commands that it waits for.
@@ -56,7 +55,7 @@ def page_about(word: str, day: str = "", command: str = "") -> str:
     if campaign := _campaign(word):
         if not _is_of_daemon(campaign):
             return _START_HERE
-        return asset_page("campaign/planned" if command == "plan" else "campaign/validated", campaign)
+        return asset_page("campaign", campaign)
     return asset_page("timelines", name) if (name := _timeline(word)) else ""
 
 

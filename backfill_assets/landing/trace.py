@@ -22,9 +22,8 @@ from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Reads, Step, Table
 from backfill_assets.model.deletion import DELETION, REFRESH
 from backfill_assets.model.rules import FewUnknown
-from backfill_assets.published.current_versions import read_switches
 from backfill_assets.published.history import history
-from backfill_assets.published.reading import PublishedTable
+from backfill_assets.published.reading import PublishedTable, read_switches
 from backfill_assets.published.snapshot import Snapshot
 
 Row = Mapping[str, Any]
@@ -88,7 +87,7 @@ def trails(
         keys = ", ".join(f"{'/'.join(each.key)} of {each.typed}" for each in origins)
         raise InvalidRequest(
             f"No row has the key {key!r}" + (f" on {day}." if day else "."),
-            hint=f"A key is {keys}, with a slash between columns: {EXAMPLE}. backfill show TABLE --day D lists rows. "
+            hint=f"A key is {keys}, with a slash between columns: {EXAMPLE}. backfill show TABLE DAY lists rows. "
             "What landed is known once raw is built.",
         )
     return [tracing.with_counted(trail) for trail in trails_found]

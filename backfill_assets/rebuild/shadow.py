@@ -7,8 +7,8 @@ main has moved under are staged again before a cut-over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from py4j.protocol import Py4JJavaError
@@ -21,9 +21,10 @@ from backfill_assets.lakehouse.records import HELD_BACK, logical_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline, newest_days
 from backfill_assets.model.declaration import RuleOutcome, Step, Version
+from backfill_assets.model.graph import missing_inputs
+from backfill_assets.publication.publisher import Publisher
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.narrow import isolate_failing_days
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, OverlaidDay, Overlay
 from backfill_assets.rebuild.replace import ReplaceBuild
@@ -133,7 +134,7 @@ def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> St
     """What ``campaign`` has staged, from its timelines alone, for those who stage nothing themselves.
 
     Which of the other days stay as they are is for
-    :func:`~backfill_assets.rebuild.unchanged.staying.with_days_that_stay` to say.
+    :func:`~backfill_assets.rebuild.shadow.with_days_that_stay` to say.
     """
     overlay = NOTHING_STAGED
     failed: dict[str, frozenset[date]] = {}
@@ -229,3 +230,98 @@ def _timeline(storage: Storage, held: StagedTableDay) -> Timeline | None:
 def _require_name(campaign: str) -> None:
     if not campaign.startswith(CAMPAIGN):
         raise InvalidRequest(f"{campaign!r} does not name a campaign.", hint=f"Its name begins with {CAMPAIGN}.")
+
+
+# ------------------------------------------------------------------ days that stay as they are
+
+
+def with_days_that_stay(publisher: Publisher, steps: Sequence[ShadowStep], staged: StagedDays) -> StagedDays:
+    """``staged`` with the days of ``steps``, which are in build order, that stay as they are, and why.
+
+    Such a day looks like one whose turn has not come: neither is on a timeline. The decision that staging makes divides
+    them, so it is made here again.
+    A day that reads one whose turn has not come waits as well: what it will read is not known yet. What was staged of a
+    day that a cut-over leaves out does not count as staged: its other table failed, or what it reads is held back.
+    """
+    overlay = staged.overlay
+    unchanged: dict[str, frozenset[date]] = {}
+    left_out: dict[str, frozenset[date]] = {}
+    out: dict[str, frozenset[date]] = {}
+    waiting: dict[str, frozenset[date]] = {}
+    for each in steps:
+        names = [table.name for table in each.step.tables]
+        failed = {day for name in names for day in staged.failed.get(name, ())}
+        blocked = decide.days_reading(each.step, each.version, each.days, out)
+        held = failed | blocked
+        overlay = overlay.without_days(names, held)
+        absent = [day for day in each.days if day not in held and not _is_staged(overlay, names, day)]
+        open_days = sorted({*absent} - decide.days_reading(each.step, each.version, absent, waiting))
+        same, incomplete = _decide(publisher, each, names, open_days, overlay)
+        held |= incomplete
+        for name in names:
+            unchanged[name] = frozenset(same)
+            left_out[name] = frozenset(held - staged.failed.get(name, frozenset()))
+            out[name] = frozenset(held)
+            waiting[name] = frozenset(absent) - frozenset(same) - frozenset(held)
+    return replace(staged, overlay=overlay, unchanged=unchanged, left_out=left_out)
+
+
+def _decide(
+    publisher: Publisher, wanted: ShadowStep, names: Sequence[str], days: Sequence[date], overlay: Overlay
+) -> tuple[set[date], set[date]]:
+    """The days that are published from just what they would be built from, and those that lack an input."""
+    if not days:
+        return set(), set()
+    step, version = wanted.step, wanted.version
+    pin = overlay.over(publisher.pin(writes=dict.fromkeys(names, days), reads=decide.read_days(step, version, days)))
+    inputs = decide.wanted(step, version, days, {name: read.days for name, read in pin.inputs.items()})
+    incomplete = set(missing_inputs(step, version, days, decide.published_days(pin.states)))
+    same = {day for day in days if decide.unchanged(names, day, inputs[day], pin.states, pin.expected)}
+    return same - incomplete, incomplete
+
+
+def _is_staged(overlay: Overlay, names: Collection[str], day: date) -> bool:
+    return all(day in _days_of(overlay.days, name) for name in names)
+
+
+def _days_of(days: Mapping[str, Mapping[date, object]], table: str) -> Mapping[date, object]:
+    return days.get(table, {})
+
+
+# ------------------------------------------------------------------ days that cannot be computed
+
+_MOST_BAD_DAYS = 3
+"""With more bad days than this, the logic or the engine is broken, and further attempts would only take time."""
+
+
+def isolate_failing_days(
+    attempt: Callable[[Sequence[date]], None],
+    days: Sequence[date],
+    is_about_days: Callable[[Exception], bool],
+    report: Callable[[str], None],
+) -> dict[date, Exception]:
+    """Run ``attempt`` over ``days``, in halves where it fails; returns the days that fail alone, with their errors.
+
+    An error that ``is_about_days`` denies is raised at once, and so is the first one when every day of a range
+    fails or more than three days do.
+    """
+    bad: dict[date, Exception] = {}
+    pending = [tuple(days)] if days else []
+    first: Exception | None = None
+    while pending:
+        part = pending.pop()
+        try:
+            attempt(part)
+        except Exception as error:
+            if not is_about_days(error):
+                raise
+            first = first or error
+            if len(part) == 1:
+                bad[part[0]] = error
+            else:
+                half = len(part) // 2
+                report(f"{part[0]}..{part[-1]} failed: trying {part[0]}..{part[half - 1]} and the rest by themselves")
+                pending += [part[half:], part[:half]]
+            if len(bad) > _MOST_BAD_DAYS or (bad and len(bad) == len(days)):
+                raise first from None
+    return dict(sorted(bad.items()))

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from typing import Any
 from unittest import mock
 
-from backfill_assets.cli.queries.checkup import MachineFinding
+from backfill_assets.answers.machine import MachineFinding
 from backfill_assets.examples.lab import collision
 from backfill_assets.examples.lab.hazard import Hazard, SourceReads, TableCount, WayCounts
 from backfill_assets.lakehouse.named_timelines import NamedTimeline
@@ -17,10 +17,9 @@ from backfill_assets.lakehouse.records import DayContent, Environment
 from backfill_assets.landing.declaration_trial import BrokenGate, CheckedFile, RejectReason
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.declaration import RuleOutcome, Step
+from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
-from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
-from backfill_assets.rebuild.refresh.refresh import RefreshResult
-from backfill_assets.rebuild.refresh.row_difference import RowCounts
+from backfill_assets.rebuild.refresh import RefreshResult, RowCounts
 from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
 from backfill_assets.stream.delays import describe_batch
 from backfill_assets.stream.run import StreamEvent
@@ -143,13 +142,13 @@ _PATCHES: tuple[tuple[str, object], ...] = (
     ("rebuild.builder.Builder.reproduce", _reproduce),
     ("rebuild.builder.Builder.preview_refresh", _preview_refresh),
     ("rebuild.builder.Builder.refresh", _refresh),
-    ("landing.declaration_trial.prepare_for_few_rows", lambda _: None),
-    ("landing.declaration_trial.schema_problems", lambda *_: []),
-    ("landing.declaration_trial.check_file", _check_file),
+    ("answers.declaration.prepare_for_few_rows", lambda _: None),
+    ("answers.declaration.schema_problems", lambda *_: []),
+    ("answers.declaration.check_file", _check_file),
     ("examples.lab.play.play", _play),
     ("stream.run.run_stream", _run_stream),
     ("timeline.attempts.attempt_forward", _forwarded),
-    ("cli.queries.checkup.examine", lambda _: list(FINDINGS)),
+    ("answers.machine.examine", lambda *_: list(FINDINGS)),
 )
 
 

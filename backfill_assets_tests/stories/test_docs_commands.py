@@ -210,7 +210,7 @@ def publishes_and_tells(terminal: Terminal, line: str) -> None:
     assert f"[{terminal.publication}] {docs.FACT} of {DAYS} was rebuilt ({terminal.plan})" in said
     assert f"To undo: backfill rollback {terminal.plan}" in said
     assert terminal.versions() == {"v2"}
-    assert json.loads(terminal("backfill notices list --json").stdout)["due"] == []
+    assert json.loads(terminal("backfill maintain --send-notices --dry-run --json").stdout)["due"] == []
 
 
 def is_undone_untold(terminal: Terminal, line: str) -> None:
