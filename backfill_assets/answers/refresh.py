@@ -41,7 +41,7 @@ def refresh_answer(found: FoundRefresh) -> Answer:
     files = Grid("files", ("arrival day", "unchanged", "changed", "gone", "new"), [*map(_files, found.files)])
     rows = Grid("rows", ("event day", "added", "deleted"), [(day, *counts) for day, counts in found.rows.items()])
     publication = Fact("publication", Id(found.publication))
-    if not (found.publication or found.dry_run and (found.rows or any(each.differs for each in found.files))):
+    if not (found.publication or (found.dry_run and (found.rows or any(each.differs for each in found.files)))):
         return Answer(parts=(files, rows, Line("Raw has just what the source has: nothing was appended."), publication))
     if found.dry_run:
         return Answer(parts=(files, rows, Line("Nothing was done: --dry-run."), publication))
