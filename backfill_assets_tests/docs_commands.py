@@ -120,7 +120,7 @@ Words that they print, or the name of the function there that looks at more.
 
 _SPARK = "backfill_assets_tests/cli/commands/test_spark.py::test_started_in_the_background_used_and_stopped"
 _CI = "backfill_assets_tests/stories/test_dagster_ci.py"
-_STREAM = "backfill_assets_tests/cli/commands/test_stream.py::test_facts_follow_landed_events_of_today"
+_STREAM = "backfill_assets_tests/cli/verbs/test_stream.py::test_facts_follow_landed_events_of_today"
 _TALLY = (
     "backfill_assets_tests/stories/test_tally.py::test_every_event_is_once_in_raw_and_every_winner_once_in_the_facts"
 )
@@ -228,7 +228,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill status fact_daily_revenue": _STREAM,
     "backfill history --limit 5": "backfill_assets_tests/cli/verbs/test_history.py::test_the_limit_says_what_it_hides",
     "backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning": "backfill_assets_tests/cli/"
-    "commands/test_stream.py::test_a_topic_is_read_from_its_beginning_by_one_command",
+    "verbs/test_stream.py::test_a_topic_is_read_from_its_beginning_by_one_command",
     "backfill spark start": _SPARK,
     "export SPARK_REMOTE=sc://127.0.0.1:15002": _SPARK,
     "backfill spark status": _SPARK,
