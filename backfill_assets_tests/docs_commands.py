@@ -216,10 +216,9 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     f"backfill status {FACT} --on trial": f"{_RUN_ON}::test_a_run_builds_on_the_timeline_what_main_would_have",
     f"backfill trace {TRACED} --on trial": f"{_RUN_ON}::test_a_run_builds_on_the_timeline_what_main_would_have",
     "backfill diff main trial": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
-    f"dagster asset materialize -m backfill_assets.definitions --select key:shadow/{FACT} "
-    "--partition-range 2017-03-01...2017-05-29 --config-json '"
-    '{"ops": {"shadow_sales_daily": {"config": {"timeline": "trial", "version": "v1"}}}}\'': "backfill_assets_tests/"
-    "stories/test_timeline_in_dagster.py::test_a_backfill_with_the_tag_builds_on_the_timeline",
+    "dagster job execute -m backfill_assets.definitions -j build_on_timeline --config trial.yaml": (
+        "backfill_assets_tests/stories/test_timeline_in_dagster.py::test_the_job_builds_on_the_timeline"
+    ),
     "backfill timeline rename trial second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill timeline delete second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill sample --live --events-per-second 50": "backfill_assets_tests/examples/commands/test_sample.py::"

@@ -51,7 +51,8 @@ def refresh_answer(found: FoundRefresh) -> Answer:
 
 
 def _files(found: ArrivalFiles) -> Sequence[object]:
-    return found.day, *map(_paths, (found.unchanged, found.changed, found.gone, found.new))
+    kinds: Sequence[Sequence[LandedFile | str]] = (found.unchanged, found.changed, found.gone, found.new)
+    return found.day, *map(_paths, kinds)
 
 
 def _paths(files: Sequence[LandedFile | str]) -> Worded:
