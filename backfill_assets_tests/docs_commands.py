@@ -69,7 +69,7 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     "backfill quarantine list": ("quarantine_sales", "quantity"),
     "backfill quarantine show quarantine_sales --day 2017-03-01": ("broken", "quantity: 'many' is not a bigint"),
     "backfill quarantine replay --dry-run": ("0 rows would be freed, 1 are still bad",),
-    "backfill plan bronze_sales --days 2017-03-04 --source-too --json": "plan_ingests",
+    "backfill plan bronze_sales --days 2017-03-04 --scope whole --json": "plan_ingests",
     "backfill run bronze_fx_rates --upstream --days 2017-02-21..2017-02-28": "rates_are_published",
     f"backfill run {FACT} --downstream --version v1 --days {DAYS}": "builds_v1",
     f"backfill status {FACT} --days {DAYS}": ("stale: code changed",),
@@ -133,7 +133,7 @@ _TIMELINE = "backfill_assets_tests/cli/commands/test_timeline.py"
 _SWITCH = "backfill_assets_tests/cli/commands/test_switch.py"
 _RUN_ON = "backfill_assets_tests/stories/test_run_on_timeline.py"
 _PLAN_FILE = "backfill_assets_tests/stories/test_plan_file.py::test_a_campaign_is_carried_out_as_its_file_says"
-_PLAN_FILES = "backfill_assets_tests/cli/queries/test_plan_file.py"
+_PLAN_FILES = "backfill_assets_tests/cli/verbs/test_plan_file.py"
 _LAB = "backfill_assets_tests/stories/test_lab.py"
 _LAB_COMMAND = "backfill_assets_tests/cli/commands/test_lab.py"
 _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"
@@ -152,7 +152,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_several_tables_are_reported_day_by_day",
     "backfill refresh raw_sales --days 2017-03-04 --dry-run": _REFRESH,
     "backfill refresh raw_sales --days 2017-03-04": _REFRESH,
-    "backfill plan bronze_sales --days 2017-03-04 --refresh-source": f"{_SCOPES}::test_source_side_refresh",
+    "backfill plan bronze_sales --days 2017-03-04 --scope source": f"{_SCOPES}::test_source_side_refresh",
     "backfill lab all": f"{_LAB_COMMAND}::test_all_of_them_as_json_in_order",
     "backfill lab collision": f"{_LAB}::test_a_backfill_collides_with_a_stream",
     "backfill lab repeat": f"{_LAB}::test_a_job_repeats_what_it_has_written",

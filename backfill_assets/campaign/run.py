@@ -43,7 +43,6 @@ from backfill_assets.plan.durations import sizes, step_line
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan, PlannedStep
 from backfill_assets.plan.shadow_steps import rebuilt_steps, shadow_steps
-from backfill_assets.plan.text import command_of
 from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.builder import Builder
@@ -331,9 +330,9 @@ class CampaignRun:
     @property
     def plan_again(self) -> str:
         """What helps when an expectation is not met: it is part of the plan, and the same rows do not meet it."""
-        again = f"Plan again with what is to be expected: {command_of(self.plan, 'TEXT')}."
+        again = f"Plan again with what is to be expected: {self.plan.command('TEXT')}."
         if not self.plan.terms.empty:
-            again = f"Change what is expected in the file of the plan, and plan again: {command_of(self.plan)}."
+            again = f"Change what is expected in the file of the plan, and plan again: {self.plan.command()}."
         return f"{again} Or give this one up: backfill campaign {self.plan.id} --abandon"
 
     def begin(self) -> None:

@@ -55,7 +55,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Show how to read a timeline: Spark SQL, DuckDB, pyarrow.",
         ),
         "plan": (
-            "queries.plan:plan",
+            "verbs.plan:plan",
             "Show what a rebuild would do, cost and risk.",
         ),
         "positions": (

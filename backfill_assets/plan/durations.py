@@ -20,6 +20,7 @@ from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
 from backfill_assets.plan.records import Cost, Plan, PlannedStep, StepTime, days_of
 from backfill_assets.plan.waves import waves
+from backfill_assets.report.answer import Quantity, Special, Table, seconds
 from backfill_assets.text import UNKNOWN
 
 SPARK = "spark_started"
@@ -232,6 +233,35 @@ def together(times: Times) -> StepTime:
 
 # ------------------------------------------------------------------ in words
 
+
+@dataclass(frozen=True)
+class Band(Special):
+    """What a step is estimated to take: one text for people, both ends for programs."""
+
+    time: StepTime | None
+
+    def plain(self) -> object:
+        return None if self.time is None else self.time.model_dump(exclude={"step"})
+
+    def shown(self, *, short: bool) -> str:
+        return band(self.time)
+
+
+def times_table(plan: Plan, journal: Journal = ()) -> Table:
+    """What each step of the campaign is estimated to take, and what it took so far."""
+    spent = spent_by_step(journal)
+    names = dict.fromkeys((*(each.step for each in plan.times), *(step for step in TIMED if step in spent)))
+    rows = [(_step_name(step), Band(time_of(plan, step)), _spent(spent.get(step))) for step in names]
+    everything = together(plan.times) if plan.times else None
+    rows.append(("together", Band(everything), _spent(sum(spent.values()) if spent else None)))
+    columns = ("step", "estimated", "spent") if journal else ("step", "estimated")
+    return Table("times", columns, [row[: len(columns)] for row in rows], title="As a campaign")
+
+
+def _spent(found: float | None) -> Quantity | None:
+    return None if found is None else seconds(round(found, 2))
+
+
 TIME_COLUMNS = ("step", "estimated", "spent")
 TIME_NUMBERS = TIME_COLUMNS[1:]
 
@@ -262,12 +292,6 @@ def step_line(plan: Plan, step: str, journal: Journal) -> str:
     """``source verified: spent 12 s, estimated 8..20 s``"""
     spent = seconds_text(spent_by_step(journal).get(step))
     return f"{_step_name(step)}: spent {spent}, estimated {band(time_of(plan, step))}"
-
-
-def estimate_line(plan: Plan) -> str:
-    """The band of the whole campaign, split by step, and what it goes by."""
-    steps = ", ".join(f"{_step_name(each.step)} {band(each)}" for each in plan.times)
-    return f"Carried out as a campaign: {band(together(plan.times))} ({steps}). {basis_line(plan.times)}"
 
 
 def basis_line(times: Times) -> str:

@@ -175,7 +175,7 @@ def test_a_stop_by_too_many_bad_days_names_the_first_and_why(at: CampaignRun) ->
 @pytest.mark.parametrize(
     ("terms", "command"),
     [
-        (PlanTerms(), "backfill plan bronze_sales --days 2017-03-01 --version v1 --source-too --expect TEXT."),
+        (PlanTerms(), "backfill plan bronze_sales --days 2017-03-01 --version v1 --scope whole --expect TEXT."),
         (PlanTerms(title="from a file"), "Change what is expected in the file of the plan, and plan again: "),
     ],
 )

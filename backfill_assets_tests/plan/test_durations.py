@@ -12,16 +12,16 @@ from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Kind, Spent
 from backfill_assets.plan.durations import (
     SPARK,
-    estimate_line,
+    basis_line,
     estimate_times,
     pieces,
     spent_by_step,
     step_line,
-    time_rows,
-    times_json,
+    times_table,
     together,
 )
 from backfill_assets.plan.records import Cost, Estimate, Plan, PlannedStep, PlanRequest, StepTime, Why
+from backfill_assets.report.answer import plain, shown
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 COST = Cost(seconds=4.0)
@@ -83,9 +83,8 @@ def test_without_a_campaign_the_band_is_a_default_and_is_called_one() -> None:
     assert {each.campaigns for each in found.values()} == {0}
     assert all((each.low or 0) < (each.high or 0) for each in found.values())
     assert (found[SHADOW].low or 0) > 2.0, "its days were timed to take 4"
-    line = estimate_line(plan_of(tuple(found.values())))
-    assert line.endswith("These are defaults: no campaign was carried out here yet.")
-    assert "spark started 4..40 s" in line and "cut over 1..60 s" in line
+    assert basis_line(tuple(found.values())) == "These are defaults: no campaign was carried out here yet."
+    assert [(found[step].low, found[step].high) for step in (SPARK, CampaignStep.CUT_OVER)] == [(4, 40), (1, 60)]
     many = times(steps=larger(10_000))
     assert (many[VALIDATE].high or 0) > 4 * (found[VALIDATE].high or 0), "rows take their time"
     assert estimate_times((), COST, ()) == ()
@@ -134,7 +133,7 @@ def test_staging_takes_at_least_what_its_days_were_timed_to_take() -> None:
     ]
     everything = together(tuple(found.values()))
     assert everything.low is not None and everything.high is None, "the known steps take their time"
-    assert "campaign: at least" in estimate_line(plan_of(tuple(found.values())))
+    assert shown(times_table(plan_of(tuple(found.values()))).rows[-1][1]).startswith("at least")
 
 
 def test_a_campaign_that_got_half_way_is_gone_by_as_far_as_it_got() -> None:
@@ -146,9 +145,7 @@ def test_a_campaign_that_got_half_way_is_gone_by_as_far_as_it_got() -> None:
         CampaignStep.DOWNSTREAM,
         CampaignStep.NOTIFY,
     ]
-    assert "From 1 earlier campaign; defaults for spark started, cut over" in estimate_line(
-        plan_of(tuple(found.values()))
-    )
+    assert basis_line(tuple(found.values())).startswith("From 1 earlier campaign; defaults for spark started, cut over")
     old = [each.model_copy(update={"spent": None}) for each in carried(10.0)]
     assert not any(each.campaigns for each in times(old).values()), "a journal from before times were kept"
 
@@ -197,21 +194,19 @@ def test_a_run_after_a_rollback_that_was_carried_out_is_the_measure() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_both_numbers_are_side_by_side(known: bool) -> None:
-    """In a table, in a line and in JSON; a plan from before there were bands has unknown ones."""
+    """In a table and in a line; a plan from before there were bands has unknown ones."""
     plan = plan_of((StepTime(step=VERIFY, low=8.0, high=20.4, campaigns=2),) if known else ())
     journal = [entry("step", VERIFY, 12.0, spark_start=0.5)]
     told = "8..20 s" if known else "unknown"
     assert step_line(plan, VERIFY, journal) == f"source verified: spent 12 s, estimated {told}"
-    assert ("source verified", told, "12 s") in time_rows(plan, journal)
-    assert time_rows(plan, journal)[-1] == ("together", told, "12 s")
-    (found,) = [each for each in times_json(plan, journal) if each["step"] == VERIFY]
-    assert found == {
-        "step": VERIFY,
-        "estimated": {"low": 8.0, "high": 20.4, "campaigns": 2} if known else None,
-        "spent": 11.5,
-    }
-    (other,) = [each for each in times_json(plan, journal) if each["step"] == VALIDATE]
-    assert other["spent"] is None
+    rows = {str(row[0]): row for row in times_table(plan, journal).rows}
+    assert [shown(cell) for cell in rows["source verified"]] == ["source verified", told, "12 s"]
+    assert [shown(cell) for cell in rows["together"]] == ["together", told, "12 s"]
+    assert plain(rows["source verified"]) == [
+        "source verified",
+        {"low": 8.0, "high": 20.4, "campaigns": 2} if known else None,
+        11.5,
+    ]
 
 
 def test_pieces_are_the_steps_of_the_plan_in_all_waves() -> None:

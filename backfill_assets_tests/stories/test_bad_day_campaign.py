@@ -108,8 +108,8 @@ def told(*words: str) -> Any:
 def plan() -> tuple[str, Days]:
     """The same words each time; returns its id, and the days that it rebuilds."""
     found = told("plan", FACT, "--days", str(NINETY_DAYS), "--version", "v2")
-    return found["id"], {
-        step["tables"][0]: {*days_of(each for ranges in step["rebuild"].values() for each in ranges)}
+    return found["plan"], {
+        step["table"][0]: {*days_of(each for ranges in step["why"].values() for each in ranges)}
         for step in found["steps"]
     }
 
@@ -117,7 +117,10 @@ def plan() -> tuple[str, Days]:
 def statuses() -> dict[str, dict[str, int]]:
     """How many days have which status, by table."""
     tables = told("status", "--days", str(NINETY_DAYS))["tables"]
-    return {table: tables[table]["counts"] for table in TABLES}
+    return {
+        table: {row["status"]: row["days"] for row in tables if row["table"] == table and row["days"]}
+        for table in TABLES
+    }
 
 
 def days_in(found: Mapping[str, Iterable[str]]) -> Days:

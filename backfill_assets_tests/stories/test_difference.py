@@ -62,8 +62,8 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
     old, old_revenue = workshop.read(FACT), workshop.read(REVENUE)
     expected = ("weekends unchanged", "rows unchanged", "currency=EUR unchanged", "amount_eur < 5% a day")
     asked = ["plan", FACT, "--days", str(DAYS), "--version", "v2"]
-    plan = told(*asked, *(word for text in expected for word in ("--expect", text)))["id"]
-    assert plan != told(*asked)["id"], "what is expected is part of the plan"
+    plan = told(*asked, *(word for text in expected for word in ("--expect", text)))["plan"]
+    assert plan != told(*asked)["plan"], "what is expected is part of the plan"
     assert "is staged" in backfill("diff", plan, exit_code=1).output
     staged = told("run", plan)
     assert {each["step"] for each in staged["times"] if each["spent"] is None} == {*AFTER_APPROVAL}

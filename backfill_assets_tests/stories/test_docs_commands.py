@@ -161,7 +161,7 @@ def is_fresh(terminal: Terminal, line: str) -> None:
 
 def plan_ingests(terminal: Terminal, line: str) -> None:
     steps = json.loads(terminal(line).stdout)["steps"]
-    assert "raw_sales" in {table for step in steps for table in step["tables"]}
+    assert "raw_sales" in {table for step in steps for table in step["table"]}
 
 
 def rates_are_published(terminal: Terminal, line: str) -> None:

@@ -67,7 +67,7 @@ def test_what_moved_after_the_approval_was_asked_for_is_judged_before_it_is_publ
         monkeypatch.setattr(f"backfill_assets.cli.{module}.foreground_builder", lambda *_: wrong.builder)
     old, late = sum_of(wrong), Late(wrong)
     asked = ("plan", FACT, "--days", str(DAYS), "--version", "v2")
-    plan = told(*asked, "--expect", EXPECTED)["id"]
+    plan = told(*asked, "--expect", EXPECTED)["plan"]
     assert told("run", plan, "--waves", "100%")["waits"] == "it waits for approval"
     assert compared(plan)[0] == old
     late.lands("100000.00")

@@ -76,9 +76,9 @@ def test_a_campaign_is_carried_out_as_its_file_says(
     checked = values("plan", "-f", path, "--check")
     assert checked["may_be_carried_out"]
 
-    id = values("plan", "-f", path)["plan"]["id"]
+    id = values("plan", "-f", path)["plan"]["plan"]
 
-    assert id == checked["plan"]["id"]
+    assert id == checked["plan"]["plan"]
     assert "waves of its own" in backfill("run", id, "--waves", "100%", exit_code=1).stderr
 
     assert values("run", id)["waits"] == "it waits for approval"
@@ -111,11 +111,11 @@ def test_a_campaign_is_carried_out_as_its_file_says(
 def test_the_reports_of_a_fact_that_is_right_again(place: Workshop, tmp_path: Path) -> None:
     """Downstream only: the plan rebuilds what is computed from the fact, and not the fact."""
     path = example("2017-week-10-reports.yaml", tmp_path)
-    assert values("plan", "-f", path, "--check")["plan"]["steps"][0]["rebuild"] == {}
+    assert values("plan", "-f", path, "--check")["plan"]["steps"][0]["why"] == {}
     place.build(FACT, [DAY], "v2")
     checked = values("plan", "-f", path, "--check")
     assert checked["may_be_carried_out"]
-    assert {step["tables"][0] for step in checked["plan"]["steps"] if step["rebuild"]} == set(REPORTS)
+    assert {step["table"][0] for step in checked["plan"]["steps"] if step["why"]} == set(REPORTS)
 
 
 def test_real_readings_from_the_landed_files_on(place: Workshop, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_real_readings_from_the_landed_files_on(place: Workshop, tmp_path: Path)
     assert "Nothing has landed" in backfill("plan", "-f", path, "--check", exit_code=1).output
     sea_temperatures.land(DayRange.parse("2016-02-15..2016-02-28"), place.settings.landing)
     steps = values("plan", "-f", path, "--check")["plan"]["steps"]
-    assert [step["rebuild"] for step in steps] == [
+    assert [step["why"] for step in steps] == [
         {"landed and not taken in": ["2016-02-15..2016-02-28"]},
         *[{"missing": ["2016-02-15..2016-02-28"]}] * 2,
     ]

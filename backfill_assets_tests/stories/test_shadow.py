@@ -162,7 +162,7 @@ def test_a_person_plans_stages_looks_approves_and_undoes(wrong: Workshop, monkey
     """Four commands. Between them readers see the old tables, then the new ones, then the old ones again."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     old = checksums(wrong)
-    plan = told("plan", FACT, "--days", str(DAYS), "--version", "v2")["id"]
+    plan = told("plan", FACT, "--days", str(DAYS), "--version", "v2")["plan"]
 
     shown = told("run", plan)
 

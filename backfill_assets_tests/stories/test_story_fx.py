@@ -220,7 +220,7 @@ def test_the_last_days_are_put_right_beside_a_stream_and_put_back(ninety: Ninety
     new = pd.concat([old[~old["day"].isin(set(LAST_DAYS))], ninety.lines_of(LAST_DAYS, "v2")])
 
     asked = ("plan", FACT, "--days", str(LAST_DAYS), "--version", "v2", "--expect", "weekends unchanged")
-    plan = story.types(*asked)["id"]
+    plan = story.types(*asked)["plan"]
     assert story.types("run", plan, "--waves", "20%,100%")["waits"] == "it waits for approval"
     assert_published(workshop, ninety.landed(old), MAY)
     fact = next(each for each in story.types("diff", plan, "--kept")["tables"] if each["table"] == FACT)
@@ -252,7 +252,7 @@ def test_ninety_days_are_planned_shadowed_compared_approved_undone_and_cut_over_
     bronze = {day: state.publication for day, state in workshop.states("bronze_sales").items()}
 
     expected = ("--expect", "rows unchanged", "--expect", "weekends unchanged")
-    plan = story.types("plan", FACT, "--days", str(NINETY_DAYS), "--version", "v2", *expected)["id"]
+    plan = story.types("plan", FACT, "--days", str(NINETY_DAYS), "--version", "v2", *expected)["plan"]
     waits = story.types("run", plan)["waits"]
 
     assert waits == "it waits for approval"

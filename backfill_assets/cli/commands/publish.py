@@ -12,8 +12,7 @@ from backfill_assets.cli.commands.campaign import stage_plan
 from backfill_assets.cli.completion import complete_table, complete_timeline
 from backfill_assets.cli.foreground import report_step
 from backfill_assets.cli.ids import find_timeline as find_timeline_name
-from backfill_assets.cli.output import say, say_json
-from backfill_assets.cli.plan_screen import say_plan
+from backfill_assets.cli.output import say, say_answer, say_json
 from backfill_assets.cli.queries.campaign_table import facts_of
 from backfill_assets.cli.wiring import current_settings, open_publisher
 
@@ -58,6 +57,7 @@ def publish(
 
     The exit code is 1 if a finding blocks the plan.
     """
+    from backfill_assets.answers.plan import plan_answer
     from backfill_assets.campaign.breaker import Limits
     from backfill_assets.campaign.run import Options
     from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, timeline_request
@@ -80,7 +80,7 @@ def publish(
         return
     plan, now = plan_and_keep(settings, asked, expected, by=os_person())
     if not as_json:
-        say_plan(plan, now)
+        say_answer(plan_answer(plan, now))
         say(*filter(None, [left_sentence(asked, name, _statuses(publisher.storage, asked.target))]))
     if plan.stopped or plan_only:
         if as_json:

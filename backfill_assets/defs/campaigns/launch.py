@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from backfill_assets.answers.plan import plan_answer
 from backfill_assets.campaign.look import carry_out_undo
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.standing import PlanWord
@@ -28,11 +29,11 @@ from backfill_assets.lakehouse.plans import is_plan_id
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.keep import look_again, plan_and_keep, require_carried_out
 from backfill_assets.plan.records import Plan, PlanRequest, Scope
-from backfill_assets.plan.text import markdown
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.senders import log_writer, sender_of
 from backfill_assets.rebuild.person import Person
+from backfill_assets.report.markdown import markdown
 
 
 class PlanConfig(dg.Config):
@@ -115,7 +116,7 @@ def _planned_asset(code: Code, example: PlanExample) -> dg.AssetsDefinition:
             metadata={
                 **in_markdown(words),
                 "plan": plan.id,
-                "in full": dg.MetadataValue.md(markdown(plan, now, drift)),
+                "in full": dg.MetadataValue.md(markdown(plan_answer(plan, now, drift))),
                 "campaign": campaign_of(plan.id) if config.start else "not started",
             }
         )

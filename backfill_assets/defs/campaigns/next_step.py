@@ -11,6 +11,7 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.answers.plan import headline
 from backfill_assets.campaign.approvers import names_that_may_approve, who_may_approve
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.step_sentences import step_sentence
@@ -20,7 +21,6 @@ from backfill_assets.lakehouse.campaign_journal import HELPS, STEPS, CampaignSte
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.shadow_steps import rebuilt_steps
-from backfill_assets.plan.text import headline
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.text import escape_markdown, format_count
 

@@ -25,7 +25,7 @@ def planned(backfill: Backfill, *expected: str) -> str:
     backfill.lakehouse.publish("raw", {"raw_sales": {FIRST: [1]}})
     backfill.lakehouse.publish("bronze", {name: {FIRST: [1]} for name in ("bronze_sales", "quarantine_sales")})
     words = [word for text in expected for word in ("--expect", text)]
-    return str(backfill.json("plan", "bronze_sales", "--days", FIRST, *words, exit_code=1)["id"])
+    return str(backfill.json("plan", "bronze_sales", "--days", FIRST, *words, exit_code=1)["plan"])
 
 
 def keep(backfill: Backfill, id: str, *after: str) -> Difference:

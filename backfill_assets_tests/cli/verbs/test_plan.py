@@ -31,39 +31,38 @@ def test_a_plan_is_reported_and_kept(backfill: Backfill) -> None:
     _publish(backfill)
     asked = ("plan", "bronze_sales", "--days", f"{FIRST}..{SECOND}")
     told = backfill.json(*asked, exit_code=1)
-    assert told["stopped"] and {each["kind"] for each in told["findings"] if each["severity"] == "stops"} == {"schema"}
+    assert told["stopped"] and any(each["text"].startswith("stops: ") for each in told["notes"])
     bronze = told["steps"][0]
-    assert bronze["tables"] == ["bronze_sales", "quarantine_sales"]
-    assert (bronze["rebuild"], bronze["skipped"]) == ({"code changed": [str(SECOND)]}, [str(FIRST)])
+    assert bronze["table"] == ["bronze_sales", "quarantine_sales"]
+    assert (bronze["why"], bronze["skipped"]) == ({"code changed": [str(SECOND)]}, [str(FIRST)])
     output = backfill(*asked, exit_code=1).output
-    assert told["id"] in output and "code changed: 2017-03-02" in output and "no earlier publication" in output
-    assert "no campaign was carried out here yet" in output and "shadow backfilled unknown" in output
+    assert told["plan"] in output and "code changed 2017-03-02" in output and "no earlier publication" in output
+    assert "no campaign was carried out here yet" in output and "shadow backfilled\tunknown" in output
     steps = [each["step"] for each in told["times"]]
-    assert steps[0] == "spark_started" and steps[-1] == "completion_told"
+    assert steps[0] == "spark started" and steps[-1] == "together"
     page = backfill(*asked, "--markdown", exit_code=1).output
-    assert "| as a campaign | time |" in page and "| together | at least" in page
-    assert page.startswith(f"## {told['id']}") and "| bronze_sales, quarantine_sales | 1 |" in page
-    assert plan_ids(backfill.lakehouse.storage) == [told["id"]]
-    kept = Plan.from_json(kept_plan(backfill.lakehouse.storage, told["id"]), id=told["id"])
+    assert page.startswith(f"## {told['title']}") and "| bronze_sales; quarantine_sales | 1 |" in page
+    assert plan_ids(backfill.lakehouse.storage) == [told["plan"]]
+    kept = Plan.from_json(kept_plan(backfill.lakehouse.storage, told["plan"]), id=told["plan"])
     assert kept.rebuilds["bronze_sales"] == (date(2017, 3, 2),)
 
 
 def test_a_kept_plan_says_what_has_moved(backfill: Backfill) -> None:
     """The days that did, and nothing else; the exit code is for scripts."""
     _publish(backfill)
-    id = backfill.json("plan", "bronze_sales", "--days", f"{FIRST}..{SECOND}", exit_code=1)["id"]
+    id = backfill.json("plan", "bronze_sales", "--days", f"{FIRST}..{SECOND}", exit_code=1)["plan"]
     assert backfill.json("plan", id, exit_code=1)["moved"] == []
     backfill.lakehouse.publish("late", {"raw_sales": {SECOND: [9]}}, mode="append")
     (moved,) = backfill.json("plan", id, exit_code=1)["moved"]
     assert moved == "raw_sales: 1 day that the plan reads moved: 2017-03-02 (version 1 -> 2)"
-    assert "moved  raw_sales" in backfill("plan", id, exit_code=1).output
+    assert "moved\traw_sales" in backfill("plan", id, exit_code=1).output
 
 
 def test_open_plans_are_reported_to_the_next(backfill: Backfill) -> None:
     """Two people at the same days learn of each other before anything is done."""
     _publish(backfill)
     asked = ("plan", "bronze_sales", "--days", SECOND)
-    id = backfill.json(*asked, exit_code=1)["id"]
+    id = backfill.json(*asked, exit_code=1)["plan"]
     open_plan(backfill.lakehouse.storage, id)
     assert f"{id} is being carried out and rebuilds bronze_sales on {SECOND}" in backfill(*asked, exit_code=1).output
 
@@ -71,10 +70,11 @@ def test_open_plans_are_reported_to_the_next(backfill: Backfill) -> None:
 def test_readers_see_that_a_campaign_is_under_way_on_their_tables_until_it_is_over(backfill: Backfill) -> None:
     """A person who wonders about a number looks at the status; other tables' readers are not bothered."""
     _publish(backfill)
-    id = backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["id"]
-    assert backfill.json("status")["under_way"] == []
+    id = backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["plan"]
+    section = id.replace("-", "_")
+    assert section not in backfill.json("status")
     open_plan(backfill.lakehouse.storage, id)
-    (told,) = backfill.json("status", "bronze_sales")["under_way"]
+    told = backfill.json("status", "bronze_sales")[section]
     assert told["plan"] == id and "bronze_sales" in told["tables"]
     assert "A campaign is under way" in backfill("status").output
     assert "A campaign is under way" not in backfill("status", "raw_fx_rates").output
@@ -85,37 +85,37 @@ def test_readers_see_that_a_campaign_is_under_way_on_their_tables_until_it_is_ov
 def test_a_campaign_whose_plan_was_removed_does_not_hide_the_status(backfill: Backfill) -> None:
     """Its days are not known any more; what is published is."""
     _publish(backfill)
-    id = backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["id"]
+    id = backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["plan"]
     open_plan(backfill.lakehouse.storage, id)
     (kept,) = Path(backfill.lakehouse.storage.root).rglob(f"{id}.json")
     kept.unlink()
     told = backfill.json("status")
-    assert [each["plan"] for each in told["under_way"]] == [id]
-    assert told["tables"]["raw_sales"]["counts"]["fresh"] > 0
+    assert told[id.replace("-", "_")]["plan"] == id
+    assert ("raw_sales", "fresh") in {(row["table"], row["status"]) for row in told["tables"]}
 
 
 def test_a_plan_that_was_removed_while_it_is_open_stops_no_other(backfill: Backfill) -> None:
     """Nor one that other code has kept."""
     _publish(backfill)
     storage = backfill.lakehouse.storage
-    removed = backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["id"]
+    removed = backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["plan"]
     storage.delete(f"_plans/{removed}.json")
     storage.write_bytes("_plans/plan-0123456789abcdef.json", b'{"of other code": 1}')
     for id in (removed, "plan-0123456789abcdef"):
         open_plan(storage, id)
-    assert backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["id"] == removed
+    assert backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["plan"] == removed
 
 
 def test_nothing_to_do_is_no_failure(backfill: Backfill) -> None:
     """Nothing that stops, nothing to rebuild: exit code 0."""
     _publish(backfill)
-    assert "nothing to rebuild" in backfill("plan", "bronze_sales", "--days", FIRST, "--only-downstream").output
+    assert "nothing to rebuild" in backfill("plan", "bronze_sales", "--days", FIRST, "--scope", "downstream").output
 
 
 def test_what_was_typed_wrong(backfill: Backfill) -> None:
     """Before anything is looked at."""
     backfill("plan", "bronze_sales", exit_code=2)
-    backfill("plan", "bronze_sales", "--days", FIRST, "--source-too", "--only-downstream", exit_code=2)
+    backfill("plan", "bronze_sales", "--days", FIRST, "--scope", "all", exit_code=2)
     assert "Did you mean bronze_sales?" in backfill("plan", "bronze_sale", "--days", FIRST, exit_code=1).stderr
     assert "There is no plan" in backfill("plan", "plan-0123456789abcdef", exit_code=1).stderr
 
@@ -128,6 +128,6 @@ def test_a_plan_from_the_sources_on_has_the_days_that_are_looked_back_to(backfil
     for day, rates in ((friday, [rate]), ("2017-03-04", []), ("2017-03-05", [])):
         land(backfill.home / "landing", "fx_rates", day, "rates", rates)
     land(backfill.home / "landing", "sales", "2017-03-05", "sales", [sale])
-    told = backfill("plan", "fact_sales_transactions", "--source-too", "--days", "2017-03-05", "--json").stdout
-    rebuilt = {step["tables"][0]: step["rebuild"] for step in json.loads(told)["steps"]}
+    told = backfill("plan", "fact_sales_transactions", "--scope", "whole", "--days", "2017-03-05", "--json").stdout
+    rebuilt = {step["table"][0]: step["why"] for step in json.loads(told)["steps"]}
     assert rebuilt["bronze_fx_rates"] == {"missing": ["2017-03-03..2017-03-05"]}
