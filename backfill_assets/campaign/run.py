@@ -33,7 +33,7 @@ from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import FiguresRead, complete
 from backfill_assets.difference.find import find_difference
 from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.text import difference_markdown
+from backfill_assets.difference.letter import difference_answer
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, JournalEntry, Spent, campaign_of
@@ -49,6 +49,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, shadow, staged_by
+from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import ApprovalRule
 
 if TYPE_CHECKING:
@@ -320,7 +321,7 @@ class CampaignRun:
     def require_expected(self, step: CampaignStep, difference: Difference, where: str = "") -> None:
         """Stop at ``step`` when an expectation of the plan is not met; the difference is shown in full then."""
         if difference.unmet:
-            self.progress(difference_markdown(difference))
+            self.progress(markdown(difference_answer(difference, registry.steps())))
             reason = (
                 f"Not as expected: {difference.unmet[0].expectation} (backfill diff {self.plan.id} --kept shows it)."
             )

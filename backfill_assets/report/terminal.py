@@ -8,7 +8,7 @@ type again is neither cut nor left out. A pipe gets tab-separated text, each row
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -18,7 +18,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from backfill_assets.report.answer import Answer, Chart, Fact, Id, Line, Part, Table, Tone, Toned, shown, tone_of
-from backfill_assets.text import escape_controls
+from backfill_assets.text import escape_controls, format_count
 
 _STYLES = {
     Tone.PLAIN: "",
@@ -113,8 +113,11 @@ class Terminal:
             return
         if table.title:
             self._line(table.title, Tone.STRONG)
-        fitted = _Fitted.of(table, self._cells(table), self.console.width)
+        shown_rows = replace(table, rows=table.rows[: table.most])
+        fitted = _Fitted.of(shown_rows, self._cells(shown_rows), self.console.width)
         self.console.print(fitted.drawn(table), crop=False, width=max(self.console.width, fitted.least_width))
+        if more := len(table.rows) - len(shown_rows.rows):
+            self._line(f"and {format_count(more, 'more row')}", Tone.QUIET)
         if note := fitted.note(has_json=self.has_json):
             self._line(note, Tone.QUIET)
 
