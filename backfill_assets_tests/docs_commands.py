@@ -148,7 +148,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill show fact_daily_revenue --day 2017-03-01 --publication 1a2b3c4": f"{_SHORT_IDS}::"
     "test_a_terminal_gets_short_ids_and_a_pipe_whole_ones",
     "backfill rollback 1a2b3c4 --dry-run": f"{_SHORT_IDS}::test_publications_are_found_by_their_beginning",
-    "backfill status fact_daily_revenue report_store_ranking": "backfill_assets_tests/cli/queries/test_status.py::"
+    "backfill status fact_daily_revenue report_store_ranking": "backfill_assets_tests/cli/verbs/test_status.py::"
     "test_several_tables_are_reported_day_by_day",
     "backfill refresh raw_sales --days 2017-03-04 --dry-run": _REFRESH,
     "backfill refresh raw_sales --days 2017-03-04": _REFRESH,

@@ -27,7 +27,7 @@ from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication.senders import notice_lines
 from backfill_assets.published.positions import publication_boundaries
 from backfill_assets.rebuild.person import Person
-from backfill_assets.report.answer import Answer, Fact, Id, Line, Part, Table, Tone, seconds
+from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone, seconds
 from backfill_assets.text import format_count
 
 RolledBack = Mapping[str, Mapping[str, Sequence[str]]]
@@ -132,7 +132,7 @@ def _entries(entries: Sequence[JournalEntry]) -> Iterator[Part]:
         (each.at, each.kind, _which(each), seconds(each.spent.seconds) if each.spent else None, _by(each))
         for each in entries
     ]
-    yield Table("entries", ("when", "what", "step or wave", "spent", "by"), rows, drop=("by", "spent"))
+    yield Grid("entries", ("when", "what", "step or wave", "spent", "by"), rows, drop=("by", "spent"))
     for each in entries:
         if sentence := entry_sentence(each):
             yield Line(f"{_which(each) or each.kind}: {sentence}")
@@ -189,11 +189,11 @@ def step_answer(step: CampaignStep, report: Mapping[str, Any]) -> Answer:
 
 def _reported(name: str, value: Any) -> Part:
     if isinstance(value, list) and len(value) > 1:
-        return Table(name, (name,), [(each,) for each in value])
+        return Grid(name, (name,), [(each,) for each in value])
     if isinstance(value, Mapping) and value and all(isinstance(each, Mapping) for each in value.values()):
         columns = list(dict.fromkeys(column for row in value.values() for column in row))
         rows = [(key, *(row.get(column) for column in columns)) for key, row in value.items()]
-        return Table(name, ("", *columns), rows, title=name)
+        return Grid(name, ("", *columns), rows, title=name)
     return Fact(name, value)
 
 

@@ -1,4 +1,4 @@
-"""What approving a plan would change, with who may approve it and how long its steps take; and of what is recomputed."""
+"""What approving a plan would change and who may approve it; and which days come out equal when they are recomputed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild.environment import differences
 from backfill_assets.rebuild.reproduction.reproduce import Reproduced, Reproduction, ReproductionVerdict
-from backfill_assets.report.answer import Answer, Days, Fact, Id, Line, Part, Table, Tone, Toned
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned
 from backfill_assets.settings import ApprovalRule
 
 _TONES = {
@@ -53,7 +53,7 @@ def reproduction_answer(publication: str, found: Reproduction) -> Answer:
     return Answer("Computed again", (*facts, _groups(found.days), *_different(found), *_lost(found), *_origins(found)))
 
 
-def _groups(days: Sequence[Reproduced]) -> Table:
+def _groups(days: Sequence[Reproduced]) -> Grid:
     groups: dict[tuple[str, ReproductionVerdict], list[Reproduced]] = {}
     for day in days:
         groups.setdefault((day.table, day.verdict), []).append(day)
@@ -67,10 +67,10 @@ def _groups(days: Sequence[Reproduced]) -> Table:
         )
         for (table, verdict), found in groups.items()
     ]
-    return Table("tables", ("table", "came out", "days", "rows", "which days"), rows, drop=("rows", "days"))
+    return Grid("tables", ("table", "came out", "days", "rows", "which days"), rows, drop=("rows", "days"))
 
 
-def _different(found: Reproduction) -> Iterator[Table]:
+def _different(found: Reproduction) -> Iterator[Grid]:
     rows = [
         (day.table, day.day, day.published.rows, day.staged.rows, day.published.checksum, day.staged.checksum)
         for day in found.days
@@ -78,17 +78,17 @@ def _different(found: Reproduction) -> Iterator[Table]:
     ]
     if rows:
         columns = ("table", "day", "rows published", "rows now", "checksum published", "checksum now")
-        yield Table("different days", columns, rows, most=10)
+        yield Grid("different days", columns, rows, most=10)
 
 
-def _lost(found: Reproduction) -> Iterator[Table]:
+def _lost(found: Reproduction) -> Iterator[Grid]:
     groups: dict[tuple[str, str], list[Reproduced]] = {}
     for day in found.days:
         if day.reason:
             groups.setdefault((day.table, day.reason), []).append(day)
     if groups:
         rows = [(table, Days.of(day.day for day in days), reason) for (table, reason), days in groups.items()]
-        yield Table("not reproduced", ("table", "which days", "why"), rows, title="Cannot be reproduced")
+        yield Grid("not reproduced", ("table", "which days", "why"), rows, title="Cannot be reproduced")
 
 
 def _origins(found: Reproduction) -> Iterator[Part]:

@@ -19,7 +19,7 @@ from backfill_assets.plan.records import (
     days_of,
 )
 from backfill_assets.plan_file.check import CheckedPlanFile
-from backfill_assets.report.answer import Answer, Days, Fact, Id, Line, Part, Table, Tone, seconds, size
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, seconds, size
 from backfill_assets.text import format_count, format_first
 
 _MOST_RANGES = 3
@@ -60,7 +60,7 @@ def plan_files_answer(found: Sequence[CheckedPlanFile]) -> Answer:
         (each.path, each.valid, each.exit_code == 0, Id(each.plan.id) if each.plan is not None else None)
         for each in found
     ]
-    files = Table("files", ("file", "valid", "may be carried out", "plan"), rows)
+    files = Grid("files", ("file", "valid", "may be carried out", "plan"), rows)
     return Answer(parts=(files,), sections=tuple(map(plan_file_answer, found)))
 
 
@@ -92,7 +92,7 @@ def terms_facts(terms: PlanTerms) -> Iterator[Fact]:
     return (Fact(name, value) for name, value in found.items() if value)
 
 
-def boundaries_table(found: Sequence[PlannedBoundary]) -> Table:
+def boundaries_table(found: Sequence[PlannedBoundary]) -> Grid:
     """Up to where topics had been read for the days that a plan reads, a row for each partition."""
     rows = [
         (list(each.tables), Days.of(days_of(each.days)), each.raw, list(each.versions), *_offset(at))
@@ -100,7 +100,7 @@ def boundaries_table(found: Sequence[PlannedBoundary]) -> Table:
         for at in each.positions
     ]
     columns = ("table", "days", "raw", "versions", "topic", "partition", "next offset")
-    return Table("boundaries", columns, rows, title="Read from streams", drop=("versions", "raw"))
+    return Grid("boundaries", columns, rows, title="Read from streams", drop=("versions", "raw"))
 
 
 def _offset(at: PlannedPosition) -> tuple[str, int, int]:
@@ -145,7 +145,7 @@ def _what_it_takes(plan: Plan) -> Iterator[Part]:
     columns = ("table", "to rebuild", "why", "skipped", *_VOLUMES)
     rows = [_step_row(each) for each in plan.steps]
     if rows:
-        yield Table("steps", columns, rows, drop=("skipped", "rows written", "rows read", "written", "read", "time"))
+        yield Grid("steps", columns, rows, drop=("skipped", "rows written", "rows read", "written", "read", "time"))
     if not plan.rebuilds:
         return
     cost = plan.cost
@@ -182,7 +182,7 @@ def _step_row(step: PlannedStep) -> tuple[object, ...]:
 def _what_it_reads(plan: Plan, now: datetime) -> Iterator[Part]:
     rows = [(each.table, each.version, Days.of(days_of(each.days)), _files(each, now)) for each in plan.pinned]
     if rows:
-        yield Table("reads", ("table", "version", "days", "files"), rows, title="Read as it is now")
+        yield Grid("reads", ("table", "version", "days", "files"), rows, title="Read as it is now")
     landed = [
         (step.name, day, files.changed, files.gone, files.new)
         for step in plan.steps
@@ -190,7 +190,7 @@ def _what_it_reads(plan: Plan, now: datetime) -> Iterator[Part]:
     ]
     if landed:
         title = "Landed files that differ from those that raw has read"
-        yield Table("source files", ("table", "arrival day", "changed", "gone", "new"), landed, title=title)
+        yield Grid("source files", ("table", "arrival day", "changed", "gone", "new"), landed, title=title)
     if plan.boundaries:
         yield boundaries_table(plan.boundaries)
         yield Line("Events beyond these offsets stay where they are: their days are brought up to date afterwards.")

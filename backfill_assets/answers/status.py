@@ -20,7 +20,7 @@ from backfill_assets.publication.publisher import Publisher
 from backfill_assets.published.damage import damaged_days
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.published.standing import gc_paused
-from backfill_assets.report.answer import Answer, Days, Fact, Id, Line, Part, Table, Tone, Toned
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned
 from backfill_assets.timeline.observed import ObservedTimeline, observe_timeline
 from backfill_assets.upkeep.rejected_days import RejectedRows, commonest_reason, rejected_rows
 
@@ -120,13 +120,13 @@ def _campaign_days(storage: Storage, plan: str, tables: Sequence[str]) -> list[C
 
 
 def status_answer(found: FoundStatus) -> Answer:
-    """What is under way, then each chosen table day by day, all tables by status, and what needs a person."""
+    """Tables by status and what needs a person; then each chosen table day by day, and the campaigns under way."""
     if not any(found.statuses.values()):
         return Answer(parts=(*_before(found), Line("Nothing was published yet.")))
-    by_day = tuple(_days(found, table) for table in found.chosen)
-    lacks = (rejected_table(found.rejected), *_look_at_rejected(found)) if found.rejected else ()
-    parts = (*_before(found), *by_day, _summary(found), *_damaged(found), *lacks)
-    return Answer(parts=parts, sections=tuple(_campaign(*each) for each in found.under_way))
+    lacks: list[Part] = [rejected_table(found.rejected), *_look_at_rejected(found)] if found.rejected else []
+    parts = (*_before(found), _summary(found), *_damaged(found), *lacks)
+    sections = [*(_days(found, table) for table in found.chosen), *(_campaign(*each) for each in found.under_way)]
+    return Answer(parts=parts, sections=tuple(sections))
 
 
 def _before(found: FoundStatus) -> Iterator[Part]:
@@ -140,7 +140,7 @@ def _before(found: FoundStatus) -> Iterator[Part]:
         yield Line(note, Tone.WARN)
 
 
-def campaign_table(days: Sequence[CampaignDays]) -> Table:
+def campaign_table(days: Sequence[CampaignDays]) -> Grid:
     """A line for each table. ``left`` are days of which it is not known yet whether they change."""
     columns = ("table", "planned", "staged", "held back", "published", "unchanged", "left")
     rows = [
@@ -151,7 +151,7 @@ def campaign_table(days: Sequence[CampaignDays]) -> Table:
         )
         for each in days
     ]
-    return Table("days", columns, rows, drop=("planned", "unchanged"))
+    return Grid("days", columns, rows, drop=("planned", "unchanged"))
 
 
 def _campaign(plan: PlanUnderWay, days: Sequence[CampaignDays]) -> Answer:
@@ -162,7 +162,7 @@ def _campaign(plan: PlanUnderWay, days: Sequence[CampaignDays]) -> Answer:
     return Answer("A campaign is under way", (*facts, *damage, *shown), next=next_command, name=plan.plan)
 
 
-def _summary(found: FoundStatus) -> Table:
+def _summary(found: FoundStatus) -> Grid:
     place = found.place
     rows = []
     for name in found.statuses:
@@ -172,25 +172,22 @@ def _summary(found: FoundStatus) -> Table:
         if not found.statuses[name]:
             rows.append([name, Toned("nothing published", Tone.QUIET), 0, Days(()), *([Days(())] if place else [])])
     columns = ("table", "status", "days", "which days", *(["of its own"] if place else []))
-    return Table("tables", columns, rows, groups=("table",))
+    return Grid("tables", columns, rows, groups=("table",))
 
 
-def _days(found: FoundStatus, table: str) -> Table:
-    current = {step.name: step.current for step in found.steps if not step.source for _ in step.tables}
-    version = next(
-        (current[step.name] for step in found.steps if table in step.table_names and step.name in current), ""
-    )
+def _days(found: FoundStatus, table: str) -> Answer:
+    step = next(step for step in found.steps if table in step.table_names)
     own = found.place.own(table) if found.place else set()
     rows = []
     for day in found.statuses[table]:
         state = found.observed.states.get(TableDay(table, day))
         content = state.content if state else None
-        known = (content.rows, content.code_version, content.checksum) if content else (None, "", "")
+        rows_in, code, checksum = (content.rows, content.code_version, content.checksum) if content else (None, "", "")
         origin = "of its own" if day in own else Id(state.publication) if state else ""
-        rows.append([day, _toned(found.status_of(table, day)), known[0], known[1], origin, known[2]])
+        rows.append([day, _toned(found.status_of(table, day)), rows_in, code, origin, checksum])
     columns = ("day", "status", "rows", "code", "publication", "checksum")
-    title = f"{table}, current version {version}" if version else table
-    return Table(table, columns, rows, title=title, drop=("checksum", "code", "rows"))
+    version = () if step.source else (Fact("current version", step.current),)
+    return Answer(table, (*version, Grid("days", columns, rows, drop=("checksum", "code", "rows"))))
 
 
 def _damaged(found: FoundStatus) -> Iterator[Line]:
@@ -199,7 +196,7 @@ def _damaged(found: FoundStatus) -> Iterator[Line]:
         yield Line(f"{table} {day} is damaged: files are gone.", Tone.BAD, f"backfill show {table} {day}")
 
 
-def rejected_table(found: Sequence[tuple[RejectedRows, str]]) -> Table:
+def rejected_table(found: Sequence[tuple[RejectedRows, str]]) -> Grid:
     """What published days lack, a line for each source; the reason is the commonest of the worst day."""
     columns = ("table", "received", "rejected", "share", "days", "worst day", "commonest reason")
     rows = [
@@ -214,7 +211,7 @@ def rejected_table(found: Sequence[tuple[RejectedRows, str]]) -> Table:
         )
         for each, reason in found
     ]
-    return Table("rejected", columns, rows, title="Received rows that are in quarantine", drop=("days", "received"))
+    return Grid("rejected", columns, rows, title="Received rows that are in quarantine", drop=("days", "received"))
 
 
 def _look_at_rejected(found: FoundStatus) -> Iterator[Line]:

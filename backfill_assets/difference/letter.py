@@ -24,7 +24,7 @@ from backfill_assets.difference.sentences import table_sentence, unit
 from backfill_assets.difference.verdicts import ExpectationVerdict
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.rules import TotalAgrees
-from backfill_assets.report.answer import Answer, Days, Fact, Id, Line, Part, Quantity, Table, Tone, Toned, number
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned, number
 from backfill_assets.text import (
     amount,
     column_label,
@@ -71,7 +71,7 @@ def difference_answer(
     difference: Difference,
     steps: Sequence[Step],
     terms: LetterTerms | None = None,
-    times: Table | None = None,
+    times: Grid | None = None,
     *,
     drawn: bool = False,
 ) -> Answer:
@@ -158,7 +158,7 @@ def _in_a_minute(difference: Difference, steps: Sequence[Step]) -> Iterator[Part
             (each.expectation, Toned("met", Tone.GOOD) if each.met else Toned("not met", Tone.BAD), where_not(each))
             for each in difference.verdicts
         ]
-        yield Table("expected", ("expected", "outcome", "where not"), rows, title="As expected?")
+        yield Grid("expected", ("expected", "outcome", "where not"), rows, title="As expected?")
 
 
 def _same_totals(steps: Sequence[Step], difference: Difference) -> Iterator[SameTotal]:
@@ -294,7 +294,7 @@ def sums_cells(found: Sums) -> tuple[object, ...]:
     return (*map(number, even(found.before, found.after, found.change)), share)
 
 
-def _money(tables: Iterable[TableCompared]) -> Table:
+def _money(tables: Iterable[TableCompared]) -> Grid:
     """The first measure of each table that changes."""
     rows = []
     for table in tables:
@@ -302,10 +302,10 @@ def _money(tables: Iterable[TableCompared]) -> Table:
         of = (len(table.differing), len(table.days), Days.of(day.day for day in table.differing))
         rows.append((table.table, *of, measure, *sums_cells(table.total(measure))))
     columns = ("table", "differ", "of", "which days", "measure", *_SUMS)
-    return Table("tables", columns, rows, title="Money by table", drop=("which days", "of", "before", "differ"))
+    return Grid("tables", columns, rows, title="Money by table", drop=("which days", "of", "before", "differ"))
 
 
-def _rows(tables: Iterable[TableCompared]) -> Table:
+def _rows(tables: Iterable[TableCompared]) -> Grid:
     rows = [
         (
             each.table,
@@ -316,7 +316,7 @@ def _rows(tables: Iterable[TableCompared]) -> Table:
         for each in tables
     ]
     columns = ("table", *COUNTS, "held back", "not staged")
-    return Table("rows", columns, rows, title="Rows by table", drop=("unchanged", "not staged", "held back"))
+    return Grid("rows", columns, rows, title="Rows by table", drop=("unchanged", "not staged", "held back"))
 
 
 def notes(table: TableCompared) -> list[str]:
@@ -352,12 +352,12 @@ def _detail(table: TableCompared, *, drawn: bool) -> Answer:
     )
 
 
-def _sums(table: TableCompared) -> Table:
+def _sums(table: TableCompared) -> Grid:
     """Of the days of which it is known what becomes of them, ``rows`` among the measures."""
     known, planned = len(table.known), format_count(len(table.days), unit(table))
     title = f"Sums of {planned}" if known == len(table.days) else f"Sums of the {known} of {planned} that are staged"
     rows = [(measure, *sums_cells(table.total(measure))) for measure in (ROWS, *table.measures)]
-    return Table("sums", ("measure", *_SUMS), rows, title=title, drop=("before",))
+    return Grid("sums", ("measure", *_SUMS), rows, title=title, drop=("before",))
 
 
 def _groups(table: TableCompared, groups: GroupsCompared) -> Iterator[Part]:
@@ -377,17 +377,17 @@ def _groups(table: TableCompared, groups: GroupsCompared) -> Iterator[Part]:
         of = f"{groups.differing:,} of {format_count(groups.groups, noun)}"
         title = f"By {noun}: {of} {'differs' if groups.differing == 1 else 'differ'}, by {column_label(measure)}"
         columns = (groups.column, "rows that differ", *_SUMS)
-        yield Table(f"by {groups.column}", columns, rows, title=title, drop=("before", "after"), most=_MOST_GROUPS)
+        yield Grid(f"by {groups.column}", columns, rows, title=title, drop=("before", "after"), most=_MOST_GROUPS)
 
 
-def _changed_rows(table: TableCompared) -> Iterator[Table]:
+def _changed_rows(table: TableCompared) -> Iterator[Grid]:
     """Changed rows side by side: a line for each column that differs."""
     if table.sample:
         title = f"{len(table.sample)} of {format_count(table.rows.changed, 'changed row')}, side by side"
         columns = ("day", "key", "column", "before", "after")
         rows = [cells for row in table.sample for cells in side_by_side(row)]
         groups = ("day", "key")
-        yield Table("sample", columns, rows, title=title, drop=("day", "key"), groups=groups, most=_MOST_CHANGED)
+        yield Grid("sample", columns, rows, title=title, drop=("day", "key"), groups=groups, most=_MOST_CHANGED)
 
 
 def side_by_side(row: ChangedRow) -> Iterator[tuple[object, ...]]:
@@ -403,13 +403,13 @@ def _value(value: str | None) -> str:
     return _NO_VALUE if value is None else value
 
 
-def _days(table: TableCompared) -> Table:
+def _days(table: TableCompared) -> Grid:
     """Each day, by the first measure that changes; rows if none does."""
     measure = next(table.changing(), ROWS)
     columns = (unit(table), "is", *COUNTS, *_SUMS)
     title = f"{format_count(len(table.days), unit(table))}, by {column_label(measure)}"
     rows = [_day_row(day, measure) for day in sorted(table.days, key=lambda each: (not each.differs, each.day))]
-    return Table("days", columns, rows, title=title, drop=("is", "unchanged", "before", "after"), most=_MOST_DAYS)
+    return Grid("days", columns, rows, title=title, drop=("is", "unchanged", "before", "after"), most=_MOST_DAYS)
 
 
 def _day_row(day: DayCompared, measure: str) -> tuple[object, ...]:

@@ -20,7 +20,7 @@ from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
 from backfill_assets.plan.records import Cost, Plan, PlannedStep, StepTime, days_of
 from backfill_assets.plan.waves import waves
-from backfill_assets.report.answer import Quantity, Special, Table, seconds
+from backfill_assets.report.answer import Grid, Quantity, Special, seconds
 from backfill_assets.text import UNKNOWN
 
 SPARK = "spark_started"
@@ -247,7 +247,7 @@ class Band(Special):
         return band(self.time)
 
 
-def times_table(plan: Plan, journal: Journal = ()) -> Table:
+def times_table(plan: Plan, journal: Journal = ()) -> Grid:
     """What each step of the campaign is estimated to take, and what it took so far."""
     spent = spent_by_step(journal)
     names = dict.fromkeys((*(each.step for each in plan.times), *(step for step in TIMED if step in spent)))
@@ -255,7 +255,7 @@ def times_table(plan: Plan, journal: Journal = ()) -> Table:
     everything = together(plan.times) if plan.times else None
     rows.append(("together", Band(everything), _spent(sum(spent.values()) if spent else None)))
     columns = ("step", "estimated", "spent") if journal else ("step", "estimated")
-    return Table("times", columns, [row[: len(columns)] for row in rows], title="As a campaign")
+    return Grid("times", columns, [row[: len(columns)] for row in rows], title="As a campaign")
 
 
 def _spent(found: float | None) -> Quantity | None:

@@ -147,7 +147,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Table:
+class Grid:
     """Rows of typed cells. A narrow terminal leaves columns out as ``drop`` orders; no row is ever wrapped."""
 
     name: str
@@ -181,7 +181,7 @@ class Chart:
     words: str = ""
 
 
-Part = Fact | Line | Table | Chart
+Part = Fact | Line | Grid | Chart
 
 
 @dataclass(frozen=True)
@@ -203,12 +203,12 @@ class Answer:
     def facts(self) -> dict[str, object]:
         return {part.name: part.value for part in self.parts if isinstance(part, Fact)}
 
-    def table(self, name: str) -> Table:
-        return next(part for part in self.parts if isinstance(part, Table) and part.name == name)
+    def table(self, name: str) -> Grid:
+        return next(part for part in self.parts if isinstance(part, Grid) and part.name == name)
 
     def as_json(self) -> dict[str, Any]:
         """What ``--json`` prints: facts and tables by name, values with their types; nothing is rounded or cut."""
-        tables = {_key(part.name): list(_rows(part)) for part in self.parts if isinstance(part, Table)}
+        tables = {_key(part.name): list(_rows(part)) for part in self.parts if isinstance(part, Grid)}
         lines = [part for part in self.parts if isinstance(part, Line)]
         notes = [_note(part) for part in lines if not part.name]
         sections = {_key(each.name or each.title): each.as_json() for each in self.sections}
@@ -227,7 +227,7 @@ class Answer:
         return json.dumps(self.as_json(), indent=2, default=str)
 
 
-def _rows(table: Table) -> Iterator[dict[str, Any]]:
+def _rows(table: Grid) -> Iterator[dict[str, Any]]:
     for row in table.rows:
         yield {_key(name): plain(cell) for name, cell in zip(table.columns, row, strict=True)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from backfill_assets.report.answer import Answer, Chart, Fact, Line, Part, Table, Tone, shown
+from backfill_assets.report.answer import Answer, Chart, Fact, Grid, Line, Part, Tone, shown
 from backfill_assets.text import escape_markdown, markdown_table
 
 _MOST_ROWS = 50
@@ -40,7 +40,7 @@ def _block(part: Part) -> str:
             return f"- **{escape_markdown(part.name)}**: {escape_markdown(shown(part.value, short=True))}"
         case Line():
             return _line(part)
-        case Table():
+        case Grid():
             return _table(part)
         case Chart():
             return escape_markdown(part.words)
@@ -52,7 +52,7 @@ def _line(line: Line) -> str:
     return f"{loud} `{line.do}`" if line.do else loud
 
 
-def _table(table: Table) -> str:
+def _table(table: Grid) -> str:
     if not table.rows:
         return ""
     most = min(_MOST_ROWS, table.most or _MOST_ROWS)

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from backfill_assets.report.answer import Answer, Chart, Fact, Id, Line, Part, Table, Tone, Toned, shown, tone_of
+from backfill_assets.report.answer import Answer, Chart, Fact, Grid, Id, Line, Part, Tone, Toned, shown, tone_of
 from backfill_assets.text import escape_controls, format_count
 
 _STYLES = {
@@ -67,7 +67,7 @@ class Terminal:
             case Line():
                 self._line(part.text, part.tone)
                 self._line(f"  -> {part.do}" if part.do else "")
-            case Table():
+            case Grid():
                 (self._box if self.for_people else self._tabs)(part)
             case Chart():
                 self._line(part.words)
@@ -96,7 +96,7 @@ class Terminal:
 
     # -------------------------------------------------------------- on a pipe
 
-    def _tabs(self, table: Table) -> None:
+    def _tabs(self, table: Grid) -> None:
         if table.title:
             self._raw(escape_controls(table.title))
         self._raw("\t".join(table.columns))
@@ -108,7 +108,7 @@ class Terminal:
 
     # -------------------------------------------------------------- on a terminal
 
-    def _box(self, table: Table) -> None:
+    def _box(self, table: Grid) -> None:
         if not table.rows:
             return
         if table.title:
@@ -121,7 +121,7 @@ class Terminal:
         if note := fitted.note(has_json=self.has_json):
             self._line(note, Tone.QUIET)
 
-    def _cells(self, table: Table) -> list[list[Text]]:
+    def _cells(self, table: Grid) -> list[list[Text]]:
         before: Sequence[Any] = ()
         found = []
         for row in table.rows:
@@ -145,7 +145,7 @@ class Terminal:
         return escape_controls(shown(value, short=self.for_people))
 
 
-def _repeated(table: Table, row: Sequence[Any], before: Sequence[Any]) -> set[int]:
+def _repeated(table: Grid, row: Sequence[Any], before: Sequence[Any]) -> set[int]:
     """The cells that say what the row above says; a group is said again if one to its left has changed."""
     found: set[int] = set()
     for at, name in enumerate(table.columns):
@@ -167,7 +167,7 @@ class _Fitted:
     is_cut: bool
 
     @classmethod
-    def of(cls, table: Table, cells: Sequence[Sequence[Text]], width: int) -> _Fitted:
+    def of(cls, table: Grid, cells: Sequence[Sequence[Text]], width: int) -> _Fitted:
         natural = {
             name: max(cell_len(name), *(_width(row[at]) for row in cells)) for at, name in enumerate(table.columns)
         }
@@ -186,7 +186,7 @@ class _Fitted:
         smallest = _line_width(_least(table, natural, name, _LEAST_CELL) for name in columns)
         return cls(cells, tuple(columns), left_out, min(needed, max(width, smallest)), needed > width)
 
-    def drawn(self, table: Table) -> RichTable:
+    def drawn(self, table: Grid) -> RichTable:
         found = RichTable()
         at = [table.columns.index(name) for name in self.columns]
         numbers = table.numbers()
@@ -215,28 +215,28 @@ class _Fitted:
         return f"({missing}. {where} all of it.)" if missing else ""
 
 
-def _next_to_go(table: Table, least: int) -> Iterator[str]:
+def _next_to_go(table: Grid, least: int) -> Iterator[str]:
     """Columns in the order in which they are left out: those that the table names, then the others from the right."""
     yield from table.drop
     if least == _LEAST_CELL:
         yield from (name for name in reversed(table.columns[1:]) if not _is_typed_again(table, name))
 
 
-def _is_typed_again(table: Table, name: str) -> bool:
+def _is_typed_again(table: Grid, name: str) -> bool:
     return name == table.columns[0] or name in table.keep or _has_ids(table, name)
 
 
-def _has_ids(table: Table, name: str) -> bool:
+def _has_ids(table: Grid, name: str) -> bool:
     at = table.columns.index(name)
     return any(isinstance(row[at], Id) for row in table.rows)
 
 
-def _is_whole(table: Table, name: str) -> bool:
+def _is_whole(table: Grid, name: str) -> bool:
     """Numbers and what is typed again are not cut."""
     return _is_typed_again(table, name) or name in table.numbers()
 
 
-def _least(table: Table, natural: dict[str, int], name: str, least: int) -> int:
+def _least(table: Grid, natural: dict[str, int], name: str, least: int) -> int:
     return natural[name] if _is_whole(table, name) else min(natural[name], max(least, cell_len(name)))
 
 

@@ -208,7 +208,7 @@ def answer_seconds(durations_ms: Mapping[str, float]) -> float | None:
 
 
 @dataclass(frozen=True)
-class Answer:
+class BatchAnswered:
     """How long the source took for one batch."""
 
     seconds: float
@@ -240,7 +240,7 @@ class BackOff:
     """
 
     pace: Pace = Pace()
-    _answers: deque[Answer] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
+    _answers: deque[BatchAnswered] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
     _errors: int = 0
 
     def answered(
@@ -250,7 +250,7 @@ class BackOff:
 
         ``batch_seconds`` is what all of the batch took, if that is more.
         """
-        answer, usual = Answer(seconds, records, batch_seconds or seconds), self.usual_seconds(records)
+        answer, usual = BatchAnswered(seconds, records, batch_seconds or seconds), self.usual_seconds(records)
         self._answers.append(answer)
         self._errors = 0
         if usual is not None and seconds > SLOW * usual and seconds > usual + NOTICEABLE_SECONDS:

@@ -40,3 +40,14 @@ class Backfill:
 
     def json(self, *arguments: object, exit_code: int = 0) -> Any:
         return json.loads(self(*arguments, "--json", exit_code=exit_code).stdout)
+
+    def status_by_day(self, table: str, *arguments: object) -> dict[str, str]:
+        """What ``status`` says of each day of one table."""
+        return {row["day"]: row["status"] for row in self.json("status", table, *arguments)[table]["days"]}
+
+    def statuses(self, *arguments: object) -> dict[str, dict[str, list[str]]]:
+        """What ``status`` says: the ranges of days of each table, by status."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for row in self.json("status", *arguments)["tables"]:
+            found.setdefault(row["table"], {})[row["status"]] = row["which_days"]
+        return found

@@ -29,27 +29,23 @@ def placed(backfill: Backfill) -> Backfill:
 
 
 def by_status(backfill: Backfill, table: str, *on: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = backfill.json("status", *on)["tables"][table]["days"]
-    return found
+    return backfill.statuses(*on)[table]
 
 
 def test_statuses_are_those_of_the_timeline(placed: Backfill) -> None:
     assert by_status(placed, BRONZE) == {"missing": [str(SECOND)], "stale: input changed": [str(FIRST)]}
     assert by_status(placed, BRONZE, "--on", "then") == {"missing": [str(SECOND)], "fresh": [str(FIRST)]}
     one = placed.json("status", BRONZE, "--on", "then")
-    assert (one["timeline"], one["base"], one["tables"][BRONZE]["own"]) == ("then", 4, [])
-    day = one["tables"][BRONZE]["by_day"][str(FIRST)]
-    assert (day["own"], day["publication"]) == (False, "bronze")
-    output = placed("status", BRONZE, "--on", "then").output
-    assert "On the timeline then" in output and "of its own" in output
+    assert (one["timeline"], one["as_of_entry"]) == ("then", 4)
+    assert [row["of_its_own"] for row in one["tables"] if row["table"] == BRONZE] == [[], []]
+    assert [row["publication"] for row in one[BRONZE]["days"] if row["day"] == str(FIRST)] == ["bronze"]
     assert "There is no timeline" in placed("status", "--on", "elsewhere", exit_code=1).stderr
 
 
 def test_days_of_its_own_are_named(placed: Backfill) -> None:
     placed("rewind", BRONZE, "--to", "bronze", "--days", FIRST, "--on", "back")
-    found = placed.json("status", BRONZE, "--on", "back")["tables"][BRONZE]
-    assert found["own"] == [str(FIRST)] and found["by_day"][str(FIRST)]["own"]
-    assert found["days"]["stale: input changed"] == [str(FIRST)], "raw is read as of its base, which is later"
+    (row,) = [row for row in placed.json("status", BRONZE, "--on", "back")["tables"] if row["of_its_own"]]
+    assert (row["status"], row["of_its_own"]) == ("stale: input changed", [str(FIRST)]), "raw is read as of its base"
     assert "of its own" in placed("status", BRONZE, "--on", "back").output
 
 

@@ -4,39 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from backfill_assets.report.answer import Answer, Chart, Days, Fact, Id, Line, Quantity, Table, Tone, Toned, shown, size
-from backfill_assets.report.html import html
-from backfill_assets.report.markdown import markdown
+from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Quantity, Tone, Toned, shown
 from backfill_assets.report.terminal import Terminal
-
-PUBLICATION = "20170601t101500-fact-sales-transactions-1a2b3c4d"
-FIRST = date(2017, 3, 1)
-DAYS = Days.of(FIRST + timedelta(days=2 * n) for n in range(9))
-TABLE = Table(
-    "tables",
-    ("table", "status", "rows", "publication", "which days"),
-    [
-        ("fact", Toned("stale", Tone.WARN), 12_345, Id(PUBLICATION), DAYS),
-        ("fact", Toned("fresh", Tone.GOOD), None, Id(PUBLICATION), Days()),
-        ("raw", "fresh", 0, Id(PUBLICATION), Days.of([FIRST])),
-    ],
-    groups=("table",),
-)
-ANSWER = Answer(
-    "State",
-    (Fact("rows", 12_345), Fact("read", size(3_145_728)), Line("It is stale.", Tone.WARN, "backfill run fact"), TABLE),
-    sections=(Answer("Why <it> is so", (Chart("revenue", "<svg></svg>", "It rises."),), name="why", folded=True),),
-    next=("backfill plan fact", "backfill diff"),
-    links={"its page": "/assets/fact"},
-)
+from backfill_assets_tests.report.example import ANSWER, FIRST, PUBLICATION
 
 
 def _printed(answer: Answer, width: int, *, for_people: bool = True, colour: bool = False) -> str:
@@ -115,7 +92,7 @@ def test_no_row_of_a_box_is_wrapped_and_no_id_is_cut(width: int) -> None:
 
 def test_what_a_table_names_goes_first_and_what_it_keeps_stays() -> None:
     rows = [("fact", "stale", 1, "0123456789" * 6)]
-    table = Table("t", ("table", "status", "rows", "why"), rows, drop=("status",), keep=("why",))
+    table = Grid("t", ("table", "status", "rows", "why"), rows, drop=("status",), keep=("why",))
     text = _printed(Answer(parts=(table,)), 84)
     assert "(left out: status. A wider terminal, | less -S and --json have all of it.)" in text
     assert f"{'0123456789' * 6} │" in text
@@ -129,7 +106,7 @@ def test_a_group_is_said_once_to_people() -> None:
 def test_wide_characters_take_the_cells_that_they_are_shown_in() -> None:
     """East Asian characters and emoji are two cells wide; a combining accent takes none."""
     names = ["東京", "🛒 cart", "e\u0301te\u0301", "plain", "\uff46\uff55ll"]
-    lines = _box(_printed(Answer(parts=(Table("stores", ("store", "rows"), [(each, 1) for each in names]),)), 60))
+    lines = _box(_printed(Answer(parts=(Grid("stores", ("store", "rows"), [(each, 1) for each in names]),)), 60))
     assert len(lines) == 4 + len(names) and {cell_len(line) for line in lines} == {cell_len(lines[0])}
 
 
@@ -143,7 +120,7 @@ def test_wide_characters_take_the_cells_that_they_are_shown_in() -> None:
 )
 def test_no_data_moves_a_cursor(data: str, text: str) -> None:
     """In a title, a fact, a line, a cell, on a terminal and on a pipe."""
-    parts = (Fact("fact", data), Line(data), Table("table", ("column",), [(data,)]))
+    parts = (Fact("fact", data), Line(data), Grid("table", ("column",), [(data,)]))
     for for_people in (True, False):
         printed = _printed(Answer(data, parts), 100, for_people=for_people)
         assert printed.count(text) == 4 and data not in printed
@@ -156,25 +133,3 @@ def test_colours_say_nothing_that_words_do_not() -> None:
     coloured = _printed(ANSWER, 100, colour=True)
     assert "\x1b[33m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == _printed(ANSWER, 100)
-
-
-def test_markdown_is_read_literally() -> None:
-    """Facts are a list, tables are tables, sections are one level deeper."""
-    found = markdown(replace(ANSWER, parts=(*ANSWER.parts, Line("a|b *c*", Tone.BAD))))
-    assert "## State\n\n- **rows**: 12,345\n- **read**: 3.0 MiB\n\nIt is stale. `backfill run fact`" in found
-    assert "| fact | stale | 12,345 |" in found and "### Why &lt;it> is so\n\nIt rises." in found
-    assert r"**a\|b \*c\***" in found and "- `backfill plan fact`" in found and "[its page](/assets/fact)" in found
-
-
-def test_a_long_table_in_markdown_says_what_it_leaves_out() -> None:
-    table = Table("days", ("day",), [(FIRST + timedelta(days=n),) for n in range(53)])
-    assert "| 2017-04-19 |\n\nand 3 more rows" in markdown(Answer(parts=(table,)))
-
-
-def test_a_page_escapes_everything_but_its_charts() -> None:
-    page = html(replace(ANSWER, parts=(*ANSWER.parts, Line("<script>"), Fact("list", ["one", "two"]))))
-    assert (
-        "&lt;script&gt;" in page and "<script" not in page and "<figure><figcaption>revenue</figcaption><svg>" in page
-    )
-    assert '<details id="why"><summary><h3>Why &lt;it&gt; is so</h3></summary>' in page
-    assert "<dd><p>one</p><p>two</p></dd>" in page and '<span class="warn">stale</span>' in page

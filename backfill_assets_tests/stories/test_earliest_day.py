@@ -62,8 +62,8 @@ def markers(workshop: Workshop) -> list[tuple[date, date]]:
 
 
 def statuses(backfill: Backfill, table: str) -> dict[date, str]:
-    days = backfill.json("status", table, "--days", ALL)["tables"][table]["by_day"]
-    return {date.fromisoformat(day): told["status"] for day, told in days.items() if told["status"] != "missing"}
+    days = backfill.status_by_day(table, "--days", ALL)
+    return {date.fromisoformat(day): status for day, status in days.items() if status != "missing"}
 
 
 def accounted(workshop: Workshop) -> tuple[int, int]:

@@ -53,7 +53,7 @@ def test_a_first_publication_is_withdrawn(backfill: Backfill, monkeypatch: pytes
     monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
     backfill.lakehouse.publish("first", {"raw_sales": {DAY: [1]}})
     assert "nothing: never published" in backfill("rollback", "first", "--yes").output
-    assert backfill.json("status", "raw_sales")["tables"]["raw_sales"]["counts"] == {"missing": 1}
+    assert backfill.statuses("raw_sales")["raw_sales"] == {"missing": [str(DAY)]}
 
 
 def test_without_a_terminal_it_wants_yes(two: Backfill) -> None:
@@ -238,7 +238,7 @@ def test_the_days_that_read_what_is_put_back_are_named(backfill: Backfill, monke
     assert words in backfill("rollback", fact, "--dry-run").output
     assert words in backfill("rollback", fact, "--yes").output
     assert backfill.json("history", "--limit", 1)[0]["leaves_stale"] == stale
-    assert backfill.json("status")["tables"][two_versions.REVENUE]["counts"] == {"stale: input changed": len(days)}
+    assert set(backfill.statuses()[two_versions.REVENUE]) == {"stale: input changed"}
 
 
 def test_a_rollback_to_something_older_than_its_inputs_is_refused_before_it_asks(

@@ -67,9 +67,8 @@ def test_facts_follow_landed_events_of_today(backfill: Backfill, spark: SparkSes
     facts = spark.read.format("delta").load(str(backfill.home / "lakehouse" / "fact_sales_transactions"))
     require_winners(facts, tally)
     for table in ("bronze_sales", "fact_sales_transactions", "fact_daily_revenue"):
-        found = backfill.json("status", table, "--days", DayRange(min(tally.days()), max(tally.days())))
-        by_day = found["tables"][table]["by_day"]
-        assert {by_day[str(day)]["status"] for day in tally.days()} == {"fresh"}, table
+        by_day = backfill.status_by_day(table, "--days", DayRange(min(tally.days()), max(tally.days())))
+        assert {by_day[str(day)] for day in tally.days()} == {"fresh"}, table
 
 
 def _require_all_files_read(backfill: Backfill) -> None:
@@ -136,8 +135,8 @@ def _require_facts(backfill: Backfill, spark: SparkSession, tally: LiveTally) ->
     lakehouse = backfill.home / "lakehouse"
     require_winners(spark.read.format("delta").load(str(lakehouse / "fact_sales_transactions")), tally)
     days = DayRange(min(tally.days()), max(tally.days()))
-    by_day = backfill.json("status", "fact_daily_revenue", "--days", days)["tables"]["fact_daily_revenue"]["by_day"]
-    assert {by_day[str(day)]["status"] for day in tally.days()} == {"fresh"}
+    by_day = backfill.status_by_day("fact_daily_revenue", "--days", days)
+    assert {by_day[str(day)] for day in tally.days()} == {"fresh"}
 
 
 def test_what_cannot_be_streamed_is_refused_before_spark_starts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import date
 
@@ -206,10 +207,9 @@ def test_the_current_version_is_what_status_run_and_plan_go_by(kept: Backfill) -
     """By v1 the days of v2 are of other code, and a switched step says which declared version it does not have."""
     publish_inputs(kept.lakehouse, "more", [date(2017, 3, 5)])
     kept("switch", FACT, FIRST, "--new-days-only", "--yes")
-    assert kept.json("status", FACT)["tables"][FACT]["counts"] == {"stale: code changed": len(DAYS), "missing": 1}
-    assert kept.json("status")["current_versions"] == {FACT: FIRST}
-    assert kept.json("status", FACT)["tables"][FACT]["current_version"] == FIRST
-    assert f"{FACT}, current version {FIRST}" in kept("status", FACT).output
+    counts = Counter(kept.status_by_day(FACT).values())
+    assert counts == {"stale: code changed": len(DAYS), "missing": 1}
+    assert kept.json("status", FACT)[FACT]["current_version"] == FIRST
     assert f"{SECOND} is declared and not current" in kept("status").output
     assert f"{SECOND} is declared and not current" in kept("versions").output
     dry = kept.json("run", FACT, "--days", "2017-03-04..2017-03-05", "--dry-run")

@@ -147,8 +147,7 @@ def test_reports_of_a_part_that_went_back_stay_as_published_and_are_named_as_sta
     assert {table: each["differing"] for table, each in shown["tables"].items()} == {FACT: 2, RANKING: 0, CLOSE: 0}
     assert f"stale on part: {CLOSE} {MONTH}" in wrong("timeline", "show", "part").output
     for table, day in ((RANKING, WEEK), (CLOSE, MONTH)):
-        statuses = wrong.json("status", table, "--on", "part")["tables"][table]["by_day"]
-        assert statuses[str(day)]["status"] == "stale: input changed"
+        assert wrong.status_by_day(table, "--on", "part")[str(day)] == "stale: input changed"
         on = ("--day", day, "--on", "part")
         assert wrong.json("show", table, *on)["status"] == f"a day of part, stale: it {TWO_MOMENTS}"
 

@@ -103,18 +103,18 @@ def test_a_day_whose_file_is_gone_is_damaged_and_says_how_it_is_repaired(backfil
     backfill.lakehouse.publish("first", {TABLE: {DAY: [1], NEXT: [2]}})
     file = _file_of(backfill, DAY)
     away = file.rename(file.with_suffix(".away"))
-    assert "damaged" not in backfill.json("status")["tables"][TABLE]["counts"], "no log shows it"
+    assert "damaged" not in backfill.statuses()[TABLE], "no log shows it"
     said = backfill("show", TABLE, "--day", DAY).output
     assert "status\tdamaged" in said and "Damaged: 1 of the day's 1 file gone" in said and file.name in said
     assert f"backfill run {TABLE} --days {DAY} --force" in said
     found = backfill.json("show", TABLE, "--day", DAY)
     assert found["status"] == "damaged" and found["sample"] == [] and found["damaged"]["gone"][0].endswith(file.name)
-    status = backfill.json("status", TABLE)["tables"][TABLE]
-    assert status["counts"]["damaged"] == 1 and status["days"]["damaged"] == [str(DAY)]
-    assert status["by_day"][str(DAY)]["status"] == "damaged" and status["by_day"][str(NEXT)]["status"] != "damaged"
+    assert backfill.statuses(TABLE)[TABLE]["damaged"] == [str(DAY)]
+    status = backfill.status_by_day(TABLE)
+    assert status[str(DAY)] == "damaged" and status[str(NEXT)] != "damaged"
     assert f"{TABLE} {DAY} is damaged" in backfill("status").output
     away.rename(file)
-    assert "damaged" not in backfill.json("status")["tables"][TABLE]["counts"]
+    assert "damaged" not in backfill.statuses()[TABLE]
 
 
 def test_a_damaged_day_that_was_published_again_is_whole(backfill: Backfill) -> None:
@@ -122,7 +122,7 @@ def test_a_damaged_day_that_was_published_again_is_whole(backfill: Backfill) -> 
     _file_of(backfill, DAY).unlink()
     backfill("show", TABLE, "--day", DAY)
     backfill.lakehouse.publish("second", {TABLE: {DAY: [1]}})
-    assert "damaged" not in backfill.json("status")["tables"][TABLE]["counts"]
+    assert "damaged" not in backfill.statuses()[TABLE]
     assert backfill.json("show", TABLE, "--day", DAY)["sample"] == [{"id": 1, "day": str(DAY)}]
 
 

@@ -31,18 +31,10 @@ def _publish_three_days(backfill: Backfill) -> None:
         backfill.lakehouse.publish(f"bronze-{day}", rows, code=code, inputs={day: inputs})
 
 
-def _tables(backfill: Backfill, *arguments: object) -> dict[str, dict[str, list[str]]]:
-    """The days of each table by status."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for row in backfill.json("status", *arguments)["tables"]:
-        found.setdefault(row["table"], {})[row["status"]] = row["which_days"]
-    return found
-
-
 def test_every_status_is_counted_and_located(backfill: Backfill) -> None:
     """Counts and ranges by status, per table, in build order."""
     _publish_three_days(backfill)
-    tables = _tables(backfill)
+    tables = backfill.statuses()
     assert list(tables) == [table.name for table in registry.tables()]
     assert tables["raw_sales"] == {"fresh": [f"{FIRST}..{THIRD}"]}
     assert (
@@ -84,7 +76,7 @@ def test_one_table_is_reported_day_by_day(backfill: Backfill) -> None:
     _publish_three_days(backfill)
     output = backfill("status", "bronze_sales").output
     assert f"bronze-{FIRST}" in output and "raw_sales" not in output
-    second, third = backfill.json("status", "bronze_sales", "--days", f"{SECOND}..{THIRD}")["bronze_sales"]
+    second, third = backfill.json("status", "bronze_sales", "--days", f"{SECOND}..{THIRD}")["bronze_sales"]["days"]
     assert second == {
         "day": str(SECOND),
         "status": "stale: code changed",
@@ -111,7 +103,7 @@ def test_late_rows_and_foreign_writes_show_at_once(backfill: Backfill) -> None:
     _publish_three_days(backfill)
     backfill.lakehouse.publish("late", {"raw_sales": {FIRST: [9]}}, mode="append")
     backfill.lakehouse.write_past_the_protocol("quarantine_sales", FIRST, [4])
-    tables = _tables(backfill, "--days", FIRST)
+    tables = backfill.statuses("--days", FIRST)
     assert set(tables["bronze_sales"]) == {"stale: input changed"}
     assert set(tables["quarantine_sales"]) == {"foreign write"}
     assert set(tables["raw_sales"]) == {"fresh"}
@@ -120,10 +112,10 @@ def test_late_rows_and_foreign_writes_show_at_once(backfill: Backfill) -> None:
 def test_a_publication_under_way_is_reported_and_changes_no_status(backfill: Backfill) -> None:
     """Days are what the last closed entry says; status only looks, it finishes nothing."""
     _publish_three_days(backfill)
-    before = _tables(backfill)
+    before = backfill.statuses()
     rows = {"bronze_sales": {FIRST: [5]}, "quarantine_sales": {FIRST: [6]}}
     backfill.lakehouse.crash("dead", rows, at=CrashPoint.TABLE_COMMITTED)
-    assert backfill.json("status")["under_way"] == ["dead"] and _tables(backfill) == before
+    assert backfill.json("status")["under_way"] == ["dead"] and backfill.statuses() == before
     assert "finishes what a dead process left" in backfill("status").output
 
 
@@ -133,7 +125,7 @@ def test_a_damaged_plan_that_is_open_hides_nothing_else(backfill: Backfill) -> N
     storage, plan = backfill.lakehouse.storage, "plan-0123456789abcdef"
     keep_plan(storage, plan, '{"steps": [{"reb')
     open_plan(storage, plan)
-    assert set(_tables(backfill, "raw_sales")["raw_sales"]) == {"fresh"}
+    assert set(backfill.statuses("raw_sales")["raw_sales"]) == {"fresh"}
     assert f"_plans/{plan}.json is damaged" in backfill.json("status", "raw_sales")[plan.replace("-", "_")]["damage"]
     assert "is damaged" in backfill("status").stdout
 
@@ -146,7 +138,7 @@ def test_a_typo_gets_the_nearest_table(backfill: Backfill) -> None:
 def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:
     """The first thing a newcomer types."""
     assert "Nothing was published" in backfill("status").output
-    assert _tables(backfill, "--days", FIRST)["raw_sales"] == {"missing": [str(FIRST)]}
+    assert backfill.statuses("--days", FIRST)["raw_sales"] == {"missing": [str(FIRST)]}
     assert not (backfill.home / "lakehouse").exists()
 
 
