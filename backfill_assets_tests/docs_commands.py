@@ -127,7 +127,7 @@ _TALLY = (
 _STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
 _REWIND = "backfill_assets_tests/stories/test_rewind.py"
 _ARRIVALS = "backfill_assets_tests/stories/test_forward_arrivals.py"
-_FIELD = "backfill_assets_tests/stories/test_forward_field.py"
+_FIELD = "backfill_assets_tests/stories/test_late_field.py"
 _FILLED = "test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_changes"
 _TIMELINE = "backfill_assets_tests/cli/commands/test_timeline.py"
 _SWITCH = "backfill_assets_tests/cli/commands/test_switch.py"
@@ -185,8 +185,8 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_arrivals_are_counted_and_taken_once_or_left_out",
     "backfill rewind bronze_sea_temperatures --to 2017-06-01T12:00 --days 2016-03-01..2016-03-08 --on "
     "before-salinity": f"{_FIELD}::{_FILLED}",
-    "backfill forward before-salinity --field salinity": f"{_FIELD}::{_FILLED}",
-    "backfill publish before-salinity": f"{_FIELD}::{_FILLED}",
+    "backfill forward before-salinity --version v2 --without-arrivals": f"{_FIELD}::{_FILLED}",
+    'backfill publish before-salinity --expect "only salinity changes"': f"{_FIELD}::{_FILLED}",
     "backfill timeline show with-v2": f"{_TIMELINE}::test_a_timeline_is_shown_beside_what_is_published",
     "backfill open with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
     "backfill open with-v2 --table fact_daily_revenue": f"{_REWIND}::"

@@ -272,7 +272,7 @@ class CampaignRun:
         id = self.plan.id
         hint = (
             f"Look at it: backfill diff {id} --kept. Then approve it again: backfill approve {id}. "
-            f"Or give it up: backfill campaign {id} --abandon"
+            f"Or give it up: backfill timeline delete {id}"
         )
         return CampaignStopped(f"{self.campaign} waits for approval again. Nothing was published. {reason}", hint=hint)
 
@@ -334,7 +334,7 @@ class CampaignRun:
         again = f"Plan again with what is to be expected: {self.plan.command('TEXT')}."
         if not self.plan.terms.empty:
             again = f"Change what is expected in the file of the plan, and plan again: {self.plan.command()}."
-        return f"{again} Or give this one up: backfill campaign {self.plan.id} --abandon"
+        return f"{again} Or give this one up: backfill timeline delete {self.plan.id}"
 
     def begin(self) -> None:
         """Note that a step or a wave begins in this process."""

@@ -36,7 +36,7 @@ class PlanWord(enum.StrEnum):
     APPROVE = "approve"
     RUN = "run"
     ROLLBACK = "rollback"
-    ABANDON = "campaign --abandon"
+    ABANDON = "timeline delete"
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ _ABORT = (
 )
 _NOTHING_STAGED = ("Nothing of {plan} is staged and validated.", "backfill run {plan} stages it.")
 _NOT_ALL_STAGED = ("Nothing of {plan} is staged and validated yet.", "{carried_on}")
-_TO_GIVE_IT_UP = "To give it up: backfill campaign {plan} --abandon"
+_TO_GIVE_IT_UP = "To give it up: backfill timeline delete {plan}"
 _NOTHING_PUBLISHED = ("{plan} has published nothing.", _TO_GIVE_IT_UP)
 _NEVER_STARTED = ("{plan} was never started.", "backfill run {plan} stages it.")
 _GIVEN_UP = ("{plan} was given up: {stopped}.", "To take it up again: backfill run {plan}")

@@ -36,10 +36,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Compare a plan, or any two states, row by row.",
         ),
         "doctor": ("queries.doctor:doctor", "Check this machine, and say what to do."),
-        "forward": (
-            "commands.rewind:forward",
-            "Compute the days of a timeline again.",
-        ),
         "history": ("queries.history:history", "List publications, newest first."),
         "lab": (
             "commands.lab:lab",
@@ -50,10 +46,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Compact files, and delete files that nothing needs.",
         ),
         "notices": ("commands.notices:notices", "List the notices of campaigns, and send them."),
-        "open": (
-            "queries.open_timeline:open_command",
-            "Show how to read a timeline: Spark SQL, DuckDB, pyarrow.",
-        ),
         "plan": (
             "verbs.plan:plan",
             "Show what a rebuild would do, cost and risk.",
@@ -61,10 +53,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "positions": (
             "queries.positions:positions",
             "Show up to where each source had been read.",
-        ),
-        "publish": (
-            "commands.publish:publish",
-            "Bring a timeline into main, as a plan does.",
         ),
         "quarantine": (
             "queries.quarantine:quarantine",
@@ -78,10 +66,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "queries.reproduce:reproduce",
             "Stage a publication again and compare checksums.",
         ),
-        "rewind": (
-            "commands.rewind:rewind",
-            "Make a timeline of days as they were at a moment.",
-        ),
         "rollback": (
             "commands.rollback:rollback",
             "Put back what the days held before a publication.",
@@ -90,17 +74,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "sample": ("commands.sample:sample", "Put real or synthetic data into the landing zone."),
         "show": ("queries.show:show", "Show one day of a table: its state and its rows."),
         "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
-        "standby": ("commands.standby:standby", "Keep another version of a step ready beside the current one."),
         "status": ("verbs.status:status", "Show which days are fresh, stale or missing."),
         "stream": ("commands.stream:stream", "Read events into raw as they come; facts follow."),
-        "switch": ("commands.switch:switch", "Make another version of a step the current one."),
-        "timeline": (
-            "commands.timeline:timeline",
-            "List, show, rename and delete timelines.",
-        ),
+        "timeline": ("verbs.timeline:timeline", "Work on days of tables beside what is published."),
         "ui": ("queries.ui:ui", "Open the page of Dagster's UI about a table, plan or timeline."),
         "trace": ("queries.trace:trace", "Follow one row from its landed line to each report."),
-        "versions": ("queries.versions:versions", "List the versions of steps: current, and on standby."),
     }
 )
 """Where each command is in this package, and its line in ``backfill --help``.

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.group import Interrupted
-from backfill_assets.cli.output import ranges, say
-from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import open_publisher
 
 if TYPE_CHECKING:
-    from backfill_assets.lakehouse.named_timelines import NamedTimeline
-    from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.plan.table_run import RunPlan, RunRequest
     from backfill_assets.settings import Settings
     from backfill_assets.timeline.observed import ObservedTimeline
     from backfill_assets.timeline.run_on import TimelineRun
-    from backfill_assets.timeline.view import StaleDays
 
 
 def observe_timeline(settings: Settings, name: str) -> ObservedTimeline:
@@ -65,15 +58,7 @@ def plan_on_timeline(settings: Settings, asked: RunRequest, name: str) -> PlanOn
     return PlanOnTimeline(place, replace(plan, steps=kept, not_taken_in=()), left_out)
 
 
-@dataclass(frozen=True)
-class RanOnTimeline:
-    """What was built on a timeline, and the days that it shows and that were computed from others."""
-
-    built: TimelineRun
-    stale: StaleDays
-
-
-def run_on_timeline(settings: Settings, planned: PlanOnTimeline) -> RanOnTimeline:
+def run_on_timeline(settings: Settings, planned: PlanOnTimeline) -> TimelineRun:
     """Build what is planned on the timeline; Spark starts when a day has to be computed."""
     from backfill_assets.datasets import registry
     from backfill_assets.plan.records import days_of
@@ -90,7 +75,7 @@ def run_on_timeline(settings: Settings, planned: PlanOnTimeline) -> RanOnTimelin
     with ExitStack() as stack:
         lake = foreground_builder(settings, stack).lake
         try:
-            built = run_on(
+            return run_on(
                 lake,
                 place,
                 asked,
@@ -104,59 +89,3 @@ def run_on_timeline(settings: Settings, planned: PlanOnTimeline) -> RanOnTimelin
                 f"Interrupted while days were built: the timeline {place.name} stays as it is.\n"
                 "  -> Run the same command again: days that were staged are used as they are."
             ) from None
-        return RanOnTimeline(built, stale_on(lake.storage, built.timeline))
-
-
-def say_run(ran: RanOnTimeline) -> None:
-    done = ran.built
-    numbers = ("periods", "unchanged", "from main", "staged", "rows", "seconds")
-    first_to_go = ("seconds", "periods", "from main", "rows", "unchanged")
-    rows = new_table("table", *numbers, "staged days", numbers=numbers, drop=first_to_go)
-    for each in done.steps:
-        counts = (len(each.held[each.step]), len(each.unchanged), len(each.from_main), len(each.staged), each.rows)
-        cells = (f"{count:,}" for count in counts)
-        rows.add_row(each.step, *cells, f"{each.seconds:.1f}", ranges(each.staged, most=3))
-    say(rows)
-    if not any(each.staged for each in done.steps):
-        say("Nothing was computed: every day was there before, from the same inputs by the same code.")
-    say_stale(done.timeline, ran.stale)
-    name = done.timeline.name
-    say(f"These days are on {name} now. What is published has not changed: backfill diff main {name}")
-
-
-def stale_on(storage: Storage, timeline: NamedTimeline) -> StaleDays:
-    """The days of the timeline, and those that read them, that were computed from others than it shows."""
-    from backfill_assets.datasets import registry
-    from backfill_assets.timeline.opened import OpenedTimeline
-
-    return OpenedTimeline(storage, timeline).stale_days(registry.steps())
-
-
-def say_stale(timeline: NamedTimeline, stale: StaleDays) -> None:
-    """Name them, and what computes them."""
-    from backfill_assets.timeline.view import next_for_stale, stale_lines
-
-    say(*(Text(line, "yellow") for line in stale_lines(timeline, stale)))
-    say(*next_for_stale(timeline, stale))
-
-
-def stale_json(stale: StaleDays) -> dict[str, dict[str, str]]:
-    return {table: {str(day): why for day, why in days.items()} for table, days in stale.items()}
-
-
-def run_json(ran: RanOnTimeline) -> dict[str, Any]:
-    done = ran.built
-    steps = [
-        {
-            **{name: value for name, value in asdict(each).items() if name != "held"},
-            "days": len(each.held[each.step]),
-            "rows": each.rows,
-        }
-        for each in done.steps
-    ]
-    return {
-        "timeline": done.timeline.name,
-        "revision": done.timeline.revision,
-        "steps": steps,
-        "stale": stale_json(ran.stale),
-    }

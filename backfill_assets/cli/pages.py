@@ -17,9 +17,6 @@ _PAGES: Mapping[str, str] = {
     "demo": BACKFILLS,
     "maintain": "/asset-groups",
     "notices": asset_page("campaign/completion_told"),
-    "versions": _OVERVIEW,
-    "standby": _OVERVIEW,
-    "switch": _OVERVIEW,
     "timeline": asset_page("timelines"),
     "history": _OVERVIEW,
     "rollback": _OVERVIEW,
@@ -62,8 +59,8 @@ def page_about(word: str, day: str = "", command: str = "") -> str:
 
 
 def _words(parameters: Mapping[str, Any]) -> Sequence[str]:
-    """What names something, the most precise first; ``other`` is the timeline that a command makes of one."""
-    names = ("other", "name", "plan", "tables", "table", "target", "what", "left", "right", "step")
+    """What names something, the most precise first."""
+    names = ("name", "plan", "tables", "table", "target", "what", "left", "right", "step")
     given = (parameters.get(name) for name in names)
     flat = (each for value in given for each in (value if isinstance(value, tuple) else (value,)))
     return [each for each in flat if isinstance(each, str) and each]

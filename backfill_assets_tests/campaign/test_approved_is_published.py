@@ -450,7 +450,7 @@ def test_a_broken_expectation_stops_it_and_cannot_be_approved(world: World) -> N
     world.source[DAYS[1]] = 150
     with pytest.raises(CampaignStopped, match=f"{TABLE} {DAYS[1]}.* Not as expected: {MEASURE} < 20% a day") as stopped:
         world.carry_on(by_command=True)
-    for command in (f"backfill plan {TABLE} --days {DAYS[0]}..{DAYS[2]} --expect", "--abandon"):
+    for command in (f"backfill plan {TABLE} --days {DAYS[0]}..{DAYS[2]} --expect", "timeline delete"):
         assert command in str(stopped.value.hint)
     assert "backfill run" not in str(stopped.value.hint)
     for seen in (None, last_difference(world.storage, PLAN.id)):

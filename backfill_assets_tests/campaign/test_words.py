@@ -96,7 +96,7 @@ def test_an_undo_that_was_killed_is_finished_by_the_next_one_and_not_repeated(
 def test_an_undone_plan_is_not_given_up(played: PlayedCampaign, carried_on: list[str]) -> None:
     played.cut_over()
     undo = played.undo()
-    said = refused(played, "campaign", PLAN.id, "--abandon")
+    said = refused(played, "timeline", "delete", PLAN.id, "--yes")
     assert f"{PLAN.id} is undone already: {undo} did it on 20" in said
     assert RUN in said and f"backfill rollback {undo}" in said and "rollback window" in said
     played.backfill("run", PLAN.id)
@@ -112,7 +112,7 @@ def test_after_the_undo_of_its_undo_a_plan_is_live_although_it_was_given_up(play
     shown = played.backfill("campaign", PLAN.id).output
     assert "Next: it can be rolled back until" in shown and "Next: it was stopped" not in shown
     assert played.ids() == [5, 6]
-    assert "is published" in refused(played, "campaign", PLAN.id, "--abandon")
+    assert "is published" in refused(played, "timeline", "delete", PLAN.id, "--yes")
 
 
 def test_a_plan_that_is_staged_again_and_comes_back_by_the_undo_of_its_undo_is_live(played: PlayedCampaign) -> None:
@@ -134,12 +134,12 @@ def test_a_campaign_with_a_damaged_journal_is_given_up(played: PlayedCampaign, n
     played.stage()
     storage, path = played.lakehouse.storage, f"_campaigns/{CAMPAIGN}/{number:06d}.json"
     storage.write_bytes(path, b'{"kind": "sta')
-    assert f"backfill campaign {PLAN.id} --abandon" in refused(played, "run", PLAN.id)
-    played.backfill("campaign", PLAN.id, "--abandon")
+    assert f"backfill timeline delete {PLAN.id}" in refused(played, "run", PLAN.id)
+    played.backfill("timeline", "delete", PLAN.id, "--yes")
     assert not open_plan_ids(storage) and not open_timelines(storage, TABLE)
     assert played.backfill.json("campaign", PLAN.id)["standing"] == "given up"
     assert storage.read_bytes(f"{path}.damaged") == b'{"kind": "sta'
-    assert "was given up: " in refused(played, "campaign", PLAN.id, "--abandon")
+    assert "was given up: " in refused(played, "timeline", "delete", PLAN.id, "--yes")
 
 
 @pytest.mark.parametrize("number", [0, 5])
@@ -147,7 +147,7 @@ def test_one_that_is_published_is_not_given_up_and_can_be_rolled_back(played: Pl
     """The log knows what its damaged journal does not."""
     played.cut_over()
     played.lakehouse.storage.write_bytes(f"_campaigns/{CAMPAIGN}/{number:06d}.json", b"")
-    said = refused(played, "campaign", PLAN.id, "--abandon")
+    said = refused(played, "timeline", "delete", PLAN.id, "--yes")
     assert f"{PLAN.id} is published, as cut" in said and ROLLBACK in said
     played.backfill("rollback", PLAN.id, "--yes")
     assert played.ids() == [1, 2]
@@ -181,7 +181,7 @@ def test_half_a_publication_is_finished_and_gone_on_with(
 
 def test_half_a_publication_is_not_given_up(played: PlayedCampaign) -> None:
     played.die_in_cut_over(CrashPoint.TABLE_COMMITTED)
-    said = refused(played, "campaign", PLAN.id, "--abandon")
+    said = refused(played, "timeline", "delete", PLAN.id, "--yes")
     assert f"{PLAN.id} is published, as cut" in said and ROLLBACK in said
     assert played.ids() == [5, 6]
 
@@ -226,7 +226,7 @@ def test_an_overtaken_plan_is_planned_again(
     shown = " ".join(played.backfill("campaign", PLAN.id).output.split())
     assert f"Plan again: {PLAN_AGAIN}" in shown and APPROVE not in shown
     assert carried_on == []
-    played.backfill("campaign", PLAN.id, "--abandon")
+    played.backfill("timeline", "delete", PLAN.id, "--yes")
 
 
 def test_another_campaign_that_was_undone_itself_overtakes_nothing(

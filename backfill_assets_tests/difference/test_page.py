@@ -185,7 +185,7 @@ def test_the_letter_says_how_to_decide_and_how_to_undo() -> None:
     text = Outline(html).text
     assert "Rates of the right day: v1 took those of the day before" in text
     assert "Who may approve Anyone but ana." in text
-    for command in ("approve {}", "campaign {} --abandon", "rollback {}"):
+    for command in ("approve {}", "timeline delete {}", "rollback {}"):
         assert f"<code>backfill {command.format(found.plan)}</code>" in html
     assert "This is possible for 30 days after it is published." in text
     assert text.index("Revenue falls by 0.57 EUR (-0.018 %)") < text.index("Which days") < text.index("Detail by table")
@@ -202,7 +202,7 @@ def test_a_letter_about_what_is_not_as_expected_cannot_be_approved() -> None:
     found = difference(month(1), expected=("rows unchanged", "everything unchanged"))
     html = a_page(found)
     assert "It cannot be approved: it is not as expected." in html and "backfill approve" not in html
-    assert "--abandon" in html
+    assert "timeline delete" in html
 
 
 def test_a_letter_about_what_is_decided_asks_for_nothing() -> None:

@@ -76,9 +76,9 @@ def test_what_moved_after_the_approval_was_asked_for_is_judged_before_it_is_publ
 
     assert sum_of(wrong) == old
     assert f"{FACT} {MOVED}" in refused.stderr and f"Not as expected: {EXPECTED}" in refused.stderr
-    assert "backfill plan" in refused.stderr and "--abandon" in refused.stderr
+    assert "backfill plan" in refused.stderr and "timeline delete" in refused.stderr
     seen, staged = compared(plan, exit_code=1)
     assert seen == old and staged > 80_000, "what is kept is the difference that was refused"
     assert f"not met  {EXPECTED}" in refused.stdout, "it is shown as well"
     assert "was stopped" in backfill("approve", plan, "--yes", exit_code=1).stderr
-    backfill("campaign", plan, "--abandon")
+    backfill("timeline", "delete", plan, "--yes")

@@ -53,7 +53,7 @@ _CAMPAIGN_EPILOG = """
 Examples:
   backfill campaign                            every campaign, and how far it is
   backfill campaign plan-0123456789abcdef      each step, and what comes next
-  backfill campaign plan-0123456789abcdef --abandon
+  backfill timeline delete plan-0123456789abcdef         give it up
 """
 
 
@@ -79,7 +79,7 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
 
     plan = find_plan(typed_storage(), plan)
     with ExitStack() as stack:
-        at = _campaign_run(plan, "backfill approve", stack)
+        at = campaign_run(plan, "backfill approve", stack)
         back: RolledBack = {}
         if any(entry.step == CampaignStep.CUT_OVER for entry in at.catch_up()) and is_published(at.state):
             report_step(f"{at.facts.publication} was approved and begun by a process that died: it goes on")
@@ -121,13 +121,8 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
 
 @click.command(epilog=_CAMPAIGN_EPILOG)
 @click.argument("plan", shell_complete=complete_plan, required=False)
-@click.option(
-    "--abandon",
-    is_flag=True,
-    help="Give the campaign up: none of it is published, and its staged files may be deleted.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
+def campaign(plan: str | None, as_json: bool) -> None:
     """Show how far the campaign of PLAN is: its nine steps, their results, and what it waits for.
 
     Without PLAN, list all campaigns.
@@ -145,8 +140,6 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
         return
     plan = find_plan(storage, plan)
     kept = plan_as_kept(settings, plan)
-    if abandon:
-        _abandon(plan)
     entries = journal.entries(storage, campaign_of(plan))
     if as_json:
         entry_values = [entry.model_dump(mode="json") for entry in entries]
@@ -156,7 +149,7 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
         say_json({**values, **_standing_json(storage, kept), **_people(storage, kept, entries)})
         return
     with ExitStack() as stack:
-        _say_campaign(_campaign_run(plan, "backfill campaign", stack), entries)
+        _say_campaign(campaign_run(plan, "backfill campaign", stack), entries)
     if found := campaign_days(storage, kept):
         say(campaign_table(found))
     if publication := _published_as(kept, entries):
@@ -199,13 +192,6 @@ def _people(storage: Storage, plan: Plan, entries: Sequence[JournalEntry]) -> Ma
     return {**names, "approved_by": approved_by(now), "approvers": list(plan.terms.approvers)}
 
 
-def _abandon(plan: str) -> None:
-    from backfill_assets.campaign.steps import abandon
-
-    with ExitStack() as stack:
-        abandon(_campaign_run(plan, "backfill campaign --abandon", stack))
-
-
 def stage_plan(plan: str, options_of: Callable[[Plan], Options], first: str | None, as_json: bool) -> None:
     """Carry ``plan`` out until it waits for approval, and show what it would change. Starts again at ``first``."""
     from backfill_assets.lakehouse.campaign_journal import CampaignStep
@@ -213,7 +199,7 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options], first: str | No
 
     plan = find_plan(typed_storage(), plan)
     with ExitStack() as stack:
-        at = _campaign_run(plan, "backfill run", stack)
+        at = campaign_run(plan, "backfill run", stack)
         options = options_of(at.plan)
         require_carried_out(current_settings(), at.plan, started=at.state.started)
         at.start(options, CampaignStep(first) if first else None)
@@ -256,7 +242,7 @@ def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool, as_js
 # ------------------------------------------------------------------ what it works with
 
 
-def _campaign_run(plan: str, command: str, stack: ExitStack) -> CampaignRun:
+def campaign_run(plan: str, command: str, stack: ExitStack) -> CampaignRun:
     from backfill_assets.campaign.run import CampaignRun
     from backfill_assets.cli.running_dev import running_ui
     from backfill_assets.plan.keep import plan_as_kept

@@ -18,8 +18,8 @@ from backfill_assets.cli.completion import complete_days, complete_table_or_plan
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.ids import find_plan, find_timeline, is_plan, short_ids, typed_storage
-from backfill_assets.cli.on_timeline import plan_on_timeline, run_json, run_on_timeline, say_run
-from backfill_assets.cli.output import moment, ranges, say, say_json, say_stale
+from backfill_assets.cli.on_timeline import plan_on_timeline, run_on_timeline
+from backfill_assets.cli.output import moment, ranges, say, say_answer, say_json, say_stale
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange
@@ -240,12 +240,17 @@ def _run_on(settings: Settings, asked: RunRequest, name: str, *, dry_run: bool, 
         say(f"On the timeline {name}:")
         _say_plan(plan)
         say(*(f"{table} is left out: raw is shared, and read as of the timeline's base" for table in planned.left_out))
-    values = {"timeline": name, "left_out": list(planned.left_out), "steps": [_plan_json(each) for each in plan.steps]}
-    done = None if dry_run else run_on_timeline(settings, planned)
-    if as_json:
-        say_json(values if done is None else {**values, **run_json(done)})
-    elif done is not None:
-        say_run(done)
+    if dry_run:
+        steps = [_plan_json(each) for each in plan.steps]
+        if as_json:
+            say_json({"timeline": name, "left_out": list(planned.left_out), "steps": steps})
+        return
+    from backfill_assets.answers.timelines import ran_answer, stale_on
+    from backfill_assets.datasets import registry
+
+    done = run_on_timeline(settings, planned)
+    stale = stale_on(open_storage(settings), registry.steps(), done.timeline)
+    say_answer(ran_answer(done, stale), as_json=as_json)
 
 
 def _require_options_of(context: click.Context, what: str, others: Sequence[str]) -> None:
@@ -416,16 +421,13 @@ def _why(each: PlannedStep, force: bool) -> list[str]:
     from backfill_assets.plan.scope import status_of
 
     raw = each.kind == "take in"
-    elsewhere = [day for day, why in each.why.items() if raw and why is Why.CODE_CHANGED]
     by_status: dict[str, list[date]] = {}
     for day, why in each.why.items():
-        if day not in each.to_ingest and day not in elsewhere:
+        if day not in each.to_ingest:
             reason = why.value if why is Why.INPUT_REBUILT else status_of(why).value
             by_status.setdefault("asked for" if force and not raw else reason, []).append(day)
     files = sum(each.to_ingest.values())
     reasons = [f"{format_count(files, 'file')} to ingest: {ranges(each.to_ingest, most=2)}"] if files else []
-    if elsewhere:
-        reasons.append(f"puts rows of {ranges(elsewhere, most=2)} on the days where they belong as declared now")
     reasons += [f"{status}: {ranges(found, most=2)}" for status, found in by_status.items()]
     if raw and not reasons:
         reasons.append("nothing new has landed")

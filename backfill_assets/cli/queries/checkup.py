@@ -248,7 +248,7 @@ def current_versions(settings: Settings) -> MachineFinding:
     if not notes:
         return MachineFinding(what, "ok", "the current version of each step is the declared one")
     gone = any(gone_version(step, switches) for step in registry.steps())
-    return MachineFinding(what, "warn" if gone else "ok", "; ".join(notes), "backfill versions has the details.")
+    return MachineFinding(what, "warn" if gone else "ok", "; ".join(notes), "backfill history STEP has the details.")
 
 
 def _count_text(tables: Iterable[str]) -> str:

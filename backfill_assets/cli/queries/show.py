@@ -13,7 +13,6 @@ from rich.text import Text
 
 from backfill_assets.cli.completion import complete_days, complete_publication, complete_table, complete_timeline
 from backfill_assets.cli.ids import find_publication, find_timeline
-from backfill_assets.cli.on_timeline import stale_on
 from backfill_assets.cli.output import console, say, say_facts, say_json, screen
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
@@ -172,6 +171,7 @@ def _written_since(storage: Storage, table: str, day: date) -> _WrittenSince | N
 def _look_on_timeline(storage: Storage, table: str, day: date, limit: int, name: str) -> _Day:
     import pyarrow.compute as pc
 
+    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.arrow_dataset import python_rows
     from backfill_assets.lakehouse.records import DayState
     from backfill_assets.published.damage import gone_files
@@ -188,7 +188,7 @@ def _look_on_timeline(storage: Storage, table: str, day: date, limit: int, name:
     gone = tuple(gone_files(storage, table, held.files))
     readable = held.files and not gone
     rows = python_rows(opened.dataset(table).head(limit, filter=pc.field("day") == day)) if readable else []
-    why = stale_on(storage, opened.timeline).get(table, {}).get(day)
+    why = opened.stale_days(registry.steps()).get(table, {}).get(day)
     status = f"a day of {name}" if own else f"read through to the base of {name}"
     return _Day(
         version=None if own else opened.timeline.base.versions.get(table),

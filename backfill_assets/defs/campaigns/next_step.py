@@ -185,7 +185,7 @@ def _page(
     if command:
         page[label] = f"`{command}`"
     if give_up:
-        page["to give it up"] = f"`backfill campaign {give_up} --abandon`"
+        page["to give it up"] = f"`backfill timeline delete {give_up}`"
     return page
 
 

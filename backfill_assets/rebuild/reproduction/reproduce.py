@@ -190,8 +190,6 @@ class _Again:
 
     def inputs_of(self, recorded: RecordedInputs, step: Step, origin: Origin) -> tuple[Version, Inputs] | str:
         """The version and the inputs that a day was computed with, or a sentence that says why they are not usable."""
-        if step.source is not None:
-            return "its rows were put on other days; what took them in can be reproduced: backfill history has it"
         content = origin.content or _NOTHING
         version = next((each for each in step.versions if each.name == content.code_version), None)
         if version is None:

@@ -65,7 +65,12 @@ def test_a_campaign_that_waits_says_what_approving_does_and_how(tmp_path: Path) 
     page = complete(after_step(at, CampaignStep.VALIDATE, {"sentence": "2 days differ."}, PAGES, ""))
     assert effect_of_approval(at) == "publishes 2 days of 1 table at once, for every reader"
     assert PAGES.approve(at.campaign, effect_of_approval(at)) in page
-    for words in ("2 days differ.", "It waits for your approval", f"`backfill approve {at.plan.id}`", "--abandon"):
+    for words in (
+        "2 days differ.",
+        "It waits for your approval",
+        f"`backfill approve {at.plan.id}`",
+        "timeline delete",
+    ):
         assert words in page
     assert "`user`" not in page
 
@@ -122,7 +127,7 @@ def test_a_campaign_that_was_stopped_says_how_it_goes_on(tmp_path: Path) -> None
     at = started(tmp_path, CampaignStep.PIN)
     at.stop(CampaignStep.SHADOW, "too many nulls")
     page = complete(after_failure(at, PAGES))
-    assert "too many nulls" in page and PAGES.start(at.plan.id) in page and "--abandon" in page
+    assert "too many nulls" in page and PAGES.start(at.plan.id) in page and "timeline delete" in page
 
 
 def test_a_run_that_died_asks_for_nothing(tmp_path: Path) -> None:

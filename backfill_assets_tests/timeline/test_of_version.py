@@ -1,12 +1,12 @@
-"""What a standby keeps: its name, and the days of its step with all that is computed from them."""
+"""What a timeline of a version has: its name, and the days of its step with all that is computed from them."""
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
 from backfill_assets.datasets import registry
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, Standby, TimelineBase
-from backfill_assets.timeline.standby import days_to_keep, standby_name, with_days_to_keep
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase, TimelineVersion
+from backfill_assets.timeline.of_version import days_to_keep, name_of_version, with_days_to_keep
 
 FACT, REVENUE, RANKING = "fact_sales_transactions", "fact_daily_revenue", "report_store_ranking"
 FIRST, SECOND, LATER = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 8)
@@ -22,12 +22,14 @@ NOW = datetime(2017, 6, 1, tzinfo=UTC)
 
 def test_all_published_days_of_the_step_are_kept_and_what_is_computed_from_them() -> None:
     """What it is computed from is read from main; a day that was never published is none of its days."""
-    found = days_to_keep(registry.steps(), Standby(step=FACT, version="v1"), PUBLISHED)
+    found = days_to_keep(registry.steps(), TimelineVersion(step=FACT, version="v1"), PUBLISHED)
     assert found == {table: days for table, days in PUBLISHED.items() if table != "bronze_sales"}
 
 
 def test_of_some_days_the_periods_that_read_them_are_kept() -> None:
-    found = days_to_keep(registry.steps(), Standby(step=FACT, version="v1", days=f"{FIRST}..{SECOND}"), PUBLISHED)
+    found = days_to_keep(
+        registry.steps(), TimelineVersion(step=FACT, version="v1", days=f"{FIRST}..{SECOND}"), PUBLISHED
+    )
     assert found == {FACT: {FIRST, SECOND}, REVENUE: {FIRST}, RANKING: {WEEK}}
 
 
@@ -45,13 +47,6 @@ def test_new_days_hold_nothing_yet_and_days_that_are_gone_from_main_are_dropped(
 
 
 def test_names_are_those_of_timelines_and_differ_for_long_ones() -> None:
-    assert standby_name(FACT, "v1") == "standby-fact-sales-transactions-v1"
-    long = [standby_name("a_table_with_a_name_that_is_longer_than_a_timeline_may_have", version) for version in "ab"]
+    assert name_of_version(FACT, "v1") == "standby-fact-sales-transactions-v1"
+    long = [name_of_version("a_table_with_a_name_that_is_longer_than_a_timeline_may_have", version) for version in "ab"]
     assert len({*long}) == 2 and {len(name) for name in long} == {60}
-
-
-def test_a_timeline_of_a_person_is_written_as_it_was_before_there_were_standbys() -> None:
-    timeline = NamedTimeline(id="timeline-x", name="x", made_at=NOW, changed_at=NOW, base=TimelineBase())
-    assert "standby" not in timeline.model_dump_json()
-    kept = timeline.model_copy(update={"standby": Standby(step=FACT, version="v1")})
-    assert NamedTimeline.model_validate_json(kept.model_dump_json()) == kept

@@ -1,8 +1,9 @@
-"""``backfill timeline`` and ``backfill rewind``: what is made, listed, shown, renamed and deleted."""
+"""``backfill timeline``: what is made, rewound, listed, shown, kept and deleted."""
 
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 import pytest
 
@@ -33,23 +34,42 @@ def rewound(backfill: Backfill) -> Backfill:
     inputs = inputs_of(REVENUE, "v1", [FIRST, SECOND], {})
     backfill.lakehouse.publish("one", {REVENUE: {FIRST: [1, 2], SECOND: [3]}}, inputs=inputs)
     backfill.lakehouse.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2", inputs=inputs)
-    made = backfill.json("rewind", REVENUE, "--before", "two", "--on", "before-v2")
-    assert (made["days"], made["moment"], made["targets"]) == (1, "before publication two", [REVENUE])
+    made = backfill.json("timeline", "rewind", REVENUE, "--to", "two^", "--as", "before-v2")
+    assert (made["days"], made["moment"], made["rewound"]) == (1, "before publication two", [REVENUE])
     return backfill
 
 
+def _tables(backfill: Backfill, name: str) -> dict[str, tuple[int, int]]:
+    """Days and days that differ from main, by table."""
+    rows = backfill.json("timeline", "show", name)["tables"]
+    return {row["table"]: (row["days"], row["differ_from_main"]) for row in rows}
+
+
+def _stale(answer: Any) -> dict[str, dict[str, str]]:
+    return {row["table"]: dict.fromkeys(row["days"], row["why"]) for row in answer.get("stale", ())}
+
+
+def _names(backfill: Backfill) -> list[str]:
+    return [row["timeline"] for row in backfill.json("timeline", "list")["timelines"]]
+
+
 def test_moments_are_listed_newest_first(rewound: Backfill) -> None:
-    found = rewound.json("rewind", REVENUE, "--list")
-    assert [(each["publication"], each["days"]) for each in found] == [("two", {REVENUE: 1}), ("one", {REVENUE: 2})]
-    assert "1 day of v2" in rewound("rewind", REVENUE, "--list").output
+    found = rewound.json("timeline", "rewind", REVENUE)["moments"]
+    second = {"days": 1, "versions": ["v2"], "version_before": "v1"}
+    assert [(each["publication"], each["kind"], each["changed"]) for each in found] == [
+        ("two", "version switch", {REVENUE: second}),
+        ("one", "publication", {REVENUE: {"days": 2, "versions": ["v1"]}}),
+    ]
+    assert "1 day of v2 (v1 before)" in rewound("timeline", "rewind", REVENUE).output
+    assert rewound.json("timeline", "rewind", "raw_sales")["moments"] == []
 
 
 def test_a_timeline_is_shown_beside_what_is_published(rewound: Backfill) -> None:
-    assert rewound.json("timeline", "show", "before-v2")["tables"] == {REVENUE: {"days": 1, "differing": 1}}
+    assert _tables(rewound, "before-v2") == {REVENUE: (1, 1)}
     output = rewound("timeline", "show", "before-v2").output
     assert "rewound to before publication two" in output and str(SECOND) in output
     rewound.lakehouse.publish("three", {REVENUE: {SECOND: [3]}})
-    assert rewound.json("timeline", "show", "before-v2")["tables"] == {REVENUE: {"days": 1, "differing": 0}}
+    assert _tables(rewound, "before-v2") == {REVENUE: (1, 0)}
 
 
 def test_a_day_is_shown_as_it_is_on_the_timeline(rewound: Backfill) -> None:
@@ -77,10 +97,10 @@ def test_a_damaged_day_of_a_timeline_is_computed_again_there(rewound: Backfill) 
 def test_it_is_listed_renamed_and_deleted(rewound: Backfill) -> None:
     """What is published does not change by any of it."""
     before = rewound.json("history")
-    rewound("timeline", "create", "trial", "--keep-for", "14")
-    assert [each["name"] for each in rewound.json("timeline", "list")] == ["before-v2", "trial"]
+    rewound("timeline", "create", "trial")
+    assert _names(rewound) == ["before-v2", "trial"]
     assert "trial" in rewound("timeline", "list").output
-    rewound("timeline", "rename", "trial", "second-trial")
+    rewound("timeline", "keep", "trial", "--name", "second-trial")
     assert "add --yes" in rewound("timeline", "delete", "before-v2", exit_code=2).stderr
     for name in ("before-v2", "second-trial"):
         rewound("timeline", "delete", name, "--yes")
@@ -88,37 +108,43 @@ def test_it_is_listed_renamed_and_deleted(rewound: Backfill) -> None:
     assert rewound.json("history") == before
 
 
+def test_it_is_kept_until_it_is_deleted_or_its_age_is_reached(rewound: Backfill) -> None:
+    assert "kept_until" not in rewound.json("timeline", "show", "before-v2")
+    kept = rewound.json("timeline", "keep", "before-v2", "--for", "14")["kept_until"]
+    assert kept == rewound.json("timeline", "show", "before-v2")["kept_until"]
+    assert "kept_until" not in rewound.json("timeline", "create", "copy", "--at", "before-v2")
+    assert "kept_until" not in rewound.json("timeline", "keep", "before-v2")
+
+
 def test_what_is_missing_or_too_much_is_said_before_anything_is_made(rewound: Backfill) -> None:
-    both = ("--to", "one", "--before", "two")
-    assert "Give one of --to" in rewound("rewind", REVENUE, *both, "--on", "x", exit_code=2).stderr
-    assert "--on NAME is missing" in rewound("rewind", REVENUE, "--to", "one", exit_code=2).stderr
-    assert "already" in rewound("rewind", REVENUE, "--to", "one", "--on", "before-v2", exit_code=1).stderr
-    refused = _forward_of_an_empty_one(rewound)
+    assert "already" in rewound("timeline", "rewind", REVENUE, "--to", "one", "--as", "before-v2", exit_code=1).stderr
+    assert _names(rewound) == ["before-v2"]
+    rewound("timeline", "create", "empty")
+    refused = rewound("timeline", "forward", "empty", exit_code=1).stderr
     assert "no days of its own" in refused and "--on empty builds some there" in refused
-    assert len(rewound.json("timeline", "list")) == 2
 
 
-def _forward_of_an_empty_one(backfill: Backfill) -> str:
-    backfill("timeline", "create", "empty")
-    return backfill("forward", "empty", exit_code=1).stderr
+def test_a_rewind_without_a_name_has_that_of_its_table(rewound: Backfill) -> None:
+    assert rewound.json("timeline", "rewind", REVENUE, "--to", "one")["timeline"] == "fact-daily-revenue-rewound"
 
 
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (("rewind", REVENUE, "--to", "²", "--on", "x"), "There is no publication '²'."),
-        (("timeline", "create", "x", "--base", "²"), "There is no publication '²'."),
+        (("timeline", "rewind", REVENUE, "--to", "²", "--as", "x"), "There is no publication '²'."),
+        (("timeline", "create", "x", "--at", "²"), "There is no publication '²'."),
+        (("timeline", "rewind", REVENUE, "--to", "one^", "--as", "x"), "Nothing was published before one."),
         (("diff", "main", "²"), "'²'"),
         (("diff", "main", "9" * 5_000, "--table", REVENUE), "There is no publication '9999"),
-        (("timeline", "create", "x", "--keep-for", "999999999"), "cannot be kept for 999,999,999 days"),
-        (("rewind", REVENUE, "--to", "one", "--on", "x", "--keep-for", "9" * 30), "Leave --keep-for out"),
+        (("timeline", "keep", "before-v2", "--for", "999999999"), "cannot be kept for 999,999,999 days"),
+        (("timeline", "keep", "before-v2", "--for", "9" * 30), "Leave --for out"),
     ],
 )
 def test_what_is_no_number_and_no_day_of_the_calendar_is_refused(
     rewound: Backfill, typed: tuple[str, ...], message: str
 ) -> None:
     assert message in rewound(*typed, exit_code=1).stderr
-    assert [each["name"] for each in rewound.json("timeline", "list")] == ["before-v2"]
+    assert _names(rewound) == ["before-v2"]
 
 
 THEN = "reports-v1-report-monthly-close"
@@ -136,16 +162,13 @@ def wrong(backfill: Backfill) -> Backfill:
 
 def test_reports_of_a_part_that_went_back_stay_as_published_and_are_named_as_stale(wrong: Backfill) -> None:
     """The week of two moments was never computed: no report of one moment is shown for it without a word."""
-    typed = ("rewind", FACT, "--to", THEN, "--days", f"{MONDAY}..{TUESDAY}", "--on")
-    output = wrong(*typed, "part").output
-    assert f"stale on part: {RANKING} {WEEK} {TWO_MOMENTS}" in output
-    assert f"stale on part: {CLOSE} {MONTH} {TWO_MOMENTS}" in output
-    assert "backfill forward part" in output
-    assert wrong.json(*typed, "part-2")["stale"] == BOTH_STALE
-    shown = wrong.json("timeline", "show", "part")
-    assert shown["stale"] == BOTH_STALE
-    assert {table: each["differing"] for table, each in shown["tables"].items()} == {FACT: 2, RANKING: 0, CLOSE: 0}
-    assert f"stale on part: {CLOSE} {MONTH}" in wrong("timeline", "show", "part").output
+    typed = ("timeline", "rewind", FACT, "--to", THEN, "--days", f"{MONDAY}..{TUESDAY}", "--as")
+    made = wrong.json(*typed, "part")
+    assert _stale(made) == BOTH_STALE and made["next"][0] == "backfill timeline forward part"
+    assert _stale(wrong.json("timeline", "show", "part")) == BOTH_STALE
+    assert {table: differ for table, (_, differ) in _tables(wrong, "part").items()} == {FACT: 2, RANKING: 0, CLOSE: 0}
+    output = wrong("timeline", "show", "part").output
+    assert "Stale on part" in output and f"{CLOSE}\t{MONTH}\t{TWO_MOMENTS}" in output
     for table, day in ((RANKING, WEEK), (CLOSE, MONTH)):
         assert wrong.status_by_day(table, "--on", "part")[str(day)] == "stale: input changed"
         on = ("--day", day, "--on", "part")
@@ -153,41 +176,40 @@ def test_reports_of_a_part_that_went_back_stay_as_published_and_are_named_as_sta
 
 
 def test_the_whole_week_and_month_go_back_with_their_reports_of_then(wrong: Backfill) -> None:
-    made = wrong.json("rewind", FACT, "--to", THEN, "--on", "all")
-    assert made["stale"] == {} and made["days"] == 5
-    shown = wrong.json("timeline", "show", "all")
-    assert {table: each["differing"] for table, each in shown["tables"].items()} == {FACT: 3, RANKING: 1, CLOSE: 1}
-    assert "stale" not in wrong("timeline", "show", "all").output
+    made = wrong.json("timeline", "rewind", FACT, "--to", THEN, "--as", "all")
+    assert _stale(made) == {} and made["days"] == 5
+    assert {table: differ for table, (_, differ) in _tables(wrong, "all").items()} == {FACT: 3, RANKING: 1, CLOSE: 1}
+    assert "stale" not in wrong("timeline", "show", "all").output.lower()
 
 
 def test_reports_of_equal_days_are_those_that_were_made_of_them(wrong: Backfill) -> None:
     """The third day became what it was at the moment: what was computed from the three then is right again."""
     publish_facts(wrong.lakehouse, "facts-again", {WEDNESDAY: [18]}, "v1")
     days = f"{MONDAY}..{TUESDAY}"
-    made = wrong.json("rewind", FACT, "--to", THEN, "--days", days, "--on", "equal")
-    assert made["stale"] == {}
-    tables = wrong.json("timeline", "show", "equal")["tables"]
-    assert tables[RANKING]["differing"] == tables[CLOSE]["differing"] == 1
+    made = wrong.json("timeline", "rewind", FACT, "--to", THEN, "--days", days, "--as", "equal")
+    assert _stale(made) == {}
+    tables = _tables(wrong, "equal")
+    assert tables[RANKING] == tables[CLOSE] == (1, 1)
 
 
 def test_a_report_that_was_not_published_at_the_moment_stays_as_published(wrong: Backfill) -> None:
     """It is nothing where all that it reads is of then, and main's, stale, where a part is."""
-    made = wrong.json("rewind", FACT, "--to", "facts-v1", "--on", "before-reports")
-    assert made["stale"] == {}
+    made = wrong.json("timeline", "rewind", FACT, "--to", "facts-v1", "--as", "before-reports")
+    assert _stale(made) == {}
     assert "rows" not in wrong.json("show", CLOSE, "--day", MONTH, "--on", "before-reports")
-    typed = ("rewind", FACT, "--to", "facts-v1", "--days", str(TUESDAY), "--on", "part")
-    assert wrong.json(*typed)["stale"] == BOTH_STALE
+    typed = ("timeline", "rewind", FACT, "--to", "facts-v1", "--days", str(TUESDAY), "--as", "part")
+    assert _stale(wrong.json(*typed)) == BOTH_STALE
 
 
 def test_a_report_that_is_asked_for_is_what_it_was_and_is_stale_beside_facts_of_now(wrong: Backfill) -> None:
-    asked = ("--to", THEN, "--on", "close")
-    assert wrong.json("rewind", CLOSE, *asked)["stale"] == {
+    asked = ("--to", THEN, "--as", "close")
+    assert _stale(wrong.json("timeline", "rewind", CLOSE, *asked)) == {
         CLOSE: {str(MONTH): f"was computed from other days of {FACT} than the timeline shows"}
     }
 
 
 def test_the_difference_says_which_days_of_a_state_are_stale(wrong: Backfill) -> None:
-    wrong("rewind", FACT, "--to", THEN, "--days", f"{MONDAY}..{TUESDAY}", "--on", "part")
+    wrong("timeline", "rewind", FACT, "--to", THEN, "--days", f"{MONDAY}..{TUESDAY}", "--as", "part")
     found = wrong.json("diff", "main", "part", "--table", RANKING, "--table", CLOSE)
     assert {table["table"]: [day["how"] for day in table["days"]] for table in found["tables"]} == {
         RANKING: ["equal"],
