@@ -104,7 +104,8 @@ def next_of_plan(publisher: Publisher, plan: Plan) -> tuple[str, ...]:
 
 def campaign_answer(found: FoundCampaign, *, journal: bool = True) -> Answer:
     """With ``journal``, also each entry of the journal, and what it says."""
-    parts = (*_standing(found), *_published(found), *(_entries(found.entries) if journal else ()), *_days(found))
+    entries = _entries(found.entries) if journal else ()
+    parts = (*_standing(found), *_what_is_published(found), *entries, *_days(found))
     sections = (found.difference,) if found.difference else ()
     return Answer(found.facts.course.campaign, parts, sections, next=tuple(filter(None, [next_command(found.facts)])))
 
@@ -117,7 +118,7 @@ def _standing(found: FoundCampaign) -> Iterator[Part]:
     yield from terms_facts(found.plan.terms)
 
 
-def _published(found: FoundCampaign) -> Iterator[Part]:
+def _what_is_published(found: FoundCampaign) -> Iterator[Part]:
     report = found.cut_over
     if report:
         yield Fact("publication", Id(str(report["publication"])))
@@ -156,7 +157,7 @@ def _days(found: FoundCampaign) -> Iterator[Part]:
 
 
 def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
-    """What a yes publishes, before it is asked for: the difference, the days, and the notice to readers.
+    """What a yes publishes, before it is asked for: the days, and the notice to readers.
 
     ``back`` are the days that a person has rolled back since, which a yes publishes.
     """
@@ -175,10 +176,8 @@ def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
     )
     notice = Answer("The notice that is sent then", tuple(map(Line, notice_lines(staged_notice(at)))))
     undo = Line("It is one publication: one `backfill rollback` puts all of it back.")
-    difference = kept_difference_answer(at)
     shown = (campaign_table(found),) if found else ()
-    parts = (Line(publishes, Tone.STRONG), *shown, *again, undo)
-    return Answer(parts=parts, sections=(*([difference] if difference else []), notice))
+    return Answer(parts=(Line(publishes, Tone.STRONG), *shown, *again, undo), sections=(notice,))
 
 
 def step_answer(step: CampaignStep, report: Mapping[str, Any]) -> Answer:

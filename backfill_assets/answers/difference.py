@@ -40,7 +40,8 @@ def plan_difference_answer(
     campaign = campaign_of(plan.id)
     journal = entries(storage, campaign)
     terms = letter_terms(plan, rule, planned_by(storage, plan.id), state_of(campaign, journal), ui)
-    return difference_answer(difference, steps, terms, times_table(plan, journal), drawn=drawn)
+    times = times_table(plan, journal) if drawn else None
+    return difference_answer(difference, steps, terms, times, drawn=drawn)
 
 
 # ------------------------------------------------------------------ recomputed

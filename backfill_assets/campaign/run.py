@@ -22,7 +22,6 @@ from backfill_assets.campaign.course import (
     approved_by,
     is_published,
     next_move,
-    require_beginning,
     state_of,
 )
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
@@ -188,11 +187,11 @@ class CampaignRun:
         self.catch_up()
         require_allowed(word, self.facts)
 
-    def start(self, options: Options, first: CampaignStep | None = None) -> None:
-        """Begin, or take up again what was stopped or rolled back; at ``first`` if that is given.
+    def start(self, options: Options) -> None:
+        """Begin, or take up again what was stopped or rolled back.
 
-        Raises :class:`InvalidRequest` for a limit on money without a price, where ``first`` cannot be the next, for
-        waves or limits that are not those of the plan, and where there is nothing to stage.
+        Raises :class:`InvalidRequest` for a limit on money without a price, for waves or limits that are not those of
+        the plan, and where there is nothing to stage.
         """
         options.require_as_planned(self.plan)
         if options.limits.money is not None and self.price_per_core_second is None:
@@ -200,12 +199,9 @@ class CampaignRun:
             raise InvalidRequest("Money cannot be limited: the price of a core hour is not set.", hint=hint)
         self.catch_up()
         found, report = self.state, {**options.to_report(), **self.run.person.to_report()}
-        if first is not None:
-            require_beginning(found, first)
-        if first is None or not is_published(found):
-            require_allowed(PlanWord.RUN, self.facts)
+        require_allowed(PlanWord.RUN, self.facts)
         kind: journal.Kind = "resumed" if found.started else "started"
-        self.write(JournalEntry(kind=kind, step=first.value if first else "", report=report, at=now()))
+        self.write(JournalEntry(kind=kind, report=report, at=now()))
         # A rollback and giving it up have closed its plan, which is opened where a campaign is announced.
         if CampaignStep.ANNOUNCE in (taken_up := self.state).done and not is_published(taken_up):
             open_plan(self.builder.lake.storage, self.plan.id)
@@ -271,7 +267,7 @@ class CampaignRun:
         self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, report=report, at=now(), spent=spent))
         id = self.plan.id
         hint = (
-            f"Look at it: backfill diff {id} --kept. Then approve it again: backfill approve {id}. "
+            f"Look at it: backfill status {id}. Then approve it again: backfill approve {id}. "
             f"Or give it up: backfill timeline delete {id}"
         )
         return CampaignStopped(f"{self.campaign} waits for approval again. Nothing was published. {reason}", hint=hint)
@@ -322,9 +318,7 @@ class CampaignRun:
         """Stop at ``step`` when an expectation of the plan is not met; the difference is shown in full then."""
         if difference.unmet:
             self.progress(markdown(difference_answer(difference, registry.steps())))
-            reason = (
-                f"Not as expected: {difference.unmet[0].expectation} (backfill diff {self.plan.id} --kept shows it)."
-            )
+            reason = f"Not as expected: {difference.unmet[0].expectation} (backfill status {self.plan.id} shows it)."
             report = shadow_report(self.shadowed)
             raise self.stop(step, f"{where}{difference.sentence} {reason}", self.plan_again, report)
 

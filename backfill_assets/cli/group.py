@@ -22,18 +22,17 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "abort": ("commands.abort:abort", "Give up a publication that cannot be finished."),
         "approve": (
-            "commands.campaign:approve",
+            "verbs.approve:approve",
             "Publish what a plan has staged: all tables at once.",
         ),
-        "campaign": ("commands.campaign:campaign", "Show how far a plan has been carried out."),
         "check": (
             "queries.check:check",
             "Try a dataset's declaration on the first landed file.",
         ),
         "demo": (".defs.demo.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "diff": (
-            "queries.diff:diff",
-            "Compare a plan, or any two states, row by row.",
+            "verbs.diff:diff",
+            "Compare a plan, two states, or what is recomputed.",
         ),
         "doctor": ("queries.doctor:doctor", "Check this machine, and say what to do."),
         "history": ("queries.history:history", "List publications, newest first."),
@@ -62,15 +61,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "commands.refresh:refresh",
             "Read landed files again that their source corrected.",
         ),
-        "reproduce": (
-            "queries.reproduce:reproduce",
-            "Stage a publication again and compare checksums.",
-        ),
         "rollback": (
-            "commands.rollback:rollback",
+            "verbs.rollback:rollback",
             "Put back what the days held before a publication.",
         ),
-        "run": ("commands.run:run", "Build a range of days in this process, without a daemon."),
+        "run": ("verbs.run:run", "Build a range of days in this process, without a daemon."),
         "sample": ("commands.sample:sample", "Put real or synthetic data into the landing zone."),
         "show": ("queries.show:show", "Show one day of a table: its state and its rows."),
         "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),

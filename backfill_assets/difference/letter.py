@@ -33,7 +33,6 @@ from backfill_assets.text import (
     format_first,
     format_ranges,
     percent,
-    period,
 )
 
 _CURRENCIES = re.compile(
@@ -89,7 +88,7 @@ def difference_answer(
     detail = tuple(_detail(each, drawn=drawn) for each in difference.tables if each.differing or notes(each))
     sections = (
         *((Answer("Detail by table", sections=detail, name="by table"),) if detail else ()),
-        *((Answer("Time", (times,)),) if times else ()),
+        *((Answer("Time", (times,), name="time"),) if times else ()),
     )
     links = {"Its page in the UI, with a button": terms.page} if terms and terms.page else {}
     return Answer(headline(difference), parts, sections, next=_next(difference, terms), links=links)
@@ -123,16 +122,7 @@ def headline(difference: Difference) -> str:
     )
 
 
-def _subject(difference: Difference) -> str:
-    """``fact_sales_transactions, March 2017``: what the headline is about."""
-    table = difference.headline
-    if table is None or not table.days:
-        return f"{difference.target}, {difference.days}"
-    return f"{table.table}, {period([day.day for day in table.days], table.cadence)}"
-
-
 def _about(difference: Difference, terms: LetterTerms | None) -> Iterator[Part]:
-    yield Line(_subject(difference), Tone.QUIET, name="subject")
     yield Line(difference.sentence, Tone.STRONG, name="sentence")
     if difference.plan:
         yield Fact("plan", Id(difference.plan))
@@ -408,7 +398,7 @@ def _days(table: TableCompared) -> Grid:
     measure = next(table.changing(), ROWS)
     columns = (unit(table), "is", *COUNTS, *_SUMS)
     title = f"{format_count(len(table.days), unit(table))}, by {column_label(measure)}"
-    rows = [_day_row(day, measure) for day in sorted(table.days, key=lambda each: (not each.differs, each.day))]
+    rows = [_day_row(day, measure) for day in table.days]
     return Grid("days", columns, rows, title=title, drop=("is", "unchanged", "before", "after"), most=_MOST_DAYS)
 
 

@@ -262,32 +262,6 @@ def _spent(found: float | None) -> Quantity | None:
     return None if found is None else seconds(round(found, 2))
 
 
-TIME_COLUMNS = ("step", "estimated", "spent")
-TIME_NUMBERS = TIME_COLUMNS[1:]
-
-
-def time_rows(plan: Plan, journal: Journal) -> list[tuple[str, ...]]:
-    """What each step was estimated to take, and what it took so far."""
-    spent = spent_by_step(journal)
-    names = dict.fromkeys((*(each.step for each in plan.times), *(step for step in TIMED if step in spent)))
-    rows = [(_step_name(step), band(time_of(plan, step)), seconds_text(spent.get(step))) for step in names]
-    everything = together(plan.times) if plan.times else None
-    return [*rows, ("together", band(everything), seconds_text(sum(spent.values()) if spent else None))]
-
-
-def times_json(plan: Plan, journal: Journal) -> list[dict[str, object]]:
-    """As :func:`time_rows`, for programs; null where something is unknown."""
-    spent = spent_by_step(journal)
-    return [
-        {
-            "step": step,
-            "estimated": None if (found := time_of(plan, step)) is None else found.model_dump(exclude={"step"}),
-            "spent": None if step not in spent else round(spent[step], 2),
-        }
-        for step in TIMED
-    ]
-
-
 def step_line(plan: Plan, step: str, journal: Journal) -> str:
     """``source verified: spent 12 s, estimated 8..20 s``"""
     spent = seconds_text(spent_by_step(journal).get(step))

@@ -135,8 +135,7 @@ CASES: Mapping[str, Sequence[Case]] = {
         _case(f"run {FACT}"),
     ],
     "diff": [
-        _case(f"diff {PLAN.id} --kept"),
-        _case(f"diff {PLAN.id[:12]} --kept --by-day"),
+        _case(f"diff {PLAN.id[:12]}"),
         _case("diff main with-v2"),
         _case("diff main nowhere"),
     ],
@@ -147,7 +146,11 @@ CASES: Mapping[str, Sequence[Case]] = {
         _case("rollback 4d5e6f7"),
         _case("rollback 2017"),
     ],
-    "status": [_case("status"), _case(f"status {FACT} {REVENUE} --days {FIRST}..{LAST}")],
+    "status": [
+        _case("status"),
+        _case(f"status {FACT} {REVENUE} --days {FIRST}..{LAST}"),
+        _case(f"status {PLAN.id[:12]}"),
+    ],
     "show": [_case(f"show {FACT} --day {FIRST}"), _case(f"show {FACT} --day {FIRST} --publication 3c4d5e6")],
     "history": [_case("history"), _case(f"history {REVENUE} --days {FIRST}")],
     "trace": [Case(("trace", "basket 1-product 1")), _case("trace no-such-key")],

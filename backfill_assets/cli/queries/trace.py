@@ -11,10 +11,9 @@ import click
 
 from backfill_assets.cli.completion import complete_days, complete_table, complete_timeline
 from backfill_assets.cli.ids import Show, find_timeline, short_ids
-from backfill_assets.cli.on_timeline import observe_timeline
 from backfill_assets.cli.output import moment, say, say_json, short_commit
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.places import event_place, format_place, place_values
@@ -100,15 +99,18 @@ def trace(
     Personal fields are shown as tokens, and are tokens in KEY. If you know the value and not the token, write @ for it
     in KEY and give the value with --personal.
     """
+    from backfill_assets.datasets import registry
     from backfill_assets.landing.trace import trails
     from backfill_assets.published.snapshot import Snapshot
+    from backfill_assets.timeline.observed import observe_timeline
 
     day = parse_day(day_text) if day_text else None
     settings = current_settings()
     if personal is not None:
         key = _with_token(key, personal, settings)
     name = find_timeline(open_storage(settings), name) if name else None
-    place = None if name is None else observe_timeline(settings, name)
+    tables = [each.name for each in registry.tables()]
+    place = None if name is None else observe_timeline(open_publisher(settings), tables, name)
     snapshot = Snapshot.newest(open_storage(settings)) if place is None else _snapshot_on(settings, place)
     found = trails(snapshot, key, table, day)
     statuses = _statuses(snapshot, place)

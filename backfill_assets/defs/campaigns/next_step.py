@@ -11,10 +11,10 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.answers.campaign import step_sentence
 from backfill_assets.answers.plan import headline
 from backfill_assets.campaign.approvers import names_that_may_approve, who_may_approve
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.campaign.step_sentences import step_sentence
 from backfill_assets.defs.campaigns.jobs import step_key
 from backfill_assets.defs.campaigns.pages import Pages
 from backfill_assets.lakehouse.campaign_journal import HELPS, STEPS, CampaignStep, campaign_of

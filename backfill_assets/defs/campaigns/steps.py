@@ -11,8 +11,8 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.answers.campaign import step_answer
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.campaign.step_sentences import step_markdown
 from backfill_assets.campaign.steps import do_step
 from backfill_assets.defs.campaigns.carry_on import MOVE_TAG, Code, launch_next_run
 from backfill_assets.defs.campaigns.jobs import CAMPAIGNS, GROUP, PLANNED, step_key
@@ -31,6 +31,7 @@ from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.plan.durations import band, spent_by_step, time_of
 from backfill_assets.plan.observe import observe_context_of
 from backfill_assets.publication.senders import log_writer, sender_of
+from backfill_assets.report.markdown import markdown
 
 _DESCRIPTIONS = {
     CampaignStep.ANNOUNCE: "A notice says what is going to be rebuilt; `backfill status` shows it with the tables.",
@@ -99,7 +100,7 @@ def _step_asset(
         yield dg.MaterializeResult(
             metadata={
                 **in_markdown(after_step(at, step, facts, pages, next_run)),
-                _REPORT.get(step, "report"): dg.MetadataValue.md(step_markdown(step, facts)),
+                _REPORT.get(step, "report"): dg.MetadataValue.md(_page(step, facts)),
                 **letter_link(step, facts, at.plan.id, backfill.settings.letters),
                 **_times(at, step),
             }
@@ -112,6 +113,11 @@ def _step_asset(
             yield from events(context, backfill)
 
     return do
+
+
+def _page(step: CampaignStep, facts: Mapping[str, Any]) -> str:
+    """The difference is Markdown already."""
+    return markdown(step_answer(step, facts)) + str(facts.get("difference", ""))
 
 
 def _stage_waves(

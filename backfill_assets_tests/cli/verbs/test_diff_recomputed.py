@@ -1,4 +1,4 @@
-"""``backfill reproduce`` reports equal, different, not reproduced, by exit code too. ``build`` tests what it calls."""
+"""``backfill diff --recomputed`` reports equal, different, not reproduced, by exit code too."""
 
 from __future__ import annotations
 
@@ -55,38 +55,39 @@ def test_a_plan_stands_for_what_it_has_published(backfill: Backfill, monkeypatch
     monkeypatch.setattr(Builder, "reproduce", reproduce)
     plan = "plan-0123456789abcdef"
     backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [7]}})
-    refused = backfill("reproduce", plan, exit_code=1).stderr
-    assert f"{plan} has published nothing." in refused and f"backfill campaign {plan}" in refused
+    refused = backfill("diff", plan, "--recomputed", exit_code=1).stderr
+    assert f"{plan} has published nothing." in refused and f"backfill status {plan}" in refused
     campaign = campaign_of(plan)
     request = backfill.lakehouse.request("cut", {"bronze_sales": {DAY: [8]}})
     made = request.provenance.model_copy(update={"campaign": campaign})
     backfill.lakehouse.publisher.publish(request.model_copy(update={"provenance": made}))
     roll_back(backfill.lakehouse.publisher, "cut", id="undo", provenance=made)
     for what in (plan, campaign, "cut"):
-        backfill("reproduce", what)
+        backfill("diff", what, "--recomputed")
     assert asked == ["cut"] * 3
 
 
 def test_equal_days_exit_with_0(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """Days as a range, not one by one."""
     give(monkeypatch, *reproduced("7", "7", "7"))
-    output = published("reproduce", "first").output
-    assert "2017-03-01..2017-03-03" in output and "equal" in output and "different" not in output
+    output = published("diff", "first", "--recomputed").output
+    assert "bronze_sales\tequal\t3\t3,000\t2017-03-01..2017-03-03" in output and "different\t0" in output
 
 
 def test_a_different_day_exits_with_3_and_is_named(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """With both checksums, and where to look; also when others cannot be reproduced."""
     give(monkeypatch, *reproduced("7", "8"), *reproduced(None, table="raw_sales", reason="the landed file x is gone"))
-    result = published("reproduce", "first", exit_code=3)
-    assert "bronze_sales 2017-03-02: published 1,000 rows, checksum 7; now 1,000 rows, checksum 8" in result.stdout
+    result = published("diff", "first", "--recomputed", exit_code=3)
+    assert "bronze_sales\t2017-03-02\t1,000\t1,000\t7\t8" in result.stdout
     assert "first: 1 of 3 days came out different." in result.stderr
-    told = published.json("reproduce", "first", exit_code=3)
-    assert [(day["table"], day["day"], day["verdict"]) for day in told["days"]] == [
-        ("bronze_sales", "2017-03-01", "equal"),
-        ("bronze_sales", "2017-03-02", "different"),
-        ("raw_sales", "2017-03-01", "cannot be reproduced"),
+    told = published.json("diff", "first", "--recomputed", exit_code=3)
+    assert [(row["table"], row["came_out"], row["which_days"]) for row in told["tables"]] == [
+        ("bronze_sales", "equal", ["2017-03-01"]),
+        ("bronze_sales", "different", ["2017-03-02"]),
+        ("raw_sales", "cannot be reproduced", ["2017-03-01"]),
     ]
-    assert told["days"][2]["reason"] == "the landed file x is gone" and told["days"][2]["rows_staged"] is None
+    (lost,) = told["not_reproduced"]
+    assert (lost["table"], lost["why"]) == ("raw_sales", "the landed file x is gone")
 
 
 def test_what_cannot_be_reproduced_exits_with_4_and_is_named(
@@ -94,31 +95,27 @@ def test_what_cannot_be_reproduced_exits_with_4_and_is_named(
 ) -> None:
     """Each table with its reason: no one should take the equal days for the whole."""
     give(monkeypatch, *reproduced("7"), *reproduced(None, None, table="raw_sales", reason="the landed file x is gone"))
-    result = published("reproduce", "first", exit_code=4)
-    named = "raw_sales 2017-03-01..2017-03-02 cannot be reproduced: the landed file x is gone"
-    assert named in result.stdout
+    result = published("diff", "first", "--recomputed", exit_code=4)
+    assert "raw_sales\t2017-03-01..2017-03-02\tthe landed file x is gone" in result.stdout
     assert "first: 2 of 3 days cannot be reproduced; 1 came out equal." in result.stderr
 
 
 def test_another_java_and_a_dirty_tree_are_named(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal rows by other software are worth knowing; different ones are explained by it."""
     give(monkeypatch, *reproduced("7"))
-    output = published("reproduce", "first").output
+    output = published("diff", "first", "--recomputed").output
     assert "first was made with Java 17.0.15; here Java 21.0.2." in output
     assert "first was made by code that no commit contains (c0ffee+dirty)." in output
-    told = published.json("reproduce", "first")
-    assert told["differences"] == ["first was made with Java 17.0.15; here Java 21.0.2"]
-    assert told["made_with"]["first"][0]["java"] == "17.0.15" and told["here"]["java"] == "21.0.2"
     give(monkeypatch, *reproduced("7"), made_with=())
-    assert "first did not record with which Java" in published("reproduce", "first").output
+    assert "first did not record with which Java" in published("diff", "first", "--recomputed").output
 
 
 def test_the_help_says_the_exit_codes(published: Backfill) -> None:
     """Scripts go by them."""
-    output = published("reproduce", "--help").output
+    output = published("diff", "--help").output
     assert all(f"  {code}   " in output for code in (0, 1, 3, 4))
 
 
 def test_an_unknown_publication_is_refused_without_spark(published: Backfill) -> None:
     """Spark takes ten seconds to say nothing."""
-    assert "Did you mean first?" in published("reproduce", "frist", exit_code=1).stderr
+    assert "Did you mean first?" in published("diff", "frist", "--recomputed", exit_code=1).stderr

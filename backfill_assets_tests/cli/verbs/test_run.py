@@ -11,9 +11,8 @@ from typing import Any
 import click
 import pytest
 
-from backfill_assets.cli.commands.run import _STEPS, _say_ran, _summary_of
+from backfill_assets.answers.run import StepRan, ran_answer
 from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
-from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
@@ -28,41 +27,36 @@ WEEK = "2017-03-01..2017-03-07"
 def test_a_dry_run_shows_what_would_be_built_and_why(backfill: Backfill) -> None:
     """From the logs alone: nothing is created, not even the lakehouse."""
     told = backfill("run", "fact_sales_transactions", "--downstream", "--days", WEEK, "--dry-run")
-    for words in ("fact_sales_transactions", "report_store_ranking", "missing: 2017-02-27, 2017-03-06"):
+    for words in ("fact_sales_transactions", "report_store_ranking", "missing 2017-02-27, 2017-03-06"):
         assert words in told.stdout
     plan = backfill.json("run", "report_monthly_close", "--days", WEEK, "--dry-run")
     (step,) = plan["steps"]
     assert step == {
-        "step": "report_monthly_close",
-        "cadence": "monthly",
+        "table": "report_monthly_close",
         "version": "v1",
-        "days": {"2017-03-01": "missing"},
+        "periods": 1,
         "unchanged": [],
-        "input_rebuilt": [],
-        "later": [],
+        "to_build": 1,
+        "why": {"missing": ["2017-03-01"]},
         "earlier": [],
-        "to_ingest": {},
-        "rolled_back": {},
+        "later": [],
     }
     assert not (backfill.home / "lakehouse" / "_publications").exists()
 
 
 def test_downstream_reaches_the_published_days_that_look_back(backfill: Backfill) -> None:
     """A rate is used for a week: the later days that were built are built again; days never built stay out."""
-    first, last, far = "2017-03-01", "2017-03-08", "2017-03-09"
+    first = "2017-03-01"
     backfill.lakehouse.publish("rates", {"bronze_fx_rates": {date(2017, 3, 1): [1]}})
     backfill.lakehouse.publish(
         "facts", {"fact_sales_transactions": {date(2017, 3, n): [1] for n in (1, 8, 9)}}, code="v1"
     )
     asked = ("run", "bronze_fx_rates", "--days", first, "--dry-run")
-    steps = {step["step"]: step for step in backfill.json(*asked, "--downstream")["steps"]}
+    steps = {step["table"]: step for step in backfill.json(*asked, "--downstream")["steps"]}
     later = "2017-03-08..2017-03-09"
-    assert steps["fact_sales_transactions"]["later"] == [last, far], "the old logic looks back a day further"
-    assert steps["fact_sales_transactions"]["days"] == {
-        first: "stale: code changed",
-        last: "stale: input changed",
-        far: "stale: input changed",
-    }
+    assert steps["fact_sales_transactions"]["later"] == [later], "the old logic looks back a day further"
+    why = {"stale: code changed": [first], "stale: input changed": [later]}
+    assert steps["fact_sales_transactions"]["why"] == why
     told = backfill(*asked, "--downstream").stdout
     assert f"fact_sales_transactions: {later} look back to these days, and are built as they were published" in told
     (alone,) = backfill.json(*asked)["steps"]
@@ -76,13 +70,13 @@ def test_upstream_brings_the_days_that_are_looked_back_to(backfill: Backfill) ->
     land(backfill.home / "landing", "fx_rates", friday, "rates", [rate])
     land(backfill.home / "landing", "fx_rates", "2017-03-04", "rates", [])
     asked = ("run", "fact_sales_transactions", "--days", f"{sunday}..2017-03-07", "--dry-run")
-    steps = {step["step"]: step for step in backfill.json(*asked, "--upstream")["steps"]}
+    steps = {step["table"]: step for step in backfill.json(*asked, "--upstream")["steps"]}
     assert {name: step["earlier"] for name, step in steps.items() if step["earlier"]} == {
-        "raw_fx_rates": [friday, "2017-03-04"],
-        "bronze_fx_rates": [friday, "2017-03-04"],
+        "raw_fx_rates": [f"{friday}..2017-03-04"],
+        "bronze_fx_rates": [f"{friday}..2017-03-04"],
     }
-    assert steps["raw_fx_rates"]["to_ingest"] == {friday: 1, "2017-03-04": 1}
-    assert list(steps["bronze_fx_rates"]["days"]) == [friday, "2017-03-04", sunday, "2017-03-06", "2017-03-07"]
+    assert steps["raw_fx_rates"]["why"]["2 files to ingest"] == [f"{friday}..2017-03-04"]
+    assert steps["bronze_fx_rates"]["periods"] == 5 and sunday not in steps["bronze_fx_rates"]["earlier"]
     told = backfill(*asked, "--upstream").stdout
     assert f"bronze_fx_rates: {friday}..2017-03-04 come along: the days look back to them" in told
     (alone,) = backfill.json(*asked)["steps"]
@@ -94,11 +88,12 @@ def test_another_version_rebuilds_what_is_computed_from_it(backfill: Backfill) -
     publish_inputs(backfill.lakehouse, "in", DAYS)
     publish_facts(backfill.lakehouse, "two", DAYS, "v2", 200)
     asked = ("run", FACT, "--downstream", "--days", f"{DAYS[0]}..{DAYS[-1]}", "--dry-run")
-    now = {step["step"]: step for step in backfill.json(*asked)["steps"]}
-    assert len(now[REVENUE]["unchanged"]) == 4 and now[REVENUE]["input_rebuilt"] == []
-    other = {step["step"]: step for step in backfill.json(*asked, "--version", "v1")["steps"]}
-    assert other[REVENUE]["unchanged"] == [] and other[REVENUE]["input_rebuilt"] == [str(day) for day in DAYS]
-    assert f"{REVENUE}\tv1\t4\t0\t4\tan input is rebuilt" in backfill(*asked, "--version", "v1").stdout
+    now = {step["table"]: step for step in backfill.json(*asked)["steps"]}
+    every = [f"{DAYS[0]}..{DAYS[-1]}"]
+    assert (now[REVENUE]["unchanged"], now[REVENUE]["why"]) == (every, {})
+    other = {step["table"]: step for step in backfill.json(*asked, "--version", "v1")["steps"]}
+    assert (other[REVENUE]["unchanged"], other[REVENUE]["why"]) == ([], {"an input is rebuilt": every})
+    assert f"{REVENUE}\tv1\t4\t\t4\tan input is rebuilt" in backfill(*asked, "--version", "v1").stdout
 
 
 def test_as_published_is_asked_of_every_table(backfill: Backfill) -> None:
@@ -106,8 +101,8 @@ def test_as_published_is_asked_of_every_table(backfill: Backfill) -> None:
     first = "2017-03-01"
     backfill.lakehouse.publish("facts", {"fact_sales_transactions": {date(2017, 3, 1): [1]}}, code="v1")
     asked = ("run", "bronze_sales", "--downstream", "--days", first, "--dry-run", "--version", "as published")
-    steps = {step["step"]: step["days"] for step in backfill.json(*asked)["steps"]}
-    assert steps["fact_sales_transactions"] == {first: "stale: input changed"}
+    steps = {step["table"]: step["why"] for step in backfill.json(*asked)["steps"]}
+    assert steps["fact_sales_transactions"] == {"stale: input changed": [first]}
 
 
 @pytest.mark.parametrize(
@@ -143,17 +138,13 @@ def test_files_that_wait_are_reported_by_the_days_they_landed_on(backfill: Backf
     assert "raw_sales: landed on 2017-03-06 and not ingested: 1 file" in told and "add --days 2017-03-06" in told
     told = backfill("run", "bronze_sales", *plan).stdout
     assert "first backfill run raw_sales --days 2017-03-01 --days 2017-03-06" in told
-    assert backfill.json("run", "raw_sales", *plan)["not_taken_in"] == [
-        {"table": "raw_sales", "files": {"2017-03-06": 1}, "problem": ""}
-    ]
 
 
 def test_the_table_counts_the_files_that_a_run_ingests(backfill: Backfill) -> None:
     """By the days they landed on; a raw table whose files are all ingested has nothing to do."""
     land(backfill.home / "landing", "sales", "2017-03-02", "first", [])
     asked = ("run", "raw_sales", "--days", "2017-03-02", "--dry-run")
-    assert "1 file to ingest: 2017-03-02" in backfill(*asked).stdout
-    assert backfill.json(*asked)["steps"][0]["to_ingest"] == {"2017-03-02": 1}
+    assert backfill.json(*asked)["steps"][0]["why"] == {"1 file to ingest": ["2017-03-02"]}
     backfill.lakehouse.publish("p1", {"raw_sales": {date(2017, 3, 2): [1]}})
     (landed,) = (backfill.home / "landing" / "sales" / "2017-03-02").iterdir()
     landed.unlink()
@@ -168,7 +159,6 @@ def test_the_table_names_days_that_a_person_rolled_back(backfill: Backfill) -> N
     asked = ("run", "bronze_sales", "--days", "2017-03-01..2017-03-02", "--dry-run")
     told = backfill(*asked).stdout.replace("\n", " ")
     assert "rolled back on 2017-06-01 12:02:00Z by undo, would be built again: 2017-03-02" in told
-    assert backfill.json(*asked)["steps"][0]["rolled_back"] == {"2017-03-02": "undo"}
 
 
 def _built(table: str, day: date) -> BuiltDay:
@@ -189,7 +179,7 @@ def test_without_a_terminal_each_step_has_a_line_before_and_after_it(
     backfill: Backfill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On standard error, with the time; standard output keeps the result, and stays JSON if that was asked for."""
-    monkeypatch.setattr("backfill_assets.cli.commands.run.foreground_builder", lambda *_: _Builder())
+    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda *_: _Builder())
     result = backfill("run", "fact_daily_revenue", "report_store_ranking", "--days", "2017-03-01..2017-03-02", "--json")
     lines = [re.sub(r"\d+\.\d s$", "? s", line) for line in result.stderr.splitlines()]
     assert [re.sub(r"^\d\d:\d\d:\d\dZ ", "AT ", line) for line in lines] == [
@@ -202,7 +192,7 @@ def test_without_a_terminal_each_step_has_a_line_before_and_after_it(
         "AT Waiting: report_store_ranking: Spark computes a day, 60 s so far",
         "AT report_store_ranking: 1 published, 0 unchanged, in ? s",
     ]
-    assert [step["step"] for step in json.loads(result.stdout)["steps"]] == [
+    assert [step["table"] for step in json.loads(result.stdout)["steps"]] == [
         "fact_daily_revenue",
         "report_store_ranking",
     ]
@@ -219,7 +209,7 @@ def test_what_does_not_read_a_failed_table_is_built(backfill: Backfill, monkeypa
                 raise SourceUnreadable("The landing zone has no folder 'fx_rates'.", hint="Land them.")
             return super().build(step, days, **more)
 
-    monkeypatch.setattr("backfill_assets.cli.commands.run.foreground_builder", lambda *_: WithoutRates())
+    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda *_: WithoutRates())
     failed = backfill("run", "fact_daily_revenue", "--upstream", "--days", "2017-03-01", exit_code=1)
     assert asked == ["raw_fx_rates", "raw_sales", "bronze_sales"]
     assert "raw_fx_rates: failed, the tables that do not read it go on" in failed.stderr
@@ -237,7 +227,7 @@ def test_a_lost_lakehouse_ends_the_run_at_once(backfill: Backfill, monkeypatch: 
             asked.append(step.name)
             raise LakehouseUnusable("Java is not there.")
 
-    monkeypatch.setattr("backfill_assets.cli.commands.run.foreground_builder", lambda *_: WithoutSpark())
+    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda *_: WithoutSpark())
     backfill("run", "fact_daily_revenue", "--upstream", "--days", "2017-03-01", exit_code=1)
     assert len(asked) == 1
 
@@ -257,7 +247,6 @@ def test_a_landing_zone_that_cannot_be_listed_is_reported_and_stops_nothing(back
         (["plan-0123456789abcdef", "--days", WEEK], "--days cannot be given with a plan"),
         (["plan-0123456789abcdef", "--force"], "--force cannot be given with a plan"),
         (["fact_daily_revenue", "--days", WEEK, "--waves", "100%"], "--waves cannot be given with a table"),
-        (["fact_daily_revenue", "--days", WEEK, "--from", "validated"], "--from cannot be given with a table"),
     ],
 )
 def test_what_would_be_ignored_is_refused(backfill: Backfill, words: list[str], option: str) -> None:
@@ -265,25 +254,15 @@ def test_what_would_be_ignored_is_refused(backfill: Backfill, words: list[str], 
     assert option in backfill("run", *words, exit_code=2).stderr
 
 
-def test_the_steps_that_a_plan_can_begin_again_at_are_those_of_a_campaign() -> None:
-    """They are written down for the help; cutting over needs an approval, and decommissioning its time."""
-    others = {CampaignStep.CUT_OVER, CampaignStep.DECOMMISSION}
-    assert list(_STEPS) == [step.value for step in STEPS if step not in others]
-
-
-def test_the_summary_says_how_many_rows_were_deduplicated(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the step counts them; for others the cell is empty, and so is the field of the JSON."""
+def test_the_summary_says_how_many_rows_were_deduplicated() -> None:
+    """Where the step counts them."""
     days = [
         BuiltDay("bronze_sales", date(2017, 3, n), 10, "0", "p", 1, "v1", False, "", metrics={"deduplicated": n})
         for n in (1, 2)
     ]
     revenue_day = BuiltDay("fact_daily_revenue", date(2017, 3, 1), 4, "0", "p", 1, "v1", False, "")
     ran = [
-        _summary_of("bronze_sales", BuildResult(tuple(days), ("p",)), 1.0),
-        _summary_of("fact_daily_revenue", BuildResult((revenue_day,)), 1.0),
+        StepRan.of("bronze_sales", BuildResult(tuple(days), ("p",)), 1.0),
+        StepRan.of("fact_daily_revenue", BuildResult((revenue_day,)), 1.0),
     ]
-    assert [each.deduplicated for each in ran] == [3, None]
-    _say_ran(ran)
-    head, bronze, revenue = capsys.readouterr().out.splitlines()
-    at = head.split("\t").index("deduplicated")
-    assert [line.split("\t")[at] for line in (bronze, revenue)] == ["3", ""]
+    assert [row["deduplicated"] for row in ran_answer(ran, {}).as_json()["steps"]] == [3, None]

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli import main, output
-from backfill_assets.cli.commands.rollback import new_rollback_id
+from backfill_assets.cli.verbs.rollback import new_rollback_id
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.rebuild.person import os_person
@@ -40,7 +40,7 @@ def test_puts_back_all_tables_and_can_be_undone(two: Backfill) -> None:
     output = two("rollback", "second", "--yes").output
     assert re.search(r"bronze_sales\t2\t2017-03-01..2017-03-02\t3\t1\tfirst", output)
     assert ids(two, "bronze_sales") == [1] and ids(two, "quarantine_sales") == [10]
-    undo = re.search(r"To undo: backfill rollback (rollback-[a-z0-9-]+)", output)
+    undo = re.search(r"publication\t(rollback-[a-z0-9-]+)", output)
     assert undo
     two("rollback", undo[1], "--yes")
     assert ids(two, "bronze_sales") == [2, 3, 4] and ids(two, "quarantine_sales") == [20]
@@ -177,7 +177,7 @@ def test_a_campaign_is_undone_by_its_plan_and_people_are_notified(
         assert f"To bring it back: backfill rollback {undone['publication']}" in error
     assert "restores" not in undone
     shown = campaign("rollback", undone["publication"], "--yes").output
-    assert f"Bringing back {CAMPAIGN}, which {undone['publication']} has undone:" in shown
+    assert "Bringing back a campaign that was undone" in shown and f"campaign\t{CAMPAIGN}" in shown
     assert ids(campaign, "bronze_sales") == [4, 7]
     titles = [json.loads(line)["title"] for line in told.read_text().splitlines()]
     assert titles == [f"Undone: {CAMPAIGN}", f"In force again: {CAMPAIGN}"]
@@ -232,12 +232,13 @@ def test_the_days_that_read_what_is_put_back_are_named(backfill: Backfill, monke
     two_versions.publish_facts(backfill.lakehouse, "one", days, "v1", 100)
     two_versions.publish_facts(backfill.lakehouse, "two", days, "v2", 200)
     fact = f"two-{two_versions.FACT.replace('_', '-')}"
-    stale = {two_versions.REVENUE: [str(day) for day in days]}
-    words = f"stale then, built from what was there before: {two_versions.REVENUE} {days[0]}..{days[-1]}"
+    stale = {two_versions.REVENUE: [f"{days[0]}..{days[-1]}"]}
+    words = f"leaves stale\t{two_versions.REVENUE} {days[0]}..{days[-1]}"
     assert backfill.json("rollback", fact, "--dry-run")["leaves_stale"] == stale
     assert words in backfill("rollback", fact, "--dry-run").output
     assert words in backfill("rollback", fact, "--yes").output
-    assert backfill.json("history", "--limit", 1)[0]["leaves_stale"] == stale
+    each_day = {two_versions.REVENUE: [str(day) for day in days]}
+    assert backfill.json("history", "--limit", 1)[0]["leaves_stale"] == each_day
     assert set(backfill.statuses()[two_versions.REVENUE]) == {"stale: input changed"}
 
 
