@@ -114,6 +114,8 @@ def _standing(found: FoundCampaign) -> Iterator[Part]:
     yield Fact("plan", Id(found.plan.id))
     yield Fact("standing", standing_of(found.facts).value)
     yield Fact("waits", found.comes_next)
+    if found.facts.course.daemon:
+        yield Fact("carried on by", "Dagster's daemon")
     yield from (Fact(name, value) for name, value in found.people.items() if value)
     yield from terms_facts(found.plan.terms)
 

@@ -355,7 +355,7 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
         patch.setattr(MAIN, "of", world.files)
         patch.setattr(TableComparison, "_read", read)
         patch.setattr(TableComparison, "_sample", lambda *_: ())
-        patch.setattr(campaign_review, "difference_page", lambda *_: "")
+        patch.setattr(campaign_review, "html", lambda _: "")
         patch.setattr(campaign_look, "anything_published", lambda _: True)
         patch.setattr(campaign_look, "newest", lambda *_: world.newest())
         patch.setattr(campaign_look, "_put_back_by", lambda *_: "")
@@ -434,7 +434,7 @@ def test_beyond_a_limit_it_waits_for_an_approval_of_what_there_is_now(world: Wor
     with pytest.raises(CampaignStopped, match=r"waits for approval again\. Nothing was published\.") as waits:
         world.carry_on(by_command=True)
     assert f"{TABLE} {DAYS[0]}..{DAYS[2]}. {TABLE}.{MEASURE} differs by 14 %" in str(waits.value)
-    assert f"backfill diff {PLAN.id} --kept" in str(waits.value.hint) and not world.published
+    assert f"backfill status {PLAN.id}" in str(waits.value.hint) and not world.published
     assert world.at.next().reason.startswith("it waits for approval again: Moved after the approval")
     kept = last_difference(world.storage, PLAN.id)
     assert kept is not None and change_of(kept) == 42

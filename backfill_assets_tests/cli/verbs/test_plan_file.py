@@ -288,19 +288,12 @@ def test_only_those_whom_the_plan_lists_approve_it(
     assert f"{id} cannot be approved by chen (OS user, uid 1002): the plan lists as approvers: ana, bela." in refused
     assert "These may: ana, bela." in refused and approvals(backfill, id) == []
     monkeypatch.setattr(person, "os_person", lambda: BELA)
-    assert "is approved" in backfill("approve", id, "--yes").stdout
+    assert backfill.json("approve", id, "--yes")["standing"] == "approved"
     assert approvals(backfill, id) == ["bela (OS user, uid 1001)"]
-    output = backfill("campaign", id).stdout
-    for line in (
-        "Planned by: ana (OS user, uid 1000).",
-        "Started by: ana (OS user, uid 1000).",
-        "Approved by: bela (OS user, uid 1001).",
-        "Approvers that the plan lists: ana, bela.",
-        "BACKFILL_APPROVAL_BY: anyone.",
-    ):
-        assert line in output
-    told = backfill.json("campaign", id)
-    assert (told["planned_by"], told["approved_by"]) == ("ana (OS user, uid 1000)", "bela (OS user, uid 1001)")
+    found = backfill.json("status", id)
+    assert found["planned_by"] == found["started_by"] == "ana (OS user, uid 1000)"
+    assert (found["approved_by"], found["approvers"]) == ("bela (OS user, uid 1001)", ["ana", "bela"])
+    assert (found["who_may_approve"], found["carried_on_by"]) == ("anyone", "Dagster's daemon")
 
 
 def test_another_person_has_to_approve_where_that_is_set(
@@ -327,13 +320,11 @@ def test_two_approvals_come_from_two_people(
     """One person who approves twice is one."""
     id = waiting(backfill, file(tmp_path, *LINES, "approvals: 2"))
     for _ in range(2):
-        output = backfill("approve", id, "--yes").stdout
-        assert f"Your approval of {id} is recorded" in output
-        assert "it waits for approval: 1 of 2 given, by ana (OS user, uid 1000)" in output
+        waits = backfill.json("approve", id, "--yes")["waits"]
+        assert waits == "it waits for approval: 1 of 2 given, by ana (OS user, uid 1000)"
     monkeypatch.setattr(person, "os_person", lambda: BELA)
-    assert "is approved" in backfill("approve", id, "--yes").stdout
-    told = backfill.json("campaign", id)
-    assert told["approved_by"] == "ana (OS user, uid 1000), bela (OS user, uid 1001)"
+    assert backfill.json("approve", id, "--yes")["standing"] == "approved"
+    assert backfill.json("status", id)["approved_by"] == "ana (OS user, uid 1000), bela (OS user, uid 1001)"
 
 
 def test_who_planned_is_beside_the_plan_and_stays(backfill: Backfill, tmp_path: Path) -> None:
