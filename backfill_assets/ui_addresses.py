@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
+DEFAULT_UI = "http://127.0.0.1:3000"
+"""Where `make dev` serves it, unless another port is asked for."""
 BACKFILLS = "/runs?view=backfills"
 
 
 def asset_page(key: str, partition: str = "", *, tab: str = "") -> str:
-    """The page of an asset, such as ``campaign/planned``: of a partition, a tab of it, or what the UI shows first."""
+    """The page of an asset, such as ``campaign``: of a partition, a tab of it, or what the UI shows first."""
     shown = {"view": "partitions", "partition": partition} if partition else {"view": tab} if tab else {}
     return f"/assets/{quote(key)}" + (f"?{_query(shown)}" if shown else "")
 

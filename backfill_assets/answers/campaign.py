@@ -15,7 +15,6 @@ from backfill_assets.campaign.look import look
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanFacts, next_command, standing_of
 from backfill_assets.campaign.steps import staged_notice
-from backfill_assets.datasets import registry
 from backfill_assets.difference.find import last_difference
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import page_uri
@@ -89,7 +88,7 @@ def kept_difference_answer(at: CampaignRun) -> Answer | None:
     found = last_difference(storage, at.plan.id)
     if found is None:
         return None
-    answer = plan_difference_answer(storage, at.plan, found, registry.steps(), at.approval_by, ui=at.ui)
+    answer = plan_difference_answer(storage, at.plan, found, at.catalog.steps, at.approval_by, ui=at.ui)
     page = {"The page of the difference": page_uri(storage, at.plan.id)}
     return replace(answer, sections=(), next=(), name="difference", links={**answer.links, **page})
 

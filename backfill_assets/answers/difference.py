@@ -15,8 +15,8 @@ from backfill_assets.plan.durations import times_table
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild.environment import differences
-from backfill_assets.rebuild.reproduction.reproduce import Reproduced, Reproduction, ReproductionVerdict
-from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned
+from backfill_assets.rebuild.reproduce import Reproduced, Reproduction, ReproductionVerdict
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Tone, Toned
 from backfill_assets.settings import ApprovalRule
 
 _TONES = {
@@ -51,7 +51,10 @@ def reproduction_answer(publication: str, found: Reproduction) -> Answer:
     """Which days of a publication came out equal, which different, and which cannot be computed again."""
     counts = {verdict: sum(day.verdict is verdict for day in found.days) for verdict in ReproductionVerdict}
     facts = (Fact("publication", Id(publication)), *(Fact(verdict.value, count) for verdict, count in counts.items()))
-    return Answer("Computed again", (*facts, _groups(found.days), *_different(found), *_lost(found), *_origins(found)))
+    return Answer(
+        "Computed again",
+        (*facts, _groups(found.days), *_different(found), *_lost(found), *_origins(publication, found)),
+    )
 
 
 def _groups(days: Sequence[Reproduced]) -> Grid:
@@ -92,18 +95,14 @@ def _lost(found: Reproduction) -> Iterator[Grid]:
         yield Grid("not reproduced", ("table", "which days", "why"), rows, title="Cannot be reproduced")
 
 
-def _origins(found: Reproduction) -> Iterator[Part]:
-    """The earlier publications that computed the days, and the software that they and this process have."""
-    makers = sorted({day.computed_by for day in found.days if day.moved})
-    if makers:
-        yield Fact("put back or compacted, computed by", [Id(maker) for maker in makers])
+def _origins(publication: str, found: Reproduction) -> Iterator[Line]:
+    """The software that the publication was made with, where it is not that of this process."""
     if found.here is None:
         return
-    for publication, environments in found.made_with.items():
-        if not environments:
-            yield Line(f"{publication} did not record with which Java, Spark and packages it was made.")
-        for environment in environments:
-            if difference := differences(environment, found.here):
-                yield Line(f"{publication} was {difference}.", Tone.WARN)
-            if environment.dirty:
-                yield Line(f"{publication} was made by code that no commit contains ({environment.git_commit}).")
+    if not found.made_with:
+        yield Line(f"{publication} did not record with which Java, Spark and packages it was made.")
+    for environment in found.made_with:
+        if difference := differences(environment, found.here):
+            yield Line(f"{publication} was {difference}.", Tone.WARN)
+        if environment.dirty:
+            yield Line(f"{publication} was made by code that no commit contains ({environment.git_commit}).")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from backfill_assets.days import Cadence
 from backfill_assets.plan.basis import PlanDrift
-from backfill_assets.plan.durations import basis_line, times_table
+from backfill_assets.plan.durations import Estimated, times_table
 from backfill_assets.plan.records import (
     Lookback,
     Pinned,
@@ -19,7 +19,7 @@ from backfill_assets.plan.records import (
     days_of,
 )
 from backfill_assets.plan_file.check import CheckedPlanFile
-from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, seconds, size
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, size
 from backfill_assets.text import format_count, format_first
 
 _MOST_RANGES = 3
@@ -150,7 +150,7 @@ def _what_it_takes(plan: Plan) -> Iterator[Part]:
         return
     cost = plan.cost
     timed = not {step.name for step in plan.steps if step.rebuild} <= set(cost.unknown)
-    takes = {"takes": seconds(cost.seconds if timed else None), "cores": cost.cores}
+    takes = {"takes": Estimated(cost.time if timed else None), "cores": cost.cores}
     more = {"core seconds": round(cost.core_seconds)} if timed and cost.core_seconds is not None else {}
     money = {} if cost.money is None else {"costs": cost.money}
     yield Fact("computing the days", {**takes, **more, **money})
@@ -160,7 +160,6 @@ def _what_it_takes(plan: Plan) -> Iterator[Part]:
         yield Line("Set BACKFILL_CORE_HOUR_PRICE to have a cost.", Tone.QUIET)
     if plan.times:
         yield times_table(plan)
-        yield Line(basis_line(plan.times))
     yield Fact("can be undone for", format_count(plan.rollback_window_days, "day"))
 
 
@@ -173,7 +172,7 @@ def _step_row(step: PlannedStep) -> tuple[object, ...]:
         size(found.bytes_read),
         unknown if found.rows_written is None else found.rows_written,
         size(found.bytes_written),
-        seconds(found.seconds),
+        Estimated(found.time),
     )
     shown = volumes if step.rebuild else (None,) * len(volumes)
     return (list(step.tables), len(step.days), why, Days.of(days_of(step.skipped)), *shown)

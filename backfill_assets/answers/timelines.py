@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, HeldDay, NamedTimeline, RawRead
-from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.declaration import Step
 from backfill_assets.published.moments import HeldDays, differing, held_days
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.lake import Lake
@@ -37,15 +35,11 @@ class FoundTimeline:
     """How many days its version would compute otherwise now; None if it is of none beside the current one."""
 
 
-def look_at(lake: Lake, steps: Sequence[Step], timeline: NamedTimeline) -> FoundTimeline:
-    """From logs alone; ``steps`` are as they are declared."""
+def look_at(lake: Lake, timeline: NamedTimeline) -> FoundTimeline:
+    """From logs alone."""
     main = held_days(Snapshot.newest(lake.storage), timeline.days)
-    stale = stale_on(lake.storage, steps, timeline)
-    return FoundTimeline(timeline, main, stale, days_behind(lake, steps, timeline))
-
-
-def stale_on(storage: Storage, steps: Sequence[Step], timeline: NamedTimeline) -> StaleDays:
-    return OpenedTimeline(storage, timeline).stale_days(steps)
+    stale = OpenedTimeline(lake.storage, timeline).stale_days(lake.catalog.steps)
+    return FoundTimeline(timeline, main, stale, days_behind(lake, timeline))
 
 
 # ------------------------------------------------------------------ those there are
@@ -96,7 +90,7 @@ def _facts(timeline: NamedTimeline) -> Iterator[Fact]:
     yield Fact("made", timeline.made_at)
     yield Fact("by", timeline.by or "unknown")
     yield Fact("last change", timeline.change)
-    yield Fact("base", timeline.base.sequence)
+    yield Fact("as of entry", timeline.base.sequence)
     if timeline.moment:
         yield Fact("moment", timeline.moment)
         yield Fact("rewound", list(timeline.targets))
@@ -208,17 +202,6 @@ def raw_since(timeline: NamedTimeline, new: Forwarded | None = None) -> list[Raw
 # ------------------------------------------------------------------ what was done
 
 
-def created_answer(timeline: NamedTimeline) -> Answer:
-    return Answer(
-        parts=(
-            Fact("timeline", timeline.name),
-            Fact("base", timeline.base.sequence),
-            Fact("days", timeline.count_of_days),
-        ),
-        next=_next(timeline),
-    )
-
-
 def forwarded_answer(done: Forwarded, stale: StaleDays) -> Answer:
     """What became of the days of each step, and what arrived and was taken."""
     timeline = done.timeline
@@ -244,25 +227,6 @@ def forwarded_answer(done: Forwarded, stale: StaleDays) -> Answer:
     )
 
 
-def freshened_answer(done: Iterable[Forwarded]) -> Answer:
-    """What a night computed on each timeline that is kept fresh, and why others were left alone."""
-    rows = [
-        (
-            each.timeline.name,
-            _of_version(each.timeline),
-            Days.of(sorted(_staged(each))),
-            len(each.timeline.held_back),
-            each.note,
-        )
-        for each in done
-    ]
-    return Answer(parts=(Grid("timelines", ("timeline", "of", "staged", "held back", "note"), rows),))
-
-
-def _staged(done: Forwarded) -> set[date]:
-    return {day for each in done.steps for day in each.staged}
-
-
 def _waiting(done: Forwarded) -> Iterator[Part]:
     if done.arrived.waiting:
         rows = [(table, Days.of(days)) for table, days in done.arrived.waiting.items()]
@@ -283,8 +247,8 @@ def as_current_answer(plan: SwitchPlan) -> Answer:
         ]
         parts.append(Grid("changes", ("table", "days", "with other rows", "which days"), rows))
     if plan.leaves_stale:
-        rows = [(table, Days.of(days)) for table, days in plan.leaves_stale.items()]
-        parts.append(Grid("stale", ("table", "days"), rows, title="Stale then, built from what was there before"))
+        stale = [(table, Days.of(days)) for table, days in plan.leaves_stale.items()]
+        parts.append(Grid("stale", ("table", "days"), stale, title="Stale then, built from what was there before"))
     return Answer(parts=tuple(parts))
 
 

@@ -27,7 +27,6 @@ from backfill_assets.campaign.course import (
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
 from backfill_assets.campaign.look import catch_up, look
 from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
-from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import FiguresRead, complete
 from backfill_assets.difference.find import find_difference
@@ -38,6 +37,7 @@ from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, JournalEntry, Spent, campaign_of
 from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.durations import sizes, step_line
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan, PlannedStep
@@ -154,6 +154,10 @@ class CampaignRun:
     @property
     def campaign(self) -> str:
         return campaign_of(self.plan.id)
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.builder.lake.catalog
 
     @property
     def state(self) -> CampaignState:
@@ -317,7 +321,7 @@ class CampaignRun:
     def require_expected(self, step: CampaignStep, difference: Difference, where: str = "") -> None:
         """Stop at ``step`` when an expectation of the plan is not met; the difference is shown in full then."""
         if difference.unmet:
-            self.progress(markdown(difference_answer(difference, registry.steps())))
+            self.progress(markdown(difference_answer(difference, self.catalog.steps)))
             reason = f"Not as expected: {difference.unmet[0].expectation} (backfill status {self.plan.id} shows it)."
             report = shadow_report(self.shadowed)
             raise self.stop(step, f"{where}{difference.sentence} {reason}", self.plan_again, report)
@@ -334,7 +338,7 @@ class CampaignRun:
         """Note that a step or a wave begins in this process."""
         self.begun = (self.clock(), self.spark_seconds)
 
-    def time_spent(self, step: CampaignStep, pieces: int = 0) -> Spent | None:
+    def time_spent(self, step: CampaignStep) -> Spent | None:
         """What this process took since the step began; None if it did not begin here, or is in the journal already."""
         if self.begun is None:
             return None
@@ -342,7 +346,6 @@ class CampaignRun:
         return Spent(
             seconds=round(self.clock() - started, 3),
             spark_start=round(self.spark_seconds - spark, 3),
-            pieces=pieces,
             size=sizes(self.plan.steps).get(step),
         )
 
@@ -367,7 +370,7 @@ class CampaignRun:
 
     def stage(self, days: Mapping[str, tuple[date, ...]] | None = None) -> list[ShadowedStep]:
         """Stage ``days`` by step; by default all days of the plan."""
-        steps = shadow_steps(self.plan, days)
+        steps = shadow_steps(self.catalog, self.plan, days)
         self.shadowed = shadow(self.builder.lake, self.campaign, steps, self.run, self.progress)
         return self.shadowed
 
@@ -384,7 +387,7 @@ class CampaignRun:
         for each in found:
             self.progress(f"Warning: {each.sentence}")
         report = {**shadow_report(done), "warnings": [each.sentence for each in found]}
-        spent = self.time_spent(CampaignStep.SHADOW, len(self.steps))
+        spent = self.time_spent(CampaignStep.SHADOW)
         self.write(JournalEntry(kind="wave", wave=number, report=report, at=now(), spent=spent))
         return found
 
@@ -421,7 +424,7 @@ class CampaignRun:
         before: Held = {}
         for name, days in found.items():
             was = {day: content for day, content in published.get(name, {}).items() if day in days}
-            table, version = registry.table(name), observed.versions.get(name)
+            table, version = self.catalog.table(name), observed.versions.get(name)
             staged[name] = complete(lake, table, days, version, overlay, self.read)
             before[name] = complete(lake, table, was, version, read=self.read)
         return staged, before

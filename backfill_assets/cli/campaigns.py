@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from backfill_assets.cli.commands.notices import deliver_notices, notice_sender
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.ids import find_plan, typed_storage
+from backfill_assets.cli.notices import deliver_notices, notice_sender
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_settings
 
@@ -45,7 +45,7 @@ def carry_on(at: CampaignRun, *, as_json: bool) -> None:
 
     settings = current_settings()
     sender = notice_sender(settings, as_json=as_json)
-    steps.carry_on(at, sender, lambda plan: observe_context_of(settings, plan), report_step)
+    steps.carry_on(at, sender, lambda plan: observe_context_of(settings, at.catalog, plan), report_step)
 
 
 def say_campaign(at: CampaignRun, *parts: Part, journal: bool = False, as_json: bool) -> None:
@@ -64,7 +64,7 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options], *, as_json: boo
     with ExitStack() as stack:
         at = campaign_run(plan, "backfill run", stack)
         options = options_of(at.plan)
-        require_carried_out(current_settings(), at.plan, started=at.state.started)
+        require_carried_out(current_settings(), at.catalog, at.plan, started=at.state.started)
         at.start(options)
         if not options.daemon:
             carry_on(at, as_json=as_json)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,94 +16,50 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.settings import lakehouse_path
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from click.shell_completion import CompletionItem
 
-COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "abort": ("commands.abort:abort", "Give up a publication that cannot be finished."),
-        "approve": (
-            "verbs.approve:approve",
-            "Publish what a plan has staged: all tables at once.",
-        ),
-        "check": (
-            "queries.check:check",
-            "Try a dataset's declaration on the first landed file.",
-        ),
-        "demo": (".defs.demo.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
-        "diff": (
-            "verbs.diff:diff",
-            "Compare a plan, two states, or what is recomputed.",
-        ),
-        "doctor": ("queries.doctor:doctor", "Check this machine, and say what to do."),
-        "history": ("queries.history:history", "List publications, newest first."),
-        "lab": (
-            "commands.lab:lab",
-            "Play the hazards of a backfill, without this and with it.",
-        ),
-        "maintain": (
-            "commands.maintain:maintain",
-            "Compact files, and delete files that nothing needs.",
-        ),
-        "notices": ("commands.notices:notices", "List the notices of campaigns, and send them."),
-        "plan": (
-            "verbs.plan:plan",
-            "Show what a rebuild would do, cost and risk.",
-        ),
-        "positions": (
-            "queries.positions:positions",
-            "Show up to where each source had been read.",
-        ),
-        "quarantine": (
-            "queries.quarantine:quarantine",
-            "Show rejected rows, and judge them again.",
-        ),
-        "refresh": (
-            "commands.refresh:refresh",
-            "Read landed files again that their source corrected.",
-        ),
-        "rollback": (
-            "verbs.rollback:rollback",
-            "Put back what the days held before a publication.",
-        ),
+SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Work": {
+        "plan": ("verbs.plan:plan", "Show what a rebuild would do, cost and risk."),
         "run": ("verbs.run:run", "Build a range of days in this process, without a daemon."),
-        "sample": ("commands.sample:sample", "Put real or synthetic data into the landing zone."),
-        "show": ("queries.show:show", "Show one day of a table: its state and its rows."),
-        "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
+        "diff": ("verbs.diff:diff", "Compare a plan, two states, or what is recomputed."),
+        "approve": ("verbs.approve:approve", "Publish what a plan has staged: all tables at once."),
+        "rollback": ("verbs.rollback:rollback", "Put back what the days held before a publication."),
+    },
+    "Look": {
         "status": ("verbs.status:status", "Show which days are fresh, stale or missing."),
+        "show": ("verbs.show:show", "Show one day of a table: its state and its rows."),
+        "history": ("verbs.history:history", "List publications, newest first."),
+        "trace": ("verbs.trace:trace", "Follow one row from its landed line to each report."),
+    },
+    "Timelines": {"timeline": ("verbs.timeline:timeline", "Work on days of tables beside what is published.")},
+    "What came in": {
+        "raw": ("verbs.raw:raw", "Rejected rows, files that were corrected, positions of sources."),
         "stream": ("commands.stream:stream", "Read events into raw as they come; facts follow."),
-        "timeline": ("verbs.timeline:timeline", "Work on days of tables beside what is published."),
+    },
+    "Set up": {
+        "doctor": ("verbs.doctor:doctor", "Check this machine, and say what to do."),
+        "dataset": ("verbs.dataset:dataset", "Try a dataset's declaration on the first landed file."),
+        "maintain": ("verbs.maintain:maintain", "Compact and delete files, give up what is stuck, send notices."),
+        "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
         "ui": ("queries.ui:ui", "Open the page of Dagster's UI about a table, plan or timeline."),
-        "trace": ("queries.trace:trace", "Follow one row from its landed line to each report."),
-    }
-)
-"""Where each command is in this package, and its line in ``backfill --help``.
-
-The demo is above this package, because it works with Dagster.
-"""
+    },
+}
+"""By what people do: where each command is in this package, and its line in ``backfill --help``."""
+COMMANDS = {name: found for section in SECTIONS.values() for name, found in section.items()}
+ADDED = "backfill.commands"
+"""The group of entry points by which other packages add commands."""
 
 _EPILOG = """
 \b
 Examples:
-  backfill doctor
-  backfill sample --days 2017-03-01..2017-05-29
-  backfill status fact_daily_revenue --days 2017-03-01..2017-05-29
-  backfill history --limit 5
+  backfill status
+  backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29
   backfill rollback <publication>
 
-\b
-Settings come from the environment:
-  BACKFILL_HOME       where everything is kept    [default: .data]
-  BACKFILL_LAKEHOUSE  the lakehouse               [default: <home>/lakehouse]
-  BACKFILL_LANDING    the landing zone            [default: <home>/landing]
-  BACKFILL_CORE_HOUR_PRICE   price of a core for an hour, for plans    [default: no price]
-  BACKFILL_TIMELINE_DAYS     days until an abandoned timeline is closed    [default: 14]
-  BACKFILL_APPROVAL_BY       who may approve: anyone, another-person or listed    [default: anyone]
-  BACKFILL_DIRTY_TREE  refuse: publish only with committed code    [default: allow]
-  BACKFILL_NOTICES    where notices go: log, file:PATH or webhook:URL    [default: log]
-  BACKFILL_SHARED_SPARK  never: not the Spark of a running `make dev`    [default: use]
-  BACKFILL_UI         Dagster's UI, if `make dev` did not start it
-  SPARK_REMOTE        a Spark Connect server      [default: Spark runs inside the process]
-  NO_COLOR            no colours
+Settings come from the environment: backfill doctor --help lists them.
 """
 
 
@@ -146,24 +102,24 @@ class CommandGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return command_names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f".{module}", __package__), name)
-        return _with_link(command)
+        return _with_link(load_command(cmd_name)) if cmd_name in COMMANDS or cmd_name in _added() else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from backfill_assets.cli.completion import complete_command
 
-        named = complete_command(incomplete, ((name, line) for name, (_, line) in COMMANDS.items()))
+        named = complete_command(incomplete, ((name, _line(name)) for name in command_names()))
         return [*named, *(click.Command.shell_complete(self, ctx, incomplete) if incomplete.startswith("-") else [])]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        sections = {**SECTIONS, "More": [name for name in command_names() if name not in COMMANDS]}
+        widest = max(map(len, command_names()))
+        for title, names in sections.items():
+            if names:
+                with formatter.section(title):
+                    formatter.write_dl([(name.ljust(widest), _line(name)) for name in names])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -180,6 +136,33 @@ class CommandGroup(click.Group):
         except (BackfillError, click.ClickException) as error:
             message = error.message if isinstance(error, click.ClickException) else str(error)
             raise CommandFailed(message) from error
+
+
+@cache
+def _added() -> Mapping[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {each.name: each for each in entry_points(group=ADDED)}
+
+
+def command_names() -> list[str]:
+    """The commands of this package by what people do, and those that others add."""
+    return [*COMMANDS, *(name for name in _added() if name not in COMMANDS)]
+
+
+def load_command(name: str) -> click.Command:
+    """Import the command ``name``, which is one of :func:`command_names`."""
+    if name in COMMANDS:
+        module, _, attribute = COMMANDS[name][0].partition(":")
+        found: click.Command = getattr(import_module(f".{module}", __package__), attribute)
+    else:
+        found = _added()[name].load()
+    return found
+
+
+def _line(name: str) -> str:
+    """The line of a command in the overview. Those of this package are not imported for it."""
+    return COMMANDS[name][1] if name in COMMANDS else load_command(name).get_short_help_str(80)
 
 
 def _with_link(command: click.Command) -> click.Command:
@@ -217,8 +200,8 @@ def _say_link(ctx: click.Context) -> None:
 def _refuse_unknown(ctx: click.Context, name: str) -> None:
     from backfill_assets.text import suggest_name
 
-    if name not in COMMANDS and not name.startswith("-"):
-        raise click.UsageError(f"There is no command {name!r}. {suggest_name(name, COMMANDS)}".rstrip(), ctx)
+    if name not in COMMANDS and not name.startswith("-") and name not in _added():
+        raise click.UsageError(f"There is no command {name!r}. {suggest_name(name, command_names())}".rstrip(), ctx)
 
 
 @click.group(

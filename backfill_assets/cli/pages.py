@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from backfill_assets.cli.wiring import current_catalog
 from backfill_assets.errors import BackfillError
 from backfill_assets.ui_addresses import BACKFILLS, asset_page
 
@@ -15,16 +16,15 @@ _PAGES: Mapping[str, str] = {
     "doctor": "/deployment",
     "demo": BACKFILLS,
     "maintain": "/asset-groups",
-    "notices": asset_page("campaign/completion_told"),
     "timeline": asset_page("timelines"),
     "history": _OVERVIEW,
     "rollback": _OVERVIEW,
     "status": _OVERVIEW,
-    "plan": asset_page("campaign/planned"),
+    "plan": asset_page("campaign"),
     "stream": _OVERVIEW,
 }
 """Of commands that are about no table, plan or timeline, or were given none."""
-_WITHOUT = frozenset({"ui", "sample", "check", "lab", "spark"})
+_WITHOUT = frozenset({"ui", "sample", "dataset", "lab", "spark"})
 """Commands about nothing that the UI shows."""
 
 
@@ -33,26 +33,24 @@ def page_of(command: str, parameters: Mapping[str, Any]) -> str:
     if command in _WITHOUT:
         return ""
     words = _words(parameters)
-    day = parameters.get("day_text")
+    day = parameters.get("day")
     for word in words:
-        if page := page_about(word, str(day) if day else "", command):
+        if page := page_about(word, str(day) if day else ""):
             return page
     return _PAGES.get(command, "")
 
 
-def page_about(word: str, day: str = "", command: str = "") -> str:
+def page_about(word: str, day: str = "") -> str:
     """The page of a table, a plan, a campaign or a timeline; empty for another word.
 
     Of a campaign that is carried out by commands it is the first page, which names the commands that it waits for.
     """
-    from backfill_assets.datasets import registry
-
-    if any(word == table.name for table in registry.tables()):
+    if word in current_catalog().table_names:
         return asset_page(word, day)
     if campaign := _campaign(word):
         if not _is_of_daemon(campaign):
             return _START_HERE
-        return asset_page("campaign/planned" if command == "plan" else "campaign/validated", campaign)
+        return asset_page("campaign", campaign)
     return asset_page("timelines", name) if (name := _timeline(word)) else ""
 
 

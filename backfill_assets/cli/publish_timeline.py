@@ -10,7 +10,7 @@ from backfill_assets.cli.campaigns import stage_plan
 from backfill_assets.cli.foreground import report_step, run_info
 from backfill_assets.cli.ids import find_timeline, short_ids
 from backfill_assets.cli.output import ask, say, say_answer
-from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.report.answer import Answer, Fact, Id
 
 if TYPE_CHECKING:
@@ -29,10 +29,9 @@ def publish_as_current(
 ) -> None:
     """Show what becomes current, ask, and publish days and version together."""
     from backfill_assets.answers.timelines import as_current_answer
-    from backfill_assets.datasets import registry
     from backfill_assets.timeline.switch import carry_out_switch, plan_switch
 
-    plan = plan_switch(lake, registry.steps(), timeline, new_days_only=new_days_only)
+    plan = plan_switch(lake, timeline, new_days_only=new_days_only)
     shown = as_current_answer(plan)
     if dry_run or not as_json:
         say_answer(shown, as_json=as_json)
@@ -52,7 +51,6 @@ def publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: 
     from backfill_assets.answers.plan import plan_answer
     from backfill_assets.campaign.run import Options
     from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, timeline_request
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse import named_timelines
     from backfill_assets.plan.expectations import Expectation
     from backfill_assets.plan.keep import plan_and_keep
@@ -63,13 +61,13 @@ def publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: 
     publisher = open_publisher(settings)
     storage = publisher.storage
     found = named_timelines.find_timeline(storage, find_timeline(storage, name, change=True), publisher.now())
-    asked = timeline_request(registry.steps(), found, differing_from_main(storage, found), table)
+    asked = timeline_request(current_catalog().steps, found, differing_from_main(storage, found), table)
     begun = plan_begun(asked, [Expectation.parse(text) for text in expected], _open_plans(storage))
     if begun is not None and not dry_run:
         report_step(f"{begun.id} was begun for this before: it goes on")
         stage_plan(begun.id, Options.of_plan, as_json=as_json)
         return False
-    plan, now = plan_and_keep(settings, asked, expected, by=os_person())
+    plan, now = plan_and_keep(settings, current_catalog(), asked, expected, by=os_person())
     if not as_json:
         say_answer(plan_answer(plan, now))
         say(*filter(None, [left_sentence(asked, found.name, _statuses(storage, asked.target))]))
@@ -82,12 +80,11 @@ def publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: 
 
 
 def _statuses(storage: Storage, table: str) -> Mapping[date, DayStatus]:
-    from backfill_assets.datasets import registry
     from backfill_assets.plan.status import day_statuses
     from backfill_assets.published.observed import observe
 
-    observed = observe(storage, [each.name for each in registry.tables()])
-    return day_statuses(observed.with_current(registry.steps()), observed)[table]
+    observed = observe(storage, current_catalog().table_names)
+    return day_statuses(observed.with_current(current_catalog().steps), observed)[table]
 
 
 def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import open_publisher, open_storage
+from backfill_assets.cli.wiring import current_catalog, open_publisher, open_storage
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.text import format_count
 
@@ -32,7 +32,6 @@ _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as
 
 def plan_on_main(settings: Settings, asked: RunRequest) -> RunPlan:
     """From the logs and from the names of landed files."""
-    from backfill_assets.datasets import registry
     from backfill_assets.landing.landed_days import LandedSource, landed_source
     from backfill_assets.landing.zone import LandingZone
     from backfill_assets.plan.table_run import RunContext, plan_run
@@ -40,16 +39,16 @@ def plan_on_main(settings: Settings, asked: RunRequest) -> RunPlan:
     from backfill_assets.published.rolled_back import rollbacks
 
     for table in asked.tables:
-        registry.table(table)
+        current_catalog().table(table)
     storage, zone = open_storage(settings), LandingZone(settings.landing)
 
     @cache
     def landed_for(table: str) -> LandedSource:
-        source = registry.step(table).source
+        source = current_catalog().step(table).source
         return landed_source(zone, storage, source.name, table) if source else LandedSource()
 
-    observed = observe(storage, [table.name for table in registry.tables()])
-    steps = observed.with_current(registry.steps())
+    observed = observe(storage, current_catalog().table_names)
+    steps = observed.with_current(current_catalog().steps)
     today = datetime.now(UTC).date()
     return plan_run(asked, RunContext(steps, observed, today, landed_for, lambda: rollbacks(storage)))
 
@@ -72,11 +71,10 @@ def run_on_main(plan: RunPlan, builder: Builder, *, verify: bool = False) -> lis
 
 
 def _build(plan: RunPlan, builder: Builder, ran: list[StepRan], failures: list[BackfillError], *, verify: bool) -> None:
-    from backfill_assets.datasets import registry
 
     info, absent = run_info("backfill run"), set[str]()
     for each in plan.steps:
-        step = registry.step(each.name)
+        step = current_catalog().step(each.name)
         if lacks := sorted({read.table for read in step.reads} & absent):
             report_step(f"{each.name}: left out, it reads {', '.join(lacks)}")
             absent.update(step.table_names)
@@ -100,12 +98,11 @@ def _build(plan: RunPlan, builder: Builder, ran: list[StepRan], failures: list[B
 
 def _build_step(each: PlannedStep, builder: Builder, info: RunInfo, *, force: bool, verify: bool) -> StepRan:
     from backfill_assets.answers.run import StepRan
-    from backfill_assets.datasets import registry
     from backfill_assets.plan.records import days_of
 
     started = time.monotonic()
     result = builder.build(
-        registry.step(each.name),
+        current_catalog().step(each.name),
         each.all_days,
         run=info,
         version=each.version or None,
@@ -131,12 +128,11 @@ def _say_ran(ran: Sequence[StepRan]) -> None:
 
 def stale_readers_of(settings: Settings, ran: Sequence[StepRan]) -> Mapping[str, Sequence[date]]:
     """The published days that read what was published now, and were not built with it."""
-    from backfill_assets.datasets import registry
     from backfill_assets.published.observed import observe
     from backfill_assets.published.readers import stale_readers
 
     built = {table: days for step in ran for table, days in step.built.items() if days}
-    readers = [step for step in registry.steps() if any(read.table in built for read in step.reads)]
+    readers = [step for step in current_catalog().steps if any(read.table in built for read in step.reads)]
     names = [name for step in readers for name in step.table_names]
     if not names:
         return {}
@@ -161,21 +157,20 @@ def plan_on_timeline(settings: Settings, asked: RunRequest, name: str) -> PlanOn
 
     Raises :class:`InvalidRequest` for raw tables, and for the timeline of a campaign.
     """
-    from backfill_assets.datasets import registry
     from backfill_assets.plan.table_run import RunContext, plan_run
     from backfill_assets.timeline.observed import observe_timeline
     from backfill_assets.timeline.places import refuse_campaign
     from backfill_assets.timeline.run_on import refuse_raw
 
     refuse_campaign(name)
-    steps = [registry.step(table) for table in asked.tables]
+    steps = [current_catalog().step(table) for table in asked.tables]
     publisher = open_publisher(settings)
-    place = observe_timeline(publisher, [table.name for table in registry.tables()], name)
+    place = observe_timeline(publisher, current_catalog().table_names, name)
     for step in steps:
         refuse_raw(step, name)
-    context = RunContext(place.view.with_current(registry.steps()), place.view, publisher.now().date())
+    context = RunContext(place.view.with_current(current_catalog().steps), place.view, publisher.now().date())
     plan = plan_run(asked, context)
-    raw = {step.name for step in registry.steps() if step.source is not None}
+    raw = {step.name for step in current_catalog().steps if step.source is not None}
     kept = tuple(each for each in plan.steps if each.name not in raw)
     left_out = tuple(each.name for each in plan.steps if each.name in raw)
     return PlanOnTimeline(place, replace(plan, steps=kept, not_taken_in=()), left_out)
@@ -183,14 +178,16 @@ def plan_on_timeline(settings: Settings, asked: RunRequest, name: str) -> PlanOn
 
 def run_on_timeline(settings: Settings, planned: PlanOnTimeline) -> TimelineRun:
     """Build what is planned on the timeline; Spark starts when a day has to be computed."""
-    from backfill_assets.datasets import registry
     from backfill_assets.plan.records import days_of
     from backfill_assets.timeline.run_on import StepRequest, run_on
 
-    place, plan = planned.place.timeline, planned.plan
+    place, plan, catalog = planned.place.timeline, planned.plan, current_catalog()
     asked = [
         StepRequest(
-            registry.step(each.name), each.all_days, each.version, frozenset(days_of([*each.later, *each.earlier]))
+            current_catalog().step(each.name),
+            each.all_days,
+            each.version,
+            frozenset(days_of([*each.later, *each.earlier])),
         )
         for each in plan.steps
     ]

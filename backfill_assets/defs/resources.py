@@ -9,20 +9,20 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.datasets import registry
-from backfill_assets.defs.private_dagster import BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
+from backfill_assets.defs.dagster_internals import BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
 from backfill_assets.errors import SparkLost
 from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.keep import plan_as_kept
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.published.reading import anything_published
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.environment import git_commit
+from backfill_assets.rebuild.kept_verdicts import with_kept_rules
 from backfill_assets.rebuild.outcome import BuiltDay, RunInfo
 from backfill_assets.rebuild.person import Person
-from backfill_assets.rebuild.unchanged.kept_verdicts import with_kept_rules
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import RESTART_SECONDS, answers_within, end_session, keeper, open_session
 from backfill_assets.upkeep.maintenance import Maintenance
@@ -107,6 +107,7 @@ class Backfill(dg.ConfigurableResource[Any]):
     """The resource ``backfill``: assets get the builder from it, and sensors the logs."""
 
     settings: dg.ResourceDependency[Settings]
+    catalog: dg.ResourceDependency[Catalog]
     spark: dg.ResourceDependency[SharedSpark]
 
     @property
@@ -114,16 +115,17 @@ class Backfill(dg.ConfigurableResource[Any]):
         """The root of the lakehouse."""
         return Storage(str(self.settings.lakehouse))
 
-    def builder(self) -> Builder:
-        return Builder.from_settings(self.settings, self.spark.session)
+    def builder(self, spark: SharedSpark | None = None) -> Builder:
+        """What builds days, on ``spark``: by default the session that its other work shares."""
+        return Builder.from_settings(self.settings, self.catalog, (spark or self.spark).session)
 
-    def resume(self, work: Callable[[], Work], say: Callable[[str], None]) -> Work:
+    def resume(self, work: Callable[[], Work], say: Callable[[str], None], spark: SharedSpark | None = None) -> Work:
         """Do ``work``. If its Spark server is lost and comes back, do it once more, from what is staged."""
         try:
             return work()
         except SparkLost as lost:
             say(f"{lost.message} Waiting for Spark, then going on from what is staged.")
-            if not self.spark.reconnect():
+            if not (spark or self.spark).reconnect():
                 raise
         return work()
 
@@ -139,11 +141,11 @@ class Backfill(dg.ConfigurableResource[Any]):
     def watch(self) -> Watch | None:
         """Reads published days afresh; None as long as nothing was published."""
         log = self.publications()
-        return Watch(self.storage, log, self.spark.session) if log else None
+        return Watch(self.catalog, self.storage, log, self.spark.session) if log else None
 
     def maintenance(self) -> Maintenance:
         publisher = Publisher(self.storage, retention_days=self.settings.rollback_window_days)
-        return Maintenance(publisher, [table.name for table in registry.tables()], self.settings.timeline_days)
+        return Maintenance(publisher, self.catalog.table_names, self.settings.timeline_days)
 
     def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
         """The campaign, to carry it out in ``run``; without a run, to read its state."""

@@ -16,8 +16,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.shadow_steps import shadow_steps
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.shadow import StagedDays, days_staged_in
-from backfill_assets.rebuild.unchanged.staying import with_days_that_stay
+from backfill_assets.rebuild.shadow import StagedDays, days_staged_in, with_days_that_stay
 
 
 def find_difference(
@@ -34,7 +33,7 @@ def find_difference(
     With ``staged``, compare only that. ``known`` are earlier comparisons: only tables that moved since are read again.
     Raises :class:`InvalidRequest` when nothing is staged: before the campaign ran, and after it was cut over.
     """
-    steps = shadow_steps(plan)
+    steps = shadow_steps(lake.catalog, plan)
     tables = [table.name for each in steps for table in each.step.tables]
     found_staged = staged or days_staged_in(lake.storage, campaign_of(plan.id), tables)
     if not any(found_staged.overlay.days.values()):

@@ -148,7 +148,7 @@ class LandingZone:
         if folder is None:
             raise SourceUnreadable(
                 f"The landing zone {self.root} has no folder {source!r}.",
-                hint="Point --landing at the right place, or put data there with `backfill sample`.",
+                hint="Point --landing at the right place, or land files there.",
             )
         return {day: self._require_inside(entry) for entry in _visible(folder) if (day := _day_of(entry)) is not None}
 
@@ -182,7 +182,7 @@ def changed_file(file: LandedFile) -> SourceUnreadable:
     return SourceUnreadable(
         f"{file.path} changed after it was read.",
         hint="Put it back as it was, and land corrections as a new file. If the source corrected what it had "
-        f"delivered, read it again: backfill refresh raw_{file.source} --days {file.arrival_day}",
+        f"delivered, read it again: backfill raw refresh raw_{file.source} {file.arrival_day}",
     )
 
 

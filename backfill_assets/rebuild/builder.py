@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import Switches, gone_version, require_current, step_with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.placement import INGEST
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.published.readers import published_version
+from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
-from backfill_assets.rebuild.refresh.refresh import RefreshBuild, RefreshResult
-from backfill_assets.rebuild.refresh.row_difference import RowCounts
-from backfill_assets.rebuild.reproduction.reproduce import Reproduction, reproduce
+from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult, RowCounts
+from backfill_assets.rebuild.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import explain_lost_server
@@ -41,13 +41,13 @@ class Builder:
         self.lake = lake
 
     @classmethod
-    def from_settings(cls, settings: Settings, spark: Callable[[], SparkSession]) -> Builder:
+    def from_settings(cls, settings: Settings, catalog: Catalog, spark: Callable[[], SparkSession]) -> Builder:
         """``spark`` is only called when a day has to be computed."""
         storage = Storage(str(settings.lakehouse))
         publisher = Publisher(storage, retention_days=settings.rollback_window_days)
         landing = LandingZone(settings.landing)
         key_file, refuse = str(settings.token_key_file), settings.refuse_dirty_tree
-        return cls(Lake(storage, publisher, landing, spark, key_file, refuse_dirty_tree=refuse))
+        return cls(Lake(catalog, storage, publisher, landing, spark, key_file, refuse_dirty_tree=refuse))
 
     def build(
         self,

@@ -152,15 +152,13 @@ def keep_fresh(storage: Storage, timeline: NamedTimeline, now: datetime, *, fres
     return change_timeline(storage, timeline.model_copy(update={"of_version": asked}), change, now)
 
 
-def bring_up_to_date(
-    lake: Lake, steps: Sequence[Step], timeline: NamedTimeline, run: RunInfo, progress: Progress
-) -> Forwarded:
+def bring_up_to_date(lake: Lake, timeline: NamedTimeline, run: RunInfo, progress: Progress) -> Forwarded:
     """Days that are new in main come along on a timeline of a version, stale ones are computed by that version.
 
     What is computed from the step is built by the current versions. A version that is not declared any more is noted,
     and not built. The timeline of the current version is given the files that main has.
     """
-    asked, current = version_of(timeline), lake.with_current(steps)
+    asked, current = version_of(timeline), lake.with_current(lake.catalog.steps)
     step = next((each for each in current if each.name == asked.step), None)
     if step is None or not is_declared(step, asked.version):
         note = f"{asked.version} of {asked.step} is not declared any more, so that it is not built"
@@ -172,7 +170,7 @@ def bring_up_to_date(
     if asked.version == current_version(lake, step):
         follows = _write(lake, timeline, _following_main(lake, with_wanted), "follows main")
         return Forwarded(follows, (), note="it is the current version, and follows main")
-    done = forward(lake, steps, with_wanted, asked.version, run, progress)
+    done = forward(lake, lake.catalog.steps, with_wanted, asked.version, run, progress)
     return replace(done, timeline=_write(lake, timeline, done.timeline, "brought up to date"))
 
 

@@ -60,12 +60,12 @@ def readiness_of(
     )
 
 
-def days_behind(lake: Lake, steps: Sequence[Step], timeline: NamedTimeline) -> int | None:
+def days_behind(lake: Lake, timeline: NamedTimeline) -> int | None:
     """How many days ``timeline`` does not have as its version would compute them now.
 
     None for a timeline of the current version, of one that is not declared any more, and of no version at all.
     """
-    asked, current = timeline.of_version, lake.with_current(steps)
+    asked, current = timeline.of_version, lake.with_current(lake.catalog.steps)
     step = next((each for each in current if asked and each.name == asked.step), None)
     if (
         asked is None

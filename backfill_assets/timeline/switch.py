@@ -47,13 +47,13 @@ class SwitchPlan:
     """The days that read what the switch brings and are not on the timeline, by table."""
 
 
-def plan_switch(lake: Lake, steps: Sequence[Step], timeline: NamedTimeline, *, new_days_only: bool) -> SwitchPlan:
+def plan_switch(lake: Lake, timeline: NamedTimeline, *, new_days_only: bool) -> SwitchPlan:
     """Plan to make the version of ``timeline`` current, with its days; from logs alone.
 
-    ``steps`` are as they are declared. Raises :class:`InvalidRequest` for the version that is current, for one that is
-    not declared and for a timeline of no version, :class:`PublicationRefused` for a timeline that is behind.
+    Raises :class:`InvalidRequest` for the version that is current, for one that is not declared and for a timeline of
+    no version, :class:`PublicationRefused` for a timeline that is behind.
     """
-    asked = version_of(timeline)
+    asked, steps = version_of(timeline), lake.catalog.steps
     lake.publisher.recover({name for each in steps for name in each.table_names})
     now = lake.publisher.log.head().state.current.get(asked.step)
     current = lake.with_current(steps)

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from backfill_assets.plan_file.document import FileProblem
 
 from backfill_assets.answers.plan import headline, plan_answer, plan_file_answer, plan_files_answer
 from backfill_assets.days import Cadence
@@ -32,7 +33,6 @@ from backfill_assets.plan.records import (
     Why,
 )
 from backfill_assets.plan_file.check import CheckedPlanFile
-from backfill_assets.plan_file.document import FileProblem
 from backfill_assets.report.markdown import markdown
 from backfill_assets_tests.plan.world import D
 

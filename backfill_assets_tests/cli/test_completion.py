@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.group import COMMANDS
+from backfill_assets.cli.group import command_names
 from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.golden import PLAN
@@ -48,7 +48,7 @@ def _tab(backfill: Backfill, line: str) -> list[str]:
         (f"backfill timeline create x --version {TABLE}", [f"{TABLE}=v1", f"{TABLE}=v2"]),
         ("backfill timeline delete tri", ["trial"]),
         ("backfill status fact_d", ["fact_daily_revenue"]),
-        (f"backfill show {TABLE} --day ", [str(DAY), str(NEXT)]),
+        (f"backfill show {TABLE} ", [str(DAY), str(NEXT)]),
         (f"backfill run {TABLE} --days {DAY}..", [f"{DAY}..{NEXT}"]),
         (f"backfill run {TABLE} --version ", ["v1", "v2"]),
         ("backfill approve ", [PLAN.id[:12]]),
@@ -58,7 +58,7 @@ def _tab(backfill: Backfill, line: str) -> list[str]:
         ("backfill rollback 2017", [FIRST]),
         ("backfill diff m", ["main"]),
         (f"backfill status {TABLE} --on t", ["trial"]),
-        ("backfill check sea", ["sea_temperatures"]),
+        ("backfill dataset check sea", ["sea_temperatures"]),
     ],
 )
 def test_what_is_offered(known: Backfill, line: str, offered: list[str]) -> None:
@@ -68,7 +68,7 @@ def test_what_is_offered(known: Backfill, line: str, offered: list[str]) -> None
 def test_an_empty_or_unreadable_lakehouse_offers_nothing_and_is_no_error(
     backfill: Backfill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _tab(backfill, "backfill rollback ") == _tab(backfill, f"backfill show {TABLE} --day ") == []
+    assert _tab(backfill, "backfill rollback ") == _tab(backfill, f"backfill show {TABLE} ") == []
     monkeypatch.setenv("BACKFILL_LAKEHOUSE", "gs://bucket")
     assert _tab(backfill, "backfill rollback ") == []
 
@@ -87,4 +87,4 @@ def test_bash_completes_by_the_line_of_the_docs(known: Backfill) -> None:
 
 
 def test_the_first_word_imports_no_command(known: Backfill) -> None:
-    assert _tab(known, "backfill ") == list(COMMANDS)
+    assert _tab(known, "backfill ") == command_names()

@@ -11,10 +11,9 @@ from unittest import mock
 from backfill_assets.difference.find import last_difference
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.declaration import Step
+from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
-from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
-from backfill_assets.rebuild.refresh.refresh import RefreshResult
-from backfill_assets.rebuild.refresh.row_difference import RowCounts
+from backfill_assets.rebuild.refresh import RefreshResult, RowCounts
 from backfill_assets.text import pluralize
 
 FIRST = date(2017, 3, 1)

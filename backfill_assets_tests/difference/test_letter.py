@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-
 from backfill_assets.datasets import registry
+
 from backfill_assets.days import Cadence
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.letter import (

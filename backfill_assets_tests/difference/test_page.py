@@ -192,6 +192,6 @@ def test_a_page_without_changes_has_no_charts_and_a_large_one_stays_small() -> N
 
 def test_a_letter_links_to_where_it_is_decided() -> None:
     """To nothing where no UI is known."""
-    page = "http://127.0.0.1:3000/assets/campaign/validated?view=partitions&partition=campaign-x"
+    page = "http://127.0.0.1:3000/assets/campaign?view=partitions&partition=campaign-x"
     assert f'<a href="{page.replace("&", "&amp;")}">' in a_page(difference(month(1)), page=page)
     assert "in the UI" not in a_page(difference(month(1)))

@@ -12,11 +12,12 @@ import pytest
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.undo import undo
 from backfill_assets.days import Cadence
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Provenance, Publication, Switch
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.log import LOG_TABLE
 from backfill_assets.rebuild.environment import git_commit
-from backfill_assets.rebuild.reproduction.reproduce import ReproductionVerdict
+from backfill_assets.rebuild.reproduce import ReproductionVerdict
 from backfill_assets.rebuild.shadow import ShadowStep, shadow
 from backfill_assets.spark.java import SUPPORTED
 from backfill_assets_tests.cli.command import Backfill
@@ -70,7 +71,7 @@ def workshop(rejected_home: Path, tmp_path: Path, spark: SparkSession) -> Worksh
 def test_every_question_of_the_page_is_answered(workshop: Workshop, spark: SparkSession) -> None:
     """One lakehouse, all of its questions; a question that is added to the page has to be asked here."""
     before = {table: workshop.states(table)[FIRST].publication for table in CHAIN if table != "report_store_ranking"}
-    roll_back(workshop.builder.lake.publisher, before[REVENUE], id="undo")
+    roll_back(workshop.builder.lake.publisher, before[REVENUE], id="undo", steps=CATALOG.steps)
     auditor = Auditor(spark, workshop)
 
     changes = auditor.ask("Who changed day D", table=REVENUE, day=str(FIRST))
@@ -147,20 +148,21 @@ def test_a_campaign_and_its_undo_are_reported_in_full_and_proven(
     assert (FACT, "2017-02-27") in {(row["table"], row["first"]) for row in read if not row["staged"]}, (
         "the week's others"
     )
-    (told,) = Backfill(wrong.settings.home, monkeypatch).json("history", "--limit", 1)
-    (same,) = (each for each in told["inputs"] if each["same_publication"])
+    (told, *_) = Backfill(wrong.settings.home, monkeypatch).json("history", "--limit", 1)["publications"]
+    (same,) = (each for each in told["made_of"] if each["same_publication"])
     assert (same["table"], same["version"]) == (FACT, campaign.versions[FACT])
     assert told["made_with"][0]["spark"] == spark.version
 
     proven = wrong.builder.reproduce(campaign.publication)
     assert {day.table for day in proven.days} == REBUILT
     assert {day.verdict for day in proven.days} == {ReproductionVerdict.EQUAL}
-    assert proven.made_with == {campaign.publication: (proven.here,)}
+    assert proven.made_with == (proven.here,)
 
     undone = undo(lake, campaign.publication, RUN, tell).published
     back = wrong.builder.reproduce(undone.publication)
-    assert len(back.days) == len(proven.days) and {day.verdict for day in back.days} == {ReproductionVerdict.EQUAL}
-    assert all(day.moved and day.computed_by != campaign.publication for day in back.days)
+    assert len(back.days) == len(proven.days)
+    assert {day.verdict for day in back.days} == {ReproductionVerdict.NOT_REPRODUCED}
+    assert all("it was only put back" in day.reason for day in back.days)
 
     raw = wrong.states("raw_sales")[STAGED_DAYS.first].publication
     assert {day.verdict for day in wrong.builder.reproduce(raw).days} == {ReproductionVerdict.EQUAL}
@@ -171,11 +173,11 @@ def test_a_campaign_and_its_undo_are_reported_in_full_and_proven(
 def test_history_says_from_what(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables with their version and days, or landed files; briefly in the list, in full for scripts."""
     backfill = Backfill(workshop.settings.home, monkeypatch)
-    (facts,) = backfill.json("history", "fact_sales_transactions", "--days", FIRST)
-    read = {each["table"]: each for each in facts["inputs"]}
+    (facts,) = backfill.json("history", "fact_sales_transactions", "--days", FIRST)["publications"]
+    read = {each["table"]: each for each in facts["made_of"]}
     assert read["bronze_sales"]["days"] == [str(DAYS)] and read["bronze_sales"]["version"] is not None
     assert read["bronze_fx_rates"]["days"] == ["2017-02-22..2017-03-02"] and facts["landed"] == []
-    (raw,) = backfill.json("history", "raw_sales")
+    (raw,) = backfill.json("history", "raw_sales")["publications"]
     assert "sales/2017-03-01/bad.jsonl.gz" in raw["landed"] and len(raw["landed"]) == 6
     assert "6 landed files" in backfill("history", "raw_sales").output
     assert "bronze_sales" in backfill("history", "fact_sales_transactions").output

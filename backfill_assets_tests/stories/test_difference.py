@@ -14,13 +14,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.difference.compare import _StagedBesideMain as StagedBesideMain
 from backfill_assets.difference.find import last_difference
 from backfill_assets.difference.records import DayCompared, TableCompared
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.model.declaration import Step, Table
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets_tests.declared import declare
 from backfill_assets_tests.workshop import Workshop
 
 DAYS = DayRange.parse("2017-03-02..2017-03-06")
@@ -96,9 +97,9 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
 
     again = told("plan", FACT, "--days", str(DAYS), "--version", "v2", "--force")["times"]
     for row in again:
-        band, estimated, spent = row["estimated"], first[row["step"]]["estimated"], first[row["step"]]["spent"]
-        assert estimated["campaigns"] == 0 and band["campaigns"] == 1, "the first plan had defaults to go by"
-        assert band["low"] - 0.01 <= spent <= band["high"] + 0.01
+        time, before = row["estimated"], first[row["step"]]
+        assert before["estimated"] is None, "the first plan had nothing to go by"
+        assert time["samples"] == 1 and time["low"] - 0.01 <= before["spent"] <= time["high"] + 0.01
     new, new_revenue = workshop.read(FACT), workshop.read(REVENUE)
     assert {each.day: (each.rows.changed, each.rows.unchanged) for each in tables[FACT].days} == by_pandas(old, new)
     for measure in ("amount_eur", "sales_value"):
@@ -138,11 +139,9 @@ def number(text: str) -> Decimal:
 
 def declare_total(monkeypatch: pytest.MonkeyPatch, table: str, column: str) -> None:
     """As of now the sum of ``column`` is measured of every day that is staged."""
-    declared = replace(registry.table(table), totals=(*registry.table(table).totals, column))
-    known = [
-        replace(each, steps=tuple(_with_table(step, declared) for step in each.steps)) for each in registry.datasets()
-    ]
-    monkeypatch.setattr(registry, "_DATASETS", tuple(known))
+    declared = replace(CATALOG.table(table), totals=(*CATALOG.table(table).totals, column))
+    dataset = CATALOG.dataset_of(table)
+    declare(monkeypatch, replace(dataset, steps=tuple(_with_table(step, declared) for step in dataset.steps)))
 
 
 def _with_table(step: Step, declared: Table) -> Step:

@@ -15,11 +15,13 @@ from click.testing import CliRunner, Result
 from pyspark.sql import types as T
 
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry, sea_temperatures
 from backfill_assets.days import DayRange
+from backfill_assets.examples.datasets import sea_temperatures
 from backfill_assets.model.contract import Field
 from backfill_assets.plan.observe import open_plans
 from backfill_assets.publication.compact import compact
+from backfill_assets_tests.declared import declare as declare_also
+from backfill_assets_tests.declared import declared
 from backfill_assets_tests.stories.landing_snippet import land_rows
 from backfill_assets_tests.workshop import Workshop
 
@@ -44,10 +46,9 @@ def salty(**more: Any) -> Any:
 
 
 def declare(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
-    others = [each for each in registry.datasets() if each.name != "sea_temperatures"]
-    steps = [each for each in registry.dataset_named("sea_temperatures").steps if each.name == REPORT]
+    steps = [each for each in declared().dataset("sea_temperatures").steps if each.name == REPORT]
     found = salty(**more)
-    monkeypatch.setattr(registry, "_DATASETS", (*others, replace(found, steps=(*found.steps, *steps))))
+    declare_also(monkeypatch, replace(found, steps=(*found.steps, *steps)))
 
 
 @pytest.fixture
@@ -83,17 +84,18 @@ def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_
 ) -> None:
     """Nothing is asked of the source: raw kept the field of rows that came before it was declared."""
     old, raw = carrying.read(BRONZE), carrying.contents()[RAW]
-    moment = types("history", REPORT)[0]["publication"]
+    moment = types("history", REPORT)["publications"][0]["publication"]
     declare(monkeypatch, rescued=True)
-    types("rewind", BRONZE, "--to", moment, "--days", str(DAYS), "--on", "before-salinity")
+    types("timeline", "rewind", BRONZE, "--to", moment, "--days", str(DAYS), "--as", "before-salinity")
     compact(carrying.builder.lake.publisher, RAW, list(DAYS), id="compacted")
     shutil.rmtree(carrying.settings.landing)
 
-    done = types("forward", "before-salinity", "--version", "v2", "--without-arrivals")
-    steps = {each["step"]: each for each in done["steps"]}
-    assert steps[BRONZE]["staged"] == [str(day) for day in DAYS] and not steps[BRONZE]["held_back"]
+    done = types("timeline", "forward", "before-salinity", "--version", "v2", "--without-arrivals")
+    steps = {each["table"]: each for each in done["steps"]}
+    assert steps[BRONZE]["staged"] == [str(DAYS)] and not steps[BRONZE]["held_back"]
 
-    staged = types("publish", "before-salinity", "--expect", EXPECTED, "--limits", "deviation=100%")
+    planned = types("timeline", "publish", "before-salinity", "--expect", EXPECTED, "--dry-run")["plan"]
+    staged = types("run", planned, "--limits", "deviation=100%")
     (verdict,) = types("diff", staged["plan"])["verdicts"]
     assert (verdict["expectation"], verdict["tables"], verdict["deviations"]) == (EXPECTED, [BRONZE], [])
     types("approve", staged["plan"], "--yes")
@@ -115,11 +117,12 @@ def test_a_day_on_which_more_would_change_breaks_the_expectation(
     """Its bad value would quarantine a row that is published: the campaign stops before it can be approved."""
     bad = date(2016, 3, 6)
     build(workshop, monkeypatch, bad)
-    moment = types("history", REPORT)[0]["publication"]
+    moment = types("history", REPORT)["publications"][0]["publication"]
     declare(monkeypatch, rescued=True)
-    types("rewind", BRONZE, "--to", moment, "--days", f"{FIRST}..{DAYS.last}", "--on", "trial")
-    types("forward", "trial", "--version", "v2", "--without-arrivals")
-    assert backfill("publish", "trial", "--expect", EXPECTED, "--limits", "deviation=100%").exit_code != 0
+    types("timeline", "rewind", BRONZE, "--to", moment, "--days", f"{FIRST}..{DAYS.last}", "--as", "trial")
+    types("timeline", "forward", "trial", "--version", "v2", "--without-arrivals")
+    planned = types("timeline", "publish", "trial", "--expect", EXPECTED, "--dry-run")["plan"]
+    assert backfill("run", planned, "--limits", "deviation=100%").exit_code != 0
     (plan,) = [plan.id for plan in open_plans(workshop.builder.lake.storage)]
     found = backfill("diff", plan, "--json")
     assert found.exit_code == 1

@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
+from backfill_assets.examples.sample import sea_temperatures
 from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
 from backfill_assets.rebuild import person
 from backfill_assets.rebuild.person import Person
-from backfill_assets.sample import sea_temperatures
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS, TABLES
 from backfill_assets_tests.stories.test_audit import Auditor
 from backfill_assets_tests.workshop import Workshop
@@ -98,7 +98,7 @@ def test_a_campaign_is_carried_out_as_its_file_says(
 
     assert {row["table"] for row in published["days"] if row["published"]} == set(TABLES)
     assert checksums(place) != before
-    (newest,) = values("history", "--limit", "1")
+    (newest, *_) = values("history", "--limit", "1")["publications"]
     assert (newest["publication"], newest["approved_by"]) == (published["publication"], "bela (OS user)")
     (audited,) = Auditor(spark, place).ask("Who approved it")
     assert (audited["publication"], audited["approved_by"]) == (published["publication"], "bela (OS user)")

@@ -22,8 +22,8 @@ from click.testing import CliRunner
 from deltalake import DeltaTable
 
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.plan.records import days_of
 from backfill_assets.timeline.opened import open_timeline
 from backfill_assets_tests import oracle
@@ -114,7 +114,7 @@ def build(workshop: Workshop, size: Size, *, wrong: bool) -> None:
     if wrong:
         workshop.build(FACT, size.wrong, "v1")
         for table in TABLES[1:]:
-            workshop.build(table, registry.step(table).cadence.starts(size.wrong))
+            workshop.build(table, CATALOG.step(table).cadence.starts(size.wrong))
 
 
 def begin(home: Path, size: Size, spark: SparkSession) -> RewindStory:
@@ -212,7 +212,7 @@ def test_wrong_logic_is_put_right_on_timelines_and_published(
     right = story.main()
     assert_is_sound(story, sound_home(story, tmp_path / "sound", spark))
     assert story.opened("before-v1") == original
-    shown = CliRunner().invoke(main, ["show", FACT, "--day", str(story.size.wrong.last), "--on", "before-v1"])
+    shown = CliRunner().invoke(main, ["show", FACT, str(story.size.wrong.last), "--on", "before-v1"])
     assert shown.exit_code == 0 and "amount_eur" in shown.output
 
     undone = story.types("rollback", published, "--yes")["publication"]

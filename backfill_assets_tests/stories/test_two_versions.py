@@ -17,11 +17,10 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS
 from backfill_assets_tests.stories.test_shadow import LATE_DAY
+from backfill_assets_tests.two_versions import FORMER
 from backfill_assets_tests.workshop import Workshop
 
 EARLIER = DAYS.first
-FORMER = "standby-fact-sales-transactions-v2"
-"""The timeline that the switch makes of what main had."""
 TABLES = (FACT, *REPORTS)
 
 

@@ -57,7 +57,7 @@ def empty_home() -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "DAGSTER_"))}
     environment = {**inherited, "BACKFILL_HOME": str(HOME), "PYTHONUNBUFFERED": "1"}
     environment["DAGSTER_HOME"] = _said(
-        sys.executable, "-m", "backfill_assets.cli.demo.dagster_home", within=environment
+        sys.executable, "-m", "backfill_assets.cli.dev.dagster_home", within=environment
     )
     return environment
 
@@ -88,7 +88,7 @@ def webserver(environment: dict[str, str]) -> Iterator[str]:
 def daemon(environment: dict[str, str]) -> Iterator[None]:
     """What runs backfills and sensors; it ends with all it started."""
     with running(
-        "daemon", ["-m", "backfill_assets.defs.instance.fast_daemon", "run", "-w", "workspace.yaml"], environment
+        "daemon", ["-m", "backfill_assets.defs.dagster_internals", "daemon", "run", "-w", "workspace.yaml"], environment
     ):
         yield
 

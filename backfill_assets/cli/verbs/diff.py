@@ -18,7 +18,7 @@ from backfill_assets.cli.group import CommandFailed
 from backfill_assets.cli.ids import find_plan, find_state, find_undoable
 from backfill_assets.cli.options import as_json, days
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.text import format_count
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from backfill_assets.difference.kept import Difference
     from backfill_assets.lakehouse.storage import Storage
-    from backfill_assets.rebuild.reproduction.reproduce import Reproduction
+    from backfill_assets.rebuild.reproduce import Reproduction
     from backfill_assets.report.answer import Answer
     from backfill_assets.settings import Settings
 
@@ -133,14 +133,13 @@ def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
     from backfill_assets.answers.campaign import next_of_plan
     from backfill_assets.answers.difference import plan_difference_answer
     from backfill_assets.cli.running_dev import running_ui
-    from backfill_assets.datasets import registry
     from backfill_assets.difference.find import find_difference
     from backfill_assets.plan.keep import plan_as_kept
 
     plan = plan_as_kept(settings, id)
     with ExitStack() as stack:
         found = find_difference(foreground_builder(settings, stack).lake, plan, report_progress)
-    steps, ui, publisher = registry.steps(), running_ui(settings), open_publisher(settings)
+    steps, ui, publisher = current_catalog().steps, running_ui(settings), open_publisher(settings)
 
     def answer(*, drawn: bool) -> Answer:
         shown = plan_difference_answer(publisher.storage, plan, found, steps, settings.approval_by, ui=ui, drawn=drawn)
@@ -152,14 +151,13 @@ def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
 def _of_states(
     settings: Settings, left: str, right: str, tables: Sequence[str], days: DayRange | None
 ) -> tuple[Difference, _Answer]:
-    from backfill_assets.datasets import registry
     from backfill_assets.difference.lakehouse_states import StatesRequest, compare_states
     from backfill_assets.difference.letter import difference_answer
 
     for table in tables:
-        registry.table(table)
+        current_catalog().table(table)
     left, right = (find_state(open_storage(settings), text) for text in (left, right))
-    steps, asked = registry.steps(), StatesRequest(left, right, tables, days)
+    steps, asked = current_catalog().steps, StatesRequest(left, right, tables, days)
     with ExitStack() as stack:
         found = compare_states(foreground_builder(settings, stack).lake, steps, asked, report_progress)
     return found, partial(difference_answer, found, steps)
@@ -191,7 +189,7 @@ def _recompute(what: str, *, as_json: bool) -> None:
         def spark() -> SparkSession:
             return foreground_spark(settings, stack)
 
-        found = Builder.from_settings(settings, spark).reproduce(publication, report_progress)
+        found = Builder.from_settings(settings, current_catalog(), spark).reproduce(publication, report_progress)
     say_answer(reproduction_answer(publication, found), as_json=as_json)
     _judge(publication, found)
 
@@ -217,7 +215,7 @@ def _publication(storage: Storage, what: str) -> str:
 
 
 def _judge(publication: str, found: Reproduction) -> None:
-    from backfill_assets.rebuild.reproduction.reproduce import ReproductionVerdict
+    from backfill_assets.rebuild.reproduce import ReproductionVerdict
 
     of = f"of {format_count(len(found.days), 'day')}"
     different = sum(day.verdict is ReproductionVerdict.DIFFERENT for day in found.days)

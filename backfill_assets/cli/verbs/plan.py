@@ -13,7 +13,7 @@ from backfill_assets.cli.completion import complete_table_or_plan
 from backfill_assets.cli.ids import find_plan, is_plan, typed_storage
 from backfill_assets.cli.options import as_json, days, expect, version
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings
 from backfill_assets.days import DayRange
 from backfill_assets.text import format_range
 
@@ -94,13 +94,13 @@ def plan(
         if target is not None and is_plan(target):
             if expected:
                 raise click.UsageError("A plan that is kept does not change: plan again with --expect.")
-            found, moved, now = look_again(settings, find_plan(typed_storage(), target))
+            found, moved, now = look_again(settings, current_catalog(), find_plan(typed_storage(), target))
         else:
             table, chosen = _table_and_days(target, days)
             asked = PlanRequest(
                 target=table, days=format_range(chosen), version=version or "", scope=Scope(scope), force=force
             )
-            found, now = plan_and_keep(settings, asked, expected, by=os_person())
+            found, now = plan_and_keep(settings, current_catalog(), asked, expected, by=os_person())
         answer = plan_answer(found, now, moved)
         exit_code = 1 if found.stopped or moved else 0
     say_answer(answer, as_json=as_json, as_markdown=as_markdown)
@@ -138,8 +138,8 @@ def _read(place: Path | None, *, check: bool) -> Sequence[CheckedPlanFile]:
         raise click.UsageError(f"{place} is a folder: only --check takes one. Plan its files one by one.")
     settings, person = current_settings(), os_person()
     if check:
-        return [check_file(settings, path, person) for path in plan_files(place)]
+        return [check_file(settings, current_catalog(), path, person) for path in plan_files(place)]
     try:
-        return [plan_file_and_keep(settings, place, person)]
+        return [plan_file_and_keep(settings, current_catalog(), place, person)]
     except InvalidPlanFile as error:
         return [CheckedPlanFile(str(place), problems=error.problems, valid=False)]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.commands.notices import deliver_notices
 from backfill_assets.cli.completion import complete_undoable
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
 from backfill_assets.cli.ids import find_undoable
+from backfill_assets.cli.notices import deliver_notices
 from backfill_assets.cli.options import as_json, yes
 from backfill_assets.cli.output import ask, say_answer
-from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -114,14 +114,13 @@ def _roll_back_publication(
     publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     from backfill_assets.answers.rollback import rollback_plan_answer, rolled_back_answer
-    from backfill_assets.datasets import registry
     from backfill_assets.landing.raw_rollback import require_sound_rollback
     from backfill_assets.publication.rollback import require_in_force, require_in_place, rollback_request, undoable
 
     undoable(publisher, prepared.publication.id)
     require_in_force(publisher, prepared)
-    looked_at = require_sound_rollback(publisher, prepared)
-    request = rollback_request(publisher, prepared, registry.steps())
+    looked_at = require_sound_rollback(publisher, current_catalog(), prepared)
+    request = rollback_request(publisher, prepared, current_catalog().steps)
     require_in_place(publisher, request)
     plan = rollback_plan_answer(prepared, request.leaves_stale)
     _say_plan(plan, dry_run=dry_run, as_json=as_json)
@@ -139,7 +138,8 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
 
     run, reason = run_info(_COMMAND), f"rollback of {publication}"
     provenance = Provenance(run=run.run_id, launched_by=run.launched_by, git_commit=run.git_commit, reason=reason)
-    return roll_back(publisher, publication, id=new_rollback_id(), provenance=provenance, inputs=looked_at)
+    steps = current_catalog().steps
+    return roll_back(publisher, publication, id=new_rollback_id(), steps=steps, provenance=provenance, inputs=looked_at)
 
 
 def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool) -> None:

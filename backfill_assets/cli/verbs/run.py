@@ -16,7 +16,7 @@ from backfill_assets.cli.ids import find_plan, find_timeline, is_plan, typed_sto
 from backfill_assets.cli.options import DAYS, as_json, on_timeline, version
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.runs import plan_on_main, plan_on_timeline, run_on_main, run_on_timeline, stale_readers_of
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings
 from backfill_assets.days import DayRange
 
 if TYPE_CHECKING:
@@ -161,8 +161,8 @@ def _on_main(asked: RunRequest, *, verify: bool, dry_run: bool, as_json: bool) -
 
 def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool, as_json: bool) -> None:
     from backfill_assets.answers.run import run_plan_answer
-    from backfill_assets.answers.timelines import ran_answer, stale_on
-    from backfill_assets.datasets import registry
+    from backfill_assets.answers.timelines import ran_answer
+    from backfill_assets.timeline.opened import OpenedTimeline
 
     settings = current_settings()
     planned = plan_on_timeline(settings, asked, name)
@@ -170,4 +170,5 @@ def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool, as_json: bool) 
         say_answer(run_plan_answer(planned.plan, name, planned.left_out), as_json=as_json)
     if not dry_run:
         done = run_on_timeline(settings, planned)
-        say_answer(ran_answer(done, stale_on(typed_storage(), registry.steps(), done.timeline)), as_json=as_json)
+        stale = OpenedTimeline(typed_storage(), done.timeline).stale_days(current_catalog().steps)
+        say_answer(ran_answer(done, stale), as_json=as_json)

@@ -22,7 +22,7 @@ from backfill_assets.cli.ids import find_moment, find_plan, find_state, find_tim
 from backfill_assets.cli.options import as_json, days, version, yes
 from backfill_assets.cli.output import ask, say, say_answer
 from backfill_assets.cli.publish_timeline import publish_as_current, publish_by_plan
-from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -111,14 +111,13 @@ def create(name: str, at: str, of_version: str | None, days: DayRange | None, fr
 
 
 def _create_of_version(lake: Lake, name: str, asked: str, days: str, *, fresh: bool) -> NamedTimeline:
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import TimelineVersion
     from backfill_assets.timeline.of_version import create_of_version
 
     table, is_there, version = asked.partition("=")
     if not is_there:
         raise click.UsageError(f"--version {asked} names no version. Type --version {asked}=V.")
-    step = registry.step(table)
+    step = current_catalog().step(table)
     of = TimelineVersion(step=step.name, version=version, days=days, fresh=fresh)
     return create_of_version(lake, name, step, of, getpass.getuser())
 
@@ -146,14 +145,13 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     computes it.
     """
     from backfill_assets.answers.moments import moments_answer
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
     from backfill_assets.published import moments
     from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
     from backfill_assets.timeline.worth_going_to import moments_worth_going_to
 
     for table in tables:
-        registry.table(table)
+        current_catalog().table(table)
     storage = open_storage(current_settings())
     if to is None:
         found = moments_worth_going_to(storage, tables, _MOST_MOMENTS)
@@ -163,7 +161,7 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     require_timeline_name(asked.name)
     moment = moments.find_moment(storage, find_moment(storage, to), tables[0])
     with _lake() as lake:
-        made = rewound_timeline(storage, registry.steps(), asked, moment, lake.publisher.now())
+        made = rewound_timeline(storage, lake.catalog.steps, asked, moment, lake.publisher.now())
         _say(lake, create_timeline(storage, made), as_json)
 
 
@@ -183,28 +181,29 @@ def forward(name: str, version: str | None, without_arrivals: bool, other: str |
 
     A timeline that was made for a version is brought up to date: days that are new in main come along.
     """
-    from backfill_assets.answers.timelines import forwarded_answer, stale_on
-    from backfill_assets.datasets import registry
+    from backfill_assets.answers.timelines import forwarded_answer
     from backfill_assets.timeline import attempts
     from backfill_assets.timeline.forward import forward as go_forward
     from backfill_assets.timeline.of_version import bring_up_to_date
+    from backfill_assets.timeline.opened import OpenedTimeline
 
-    steps, run = registry.steps(), run_info("backfill timeline forward")
+    run = run_info("backfill timeline forward")
     with _lake() as lake:
         found = _to_change(lake.publisher, name)
 
         def go(timeline: NamedTimeline) -> Forwarded:
             chosen, arrivals = version or "", not without_arrivals
-            return go_forward(lake, steps, timeline, chosen, run, report_progress, arrivals=arrivals)
+            return go_forward(lake, lake.catalog.steps, timeline, chosen, run, report_progress, arrivals=arrivals)
 
         if found.of_version and other is None:
             if version or without_arrivals:
                 raise click.UsageError(f"{found.name} is of {found.of_version.version}: go forward with --as OTHER.")
-            done = bring_up_to_date(lake, steps, found, run, report_progress)
+            done = bring_up_to_date(lake, found, run, report_progress)
         else:
             change = _change(found.moment, version, without_arrivals=without_arrivals)
             done = attempts.attempt_forward(lake.publisher, found, other, getpass.getuser(), change, go)
-    say_answer(forwarded_answer(done, stale_on(lake.storage, steps, done.timeline)), as_json=as_json)
+    stale = OpenedTimeline(lake.storage, done.timeline).stale_days(lake.catalog.steps)
+    say_answer(forwarded_answer(done, stale), as_json=as_json)
 
 
 def _change(moment: str, version: str | None, *, without_arrivals: bool) -> str:
@@ -366,9 +365,8 @@ def _lake() -> Iterator[Lake]:
 
 def _say(lake: Lake, found: NamedTimeline, as_json: bool) -> None:
     from backfill_assets.answers.timelines import look_at, timeline_answer
-    from backfill_assets.datasets import registry
 
-    say_answer(timeline_answer(look_at(lake, registry.steps(), found)), as_json=as_json)
+    say_answer(timeline_answer(look_at(lake, found)), as_json=as_json)
 
 
 def _to_change(publisher: Publisher, name: str) -> NamedTimeline:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.answers import machine
 from backfill_assets.cli import foreground
-from backfill_assets.cli.queries import checkup
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import TimelineVersion, find_timeline
@@ -26,6 +26,7 @@ from backfill_assets_tests.small_lakehouse import Crashed, SmallLakehouse
 from backfill_assets_tests.two_versions import (
     DAYS,
     FACT,
+    FORMER,
     RATES,
     READY,
     REVENUE,
@@ -36,8 +37,6 @@ from backfill_assets_tests.two_versions import (
 )
 
 FIRST, SECOND = "v1", "v2"
-FORMER = "standby-fact-sales-transactions-v2"
-"""The timeline that a switch makes of what main had."""
 SWITCH = ("timeline", "publish", READY, "--as-current", "--yes")
 SWITCH_BACK = ("timeline", "publish", FORMER, "--as-current", "--yes")
 
@@ -68,7 +67,7 @@ def _files(backfill: Backfill, table: str = FACT) -> set[str]:
 def _current(backfill: Backfill) -> tuple[str, str]:
     """The current version, and the publication that made it so."""
     found = backfill.lakehouse.publisher.log.head().state.current.get(FACT)
-    return (found.version, found.publication) if found else (registry.step(FACT).current, "")
+    return (found.version, found.publication) if found else (CATALOG.step(FACT).current, "")
 
 
 def _counts(answer: Mapping[str, Any], column: str = "days") -> dict[str, int]:
@@ -93,13 +92,13 @@ def test_a_switch_and_the_way_back_bring_days_and_version_together(kept: Backfil
 
 def test_a_switch_is_in_the_history_with_who_when_from_and_to(kept: Backfill) -> None:
     done = kept.json(*SWITCH)
-    (newest,) = kept.json("history", "--limit", "1")
+    newest, *_ = kept.json("history", "--limit", "1")["publications"]
     assert newest["publication"] == done["publication"]
-    assert newest["switches"] == {FACT: {"from": "", "to": FIRST}}
-    assert "backfill timeline publish --as-current" in newest["launched_by"]
+    assert (newest["table"], newest["code"]) == (FACT, {"from": "", "to": FIRST})
+    assert "backfill timeline publish --as-current" in newest["by"]
     assert newest["reason"] == f"switch of {FACT} from {SECOND} to {FIRST}"
     output = kept("history", "--limit", "1").output
-    assert "switched" in output and f"to {FIRST}" in output
+    assert f"switched to {FIRST}" in output
 
 
 def test_a_rollback_puts_days_and_version_back_and_can_be_undone(kept: Backfill) -> None:
@@ -197,9 +196,11 @@ def test_new_days_alone_get_the_version_and_the_log_has_it(kept: Backfill) -> No
     done = kept.json(*SWITCH, "--new-days-only")
     assert (_ids(kept), _counts(done), done["new_days_only"]) == (before, {}, True)
     assert _current(kept)[0] == FIRST
-    (newest,) = kept.json("history", "--limit", "1")
-    assert newest["switches"] == {FACT: {"from": "", "to": FIRST}}
-    assert [each["publication"] for each in kept.json("history", FACT, "--limit", "1")] == [done["publication"]]
+    (newest,) = kept.json("history", "--limit", "1")["publications"]
+    assert (newest["table"], newest["code"]) == (FACT, {"from": "", "to": FIRST})
+    assert [each["publication"] for each in kept.json("history", FACT, "--limit", "1")["publications"]] == [
+        done["publication"]
+    ]
     output = kept("rollback", done["publication"], "--yes").output
     assert f"{FACT}: from {FIRST} back to the declared version" in output
     assert _current(kept)[0] == SECOND
@@ -315,7 +316,7 @@ def test_a_current_version_that_is_not_declared_any_more_stops_runs_and_plans_an
     assert "is not declared" in planned and "--as-current --new-days-only" in planned
     assert "was switched to v9" not in gone("plan", FACT, *days, "--version", "v1", exit_code=1).output
     assert words in gone("status").output
-    found = checkup.current_versions(Settings.at(gone.home))
+    found = machine.current_versions(Settings.at(gone.home), CATALOG.steps)
     assert found.verdict == "warn" and words in found.found
     gone("timeline", "create", "v2-ready", "--version", f"{FACT}={SECOND}")
     gone("timeline", "publish", "v2-ready", "--as-current", "--new-days-only", "--yes")
@@ -323,7 +324,7 @@ def test_a_current_version_that_is_not_declared_any_more_stops_runs_and_plans_an
 
 
 def test_a_version_that_is_not_declared_any_more_is_reported_and_not_built(kept: Backfill) -> None:
-    lake = Builder.from_settings(Settings.at(kept.home), lambda: pytest.fail("Spark is started")).lake
+    lake = Builder.from_settings(Settings.at(kept.home), CATALOG, lambda: pytest.fail("Spark is started")).lake
     made, _ = take_days(lake, TimelineVersion(step=FACT, version="v0"), {}, "created", "ana")
     assert f"v0 of {FACT} is not declared any more" in kept("timeline", "forward", made.name).output
     assert "days_behind" not in kept.json("timeline", "show", made.name)
@@ -332,7 +333,7 @@ def test_a_version_that_is_not_declared_any_more_is_reported_and_not_built(kept:
 
 
 def test_a_timeline_outlives_the_declaration_of_its_step(kept: Backfill) -> None:
-    lake = Builder.from_settings(Settings.at(kept.home), lambda: pytest.fail("Spark is started")).lake
+    lake = Builder.from_settings(Settings.at(kept.home), CATALOG, lambda: pytest.fail("Spark is started")).lake
     made, _ = take_days(lake, TimelineVersion(step="former_sales", version="v1"), {}, "created", "ana")
     assert kept.json("timeline", "show", made.name)["step"] == "former_sales"
     assert (
@@ -369,7 +370,8 @@ def test_a_campaign_whose_days_a_switch_has_put_back_is_not_undone_once_more(
         refused = backfill("rollback", plan, option, exit_code=1).stderr
         assert f"its days are as they were before that already: {switched} did it" in refused
         assert f"To bring them back: backfill rollback {switched}" in refused
-    assert [each["publication"] for each in backfill.json("history", "--limit", "2")] == [switched, "cut"]
+    newest = [each["publication"] for each in backfill.json("history", "--limit", "2")["publications"]]
+    assert list(dict.fromkeys(newest)) == [switched, "cut"]
     backfill("rollback", switched, "--yes")
     assert _ids(backfill) == {day: sorted(ids[day]) for day in DAYS}
     backfill("rollback", plan, "--yes")
@@ -380,7 +382,7 @@ def _inputs(
     lakehouse: SmallLakehouse, table: str, version: str, brought: Mapping[str, Mapping[date, str]] | None = None
 ) -> dict[date, str]:
     """The fingerprint of what each day is computed from: days that are ``brought``, and main's."""
-    step = registry.step(table)
+    step = CATALOG.step(table)
     reads = decide.read_days(step, step.version(version), list(DAYS))
     pinned = lakehouse.publisher.pin({}, reads).inputs
     logicals = {**{name: read.days for name, read in pinned.items()}, **(brought or {})}

@@ -85,7 +85,7 @@ def test_a_page_links_to_the_ui_that_runs(
         started = JournalEntry(kind="started", report={"daemon": True}, at=MADE)
         write(backfill.lakehouse.storage, campaign_of(id), started)
         backfill("diff", id, "--html", page)
-        assert f'href="{address}/assets/campaign/validated?' in page.read_text()
+        assert f'href="{address}/assets/campaign?' in page.read_text()
     backfill("diff", id, "--html", page)
     assert "in the UI" not in page.read_text()
 

@@ -6,11 +6,12 @@ from datetime import date, timedelta
 
 import pytest
 
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.records import DayContent, Environment
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.reproduction.reproduce import Reproduced, Reproduction
+from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
 from backfill_assets_tests.cli.command import Backfill
 
 DAY = date(2017, 3, 1)
@@ -25,7 +26,6 @@ def reproduced(*checksums: str | None, table: str = "bronze_sales", reason: str 
             table,
             DAY + timedelta(days=n),
             DayContent(1000, "7"),
-            "first",
             DayContent(1000, checksum) if checksum else None,
             reason,
         )
@@ -40,7 +40,7 @@ def published(backfill: Backfill) -> Backfill:
 
 
 def give(monkeypatch: pytest.MonkeyPatch, *days: Reproduced, made_with: tuple[Environment, ...] = (THEN,)) -> None:
-    found = Reproduction(days, {"first": made_with}, NOW)
+    found = Reproduction(days, made_with, NOW)
     monkeypatch.setattr(Builder, "reproduce", lambda self, publication, progress: found)
 
 
@@ -50,7 +50,7 @@ def test_a_plan_stands_for_what_it_has_published(backfill: Backfill, monkeypatch
 
     def reproduce(_: Builder, publication: str, progress: object) -> Reproduction:
         asked.append(publication)
-        return Reproduction(reproduced("7"), {publication: (THEN,)}, NOW)
+        return Reproduction(reproduced("7"), (THEN,), NOW)
 
     monkeypatch.setattr(Builder, "reproduce", reproduce)
     plan = "plan-0123456789abcdef"
@@ -61,7 +61,7 @@ def test_a_plan_stands_for_what_it_has_published(backfill: Backfill, monkeypatch
     request = backfill.lakehouse.request("cut", {"bronze_sales": {DAY: [8]}})
     made = request.provenance.model_copy(update={"campaign": campaign})
     backfill.lakehouse.publisher.publish(request.model_copy(update={"provenance": made}))
-    roll_back(backfill.lakehouse.publisher, "cut", id="undo", provenance=made)
+    roll_back(backfill.lakehouse.publisher, "cut", id="undo", steps=CATALOG.steps, provenance=made)
     for what in (plan, campaign, "cut"):
         backfill("diff", what, "--recomputed")
     assert asked == ["cut"] * 3

@@ -1,0 +1,164 @@
+"""``backfill doctor``: one finding a thing, each with what to do, and exit code 1 when a run could not work."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.answers import machine
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.token_key import require_token_key
+from backfill_assets.publication.publisher import CrashPoint
+from backfill_assets.settings import Settings
+from backfill_assets.spark.connect_server import free_port
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.terminal import terminal
+
+GIB = 1024**3
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Settings:
+    return Settings.at(tmp_path)
+
+
+@pytest.fixture
+def busy_port() -> Iterator[int]:
+    with closing(socket.socket()) as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield int(server.getsockname()[1])
+
+
+@pytest.fixture
+def sound_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java and JARs as they should be, independent of this machine."""
+    monkeypatch.setattr("backfill_assets.spark.java.require_java", lambda: 17)
+    monkeypatch.setattr("backfill_assets.spark.jars.locked_jars", lambda settings: [Path("delta.jar")])
+
+
+@pytest.mark.usefixtures("sound_machine")
+def test_a_new_machine_can_work(backfill: Backfill) -> None:
+    """Nothing landed and no key yet are warnings: the first commands bring them. Nothing is created by looking."""
+    found = backfill.json("doctor")
+    assert found["Java"]["found"].startswith("Java 17") and found["JARs"]["verdict"] == "ok"
+    assert found["landed_sales"]["verdict"] == "warn" and "backfill sample" in found["landed_sales"]["next_step"]
+    assert found["landed_sales"]["found"] == f"nothing in {backfill.home / 'landing' / 'sales'}"
+    assert found["token_key"]["verdict"] == "warn" and found["lakehouse"]["verdict"] == "ok"
+    assert not backfill.home.exists()
+    assert "backfill sample" in backfill("doctor").output
+
+
+def test_what_is_missing_fails_and_says_what_to_do(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Java is the first thing that goes wrong on a new machine."""
+
+    def none() -> int:
+        raise LakehouseUnusable("Spark needs Java, and none was found.", hint="Install Java 17 or 21.")
+
+    monkeypatch.setattr("backfill_assets.spark.java.require_java", none)
+    monkeypatch.setenv("BACKFILL_JARS", str(backfill.home / "jars"))
+    found = backfill.json("doctor", exit_code=1)
+    assert found["Java"]["verdict"] == "fail" and found["Java"]["next_step"] == "Install Java 17 or 21."
+    assert found["JARs"]["verdict"] == "fail" and found["JARs"]["next_step"] == "Run: make setup"
+
+
+@pytest.mark.usefixtures("sound_machine")
+def test_a_narrow_terminal_has_all_that_is_to_be_done(backfill: Backfill) -> None:
+    with terminal(60):
+        shown = backfill("doctor").output
+    assert f"warn  nothing in {backfill.home / 'landing' / 'sales'}  -> Land its files there" in shown, "no path is cut"
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(1 * GIB, "fail"), (3 * GIB, "warn"), (8 * GIB, "ok")])
+def test_memory(size: int, verdict: str) -> None:
+    """Spark beside Dagster needs two GiB to start at all."""
+    assert machine.memory(size).verdict == verdict
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(GIB // 4, "fail"), (3 * GIB, "warn"), (8 * GIB, "ok")])
+def test_disk(size: int, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured where the lakehouse will be, also before it is there."""
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: type("Usage", (), {"free": size}))
+    assert machine.disk_space(tmp_path / "not" / "there").verdict == verdict
+
+
+def test_ports(home: Settings, busy_port: int) -> None:
+    """Dagster's should be free, Connect's should answer if it is to be used."""
+    free = free_port()
+    assert machine.dagster_port(busy_port).verdict == "warn" and machine.dagster_port(free).verdict == "ok"
+    assert "something answers" in machine.connect_server(home, busy_port).found
+    assert machine.connect_server(home, free).found == "not used: Spark runs inside the process"
+    assert machine.connect_server(replace(home, spark_remote=f"sc://127.0.0.1:{busy_port}")).verdict == "ok"
+    assert machine.connect_server(replace(home, spark_remote=f"sc://127.0.0.1:{free}")).verdict == "fail"
+
+
+def test_landing_zone(home: Settings) -> None:
+    """Which days have landed; what is out of place fails by name."""
+    day = home.landing / "sales" / "2017-03-01"
+    day.mkdir(parents=True)
+    (day / "a.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
+    assert machine.landed_files(home.landing, "sales").found == f"1 day in {home.landing / 'sales'}: 2017-03-01"
+    (home.landing / "sales" / "march").mkdir()
+    found = {each.what: each for each in machine.landing_zone(home, CATALOG.steps)}
+    assert found["landed sales"].verdict == "warn" and "sales/march" in found["landed sales"].found
+    assert found["landed fx_rates"].verdict == "warn"
+
+
+def test_token_key(home: Settings) -> None:
+    """A key that others can read is no key."""
+    assert machine.token_key(home, CATALOG).verdict == "warn"
+    home.token_key_file.write_text("secret of sixteen")
+    home.token_key_file.chmod(0o644)
+    found = machine.token_key(home, CATALOG)
+    assert found.verdict == "fail" and found.next_step == f"chmod 600 {home.token_key_file}"
+    home.token_key_file.chmod(0o600)
+    found = machine.token_key(home, CATALOG)
+    assert found.verdict == "ok" and "secret" not in found.found
+
+
+def test_a_second_machine_is_asked_to_bring_the_key_of_the_lakehouse(home: Settings) -> None:
+    """Before a run: with a key of its own, the same household would get another token for good."""
+    require_token_key(Storage(str(home.lakehouse)), home.token_key_file, [])
+    assert machine.token_key(home, CATALOG).found.endswith("the key of this lakehouse")
+    home.token_key_file.write_text("the key of another machine")
+    named = {each.what: each for each in machine.examine(home, CATALOG)}["token key"]
+    assert named.verdict == "fail" and "another token key" in named.found
+    assert str(home.token_key_file) in named.found and "docs/clusters.md" in named.next_step
+    home.token_key_file.unlink()
+    named = {each.what: each for each in machine.examine(home, CATALOG)}["token key"]
+    assert named.verdict == "fail" and "There is no token key" in named.found
+
+
+def test_lakehouse(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tried by writing, because permissions alone do not show it (read-only mounts, quotas)."""
+    assert "will be made" in machine.writable(home.lakehouse).found
+    home.lakehouse.mkdir()
+    assert machine.writable(home.lakehouse).found == f"{home.lakehouse} can be written"
+    assert list(home.lakehouse.iterdir()) == []
+
+    def refuse(**_: Path) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    found = machine.writable(home.lakehouse)
+    assert found.verdict == "fail" and "Read-only file system" in found.found
+
+
+def test_publications_under_way(backfill: Backfill) -> None:
+    """A process that died leaves one; a person should know that nothing is lost."""
+    settings = Settings.at(backfill.home)
+    assert machine.open_publications(settings).found == "none yet"
+    backfill.lakehouse.publish("first", {"raw_sales": {date(2017, 3, 1): [1]}})
+    assert machine.open_publications(settings).found == "all are closed; 1 table published"
+    backfill.lakehouse.crash("dead", {"raw_sales": {date(2017, 3, 1): [2]}}, at=CrashPoint.PREPARED)
+    found = machine.open_publications(settings)
+    assert found.verdict == "warn" and found.found == "under way: dead"
