@@ -184,10 +184,7 @@ def run_on_timeline(settings: Settings, planned: PlanOnTimeline) -> TimelineRun:
     place, plan, catalog = planned.place.timeline, planned.plan, current_catalog()
     asked = [
         StepRequest(
-            current_catalog().step(each.name),
-            each.all_days,
-            each.version,
-            frozenset(days_of([*each.later, *each.earlier])),
+            catalog.step(each.name), each.all_days, each.version, frozenset(days_of([*each.later, *each.earlier]))
         )
         for each in plan.steps
     ]

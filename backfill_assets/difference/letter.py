@@ -223,10 +223,10 @@ def _decision(difference: Difference, terms: LetterTerms | None) -> Iterator[Par
         yield Fact("who may approve", terms.who)
         if difference.unmet:
             yield Line("It cannot be approved: it is not as expected.", Tone.BAD)
-        elif holds_back(difference):
-            yield Line("All tables are published together, without the days that are held back.")
         else:
-            yield Line("All tables are published together.")
+            left_out = ", without the days that are held back" if holds_back(difference) else ""
+            yield Line(f"All tables are published together{left_out}.")
+            yield Line("In Dagster the job `approve_campaign` does it, and `undo_campaign` undoes it.", Tone.QUIET)
     if terms.published or not terms.outcome:
         yield Fact("can be undone for", f"{format_count(terms.window_days, 'day')} after it is published")
 
