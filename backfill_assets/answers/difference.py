@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from backfill_assets.campaign.approvers import letter_terms
 from backfill_assets.campaign.course import state_of
+from backfill_assets.difference.find import declared_of
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.letter import difference_answer
 from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
@@ -41,7 +42,7 @@ def plan_difference_answer(
     journal = entries(storage, campaign)
     terms = letter_terms(plan, rule, planned_by(storage, plan.id), state_of(campaign, journal), ui)
     times = times_table(plan, journal) if drawn else None
-    return difference_answer(difference, steps, terms, times, drawn=drawn)
+    return difference_answer(difference, declared_of(steps), terms, times, drawn=drawn)
 
 
 # ------------------------------------------------------------------ recomputed

@@ -17,7 +17,7 @@ from backfill_assets.campaign.approvers import letter_terms
 from backfill_assets.campaign.breaker import Exceeded
 from backfill_assets.campaign.breaker_input import held_back_lines
 from backfill_assets.campaign.run import CampaignRun, StepReport, shadow_report
-from backfill_assets.difference.find import find_difference, last_difference
+from backfill_assets.difference.find import declared_of, find_difference, last_difference
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.letter import difference_answer
 from backfill_assets.difference.records import TableCompared
@@ -99,7 +99,9 @@ def compare_and_keep(
     found = find_difference(at.builder.lake, at.plan, progress, staged=staged_by(done), known=known)
     planner = planned_by(at.builder.lake.storage, at.plan.id)
     terms = letter_terms(at.plan, at.approval_by, planner, at.state, at.ui)
-    answer = difference_answer(found, at.catalog.steps, terms, times_table(at.plan, at.entries()), drawn=True)
+    answer = difference_answer(
+        found, declared_of(at.catalog.steps), terms, times_table(at.plan, at.entries()), drawn=True
+    )
     keep_page(at.builder.lake.storage, at.plan.id, html(answer))
     return found
 
@@ -114,5 +116,5 @@ def evidence(
         "sentence": difference.sentence,
         "report": page_uri(at.builder.lake.storage, at.plan.id),
         "fingerprint": difference.fingerprint,
-        "difference": markdown(difference_answer(difference, at.catalog.steps)),
+        "difference": markdown(difference_answer(difference, declared_of(at.catalog.steps))),
     }

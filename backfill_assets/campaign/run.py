@@ -29,7 +29,7 @@ from backfill_assets.campaign.look import catch_up, look
 from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
 from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import FiguresRead, complete
-from backfill_assets.difference.find import find_difference
+from backfill_assets.difference.find import declared_of, find_difference
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.letter import difference_answer
 from backfill_assets.errors import CampaignStopped, InvalidRequest
@@ -321,7 +321,7 @@ class CampaignRun:
     def require_expected(self, step: CampaignStep, difference: Difference, where: str = "") -> None:
         """Stop at ``step`` when an expectation of the plan is not met; the difference is shown in full then."""
         if difference.unmet:
-            self.progress(markdown(difference_answer(difference, self.catalog.steps)))
+            self.progress(markdown(difference_answer(difference, declared_of(self.catalog.steps))))
             reason = f"Not as expected: {difference.unmet[0].expectation} (backfill status {self.plan.id} shows it)."
             report = shadow_report(self.shadowed)
             raise self.stop(step, f"{where}{difference.sentence} {reason}", self.plan_again, report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -22,8 +22,6 @@ from backfill_assets.difference.records import (
 )
 from backfill_assets.difference.sentences import table_sentence, unit
 from backfill_assets.difference.verdicts import ExpectationVerdict
-from backfill_assets.model.declaration import Step
-from backfill_assets.model.rules import TotalAgrees
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned, number
 from backfill_assets.text import (
     amount,
@@ -66,21 +64,29 @@ class LetterTerms:
     """Where people approve it in the UI; once it is published, where they undo it. Empty without a UI."""
 
 
+@dataclass(frozen=True)
+class DeclaredOfTables:
+    """Which tables are ``reports`` that people read, and which ``totals`` have to be those of another table."""
+
+    reports: frozenset[str] = frozenset()
+    totals: tuple[SameTotal, ...] = ()
+
+
 def difference_answer(
     difference: Difference,
-    steps: Sequence[Step],
+    declared: DeclaredOfTables,
     terms: LetterTerms | None = None,
     times: Grid | None = None,
     *,
     drawn: bool = False,
 ) -> Answer:
-    """``terms`` and ``times`` are of a plan: of two states no one has to decide. ``steps`` are those of all datasets.
+    """``terms`` and ``times`` are of a plan: of two states no one has to decide.
 
     With ``drawn``, the detail has charts, for a page.
     """
     parts = (
         *_about(difference, terms),
-        *_in_a_minute(difference, steps),
+        *_in_a_minute(difference, declared),
         *_decision(difference, terms),
         _money(difference.tables),
         _rows(difference.tables),
@@ -137,11 +143,10 @@ def _about(difference: Difference, terms: LetterTerms | None) -> Iterator[Part]:
         yield Line(line, Tone.WARN)
 
 
-def _in_a_minute(difference: Difference, steps: Sequence[Step]) -> Iterator[Part]:
+def _in_a_minute(difference: Difference, declared: DeclaredOfTables) -> Iterator[Part]:
     yield Fact("which days", _days_lines(difference.headline) if difference.headline else ["None."])
-    tables = [table for step in steps for table in step.tables]
-    yield Fact("which reports", reports_line(difference, {each.name for each in tables if each.layer == "report"}))
-    if agreement := agreement_sentence(find_agreements(_same_totals(steps, difference), difference.tables)):
+    yield Fact("which reports", reports_line(difference, declared.reports))
+    if agreement := agreement_sentence(find_agreements(declared.totals, difference.tables)):
         yield Fact("do tables agree", agreement)
     if difference.verdicts:
         rows = [
@@ -149,15 +154,6 @@ def _in_a_minute(difference: Difference, steps: Sequence[Step]) -> Iterator[Part
             for each in difference.verdicts
         ]
         yield Grid("expected", ("expected", "outcome", "where not"), rows, title="As expected?")
-
-
-def _same_totals(steps: Sequence[Step], difference: Difference) -> Iterator[SameTotal]:
-    """What the declared rules say of the tables that are shown."""
-    compared = {table.table for table in difference.tables}
-    for table in (table for step in steps for table in step.tables if table.name in compared):
-        for rule in table.rules:
-            if isinstance(rule, TotalAgrees):
-                yield SameTotal(table.name, rule.column, rule.fact, rule.fact_total)
 
 
 def reports_line(difference: Difference, reports: Collection[str]) -> str:

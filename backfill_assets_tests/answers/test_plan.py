@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from backfill_assets.plan_file.document import FileProblem
 
 from backfill_assets.answers.plan import headline, plan_answer, plan_file_answer, plan_files_answer
 from backfill_assets.days import Cadence
@@ -29,20 +28,22 @@ from backfill_assets.plan.records import (
     Recommended,
     Scope,
     SourceFiles,
-    StepTime,
+    Span,
     Why,
 )
 from backfill_assets.plan_file.check import CheckedPlanFile
+from backfill_assets.plan_file.read import FileProblem
 from backfill_assets.report.markdown import markdown
 from backfill_assets_tests.plan.world import D
 
 NOW = datetime(2017, 4, 10, 12, tzinfo=UTC)
+ABOUT = Span(median=125.0, low=100.0, high=130.0, samples=3)
 FACT = PlannedStep(
     tables=("fact",),
     version="v2",
     rebuild={Why.CODE_CHANGED: ("2017-03-08",)},
     skipped=("2017-03-09..2017-03-10",),
-    estimate=Estimate(rows_read=1_200, bytes_read=2_048, rows_written=1_000, bytes_written=512, seconds=125.0),
+    estimate=Estimate(rows_read=1_200, bytes_read=2_048, rows_written=1_000, bytes_written=512, time=ABOUT),
 )
 WEEKLY = PlannedStep(
     tables=("weekly",),
@@ -81,14 +82,14 @@ def test_a_headline_counts_days_periods_and_steps_that_are_rebuilt() -> None:
 @pytest.mark.parametrize("steps", [(), (FRESH,)], ids=["no step", "all skipped"])
 def test_a_plan_of_nothing_to_do_costs_nothing_and_has_no_next(steps: Sequence[PlannedStep]) -> None:
     """With the version that was asked for."""
-    found = _told(_plan(*steps, version="v1", cost=Cost(seconds=9.0)))
+    found = _told(_plan(*steps, version="v1", cost=Cost(time=ABOUT)))
     assert found["title"] == "fact 2017-03-08 by v1: nothing to rebuild, every day is fresh."
     assert "computing_the_days" not in found and "next" not in found
 
 
 def test_a_step_has_its_reasons_and_volumes() -> None:
     """Nothing to go by is not 0, and 0 is not unknown; a step that is skipped has none."""
-    none_yet = FACT.model_copy(update={"estimate": Estimate(rows_written=0, bytes_written=0, seconds=0.0)})
+    none_yet = FACT.model_copy(update={"estimate": Estimate(rows_written=0, bytes_written=0)})
     fact, weekly, fresh, new = _told(_plan(FACT, WEEKLY, FRESH, none_yet))["steps"]
     assert fact == {
         "table": ["fact"],
@@ -99,12 +100,12 @@ def test_a_step_has_its_reasons_and_volumes() -> None:
         "read": 2_048,
         "rows_written": 1_000,
         "written": 512,
-        "time": 125.0,
+        "time": {"median": 125.0, "low": 100.0, "high": 130.0, "samples": 3},
     }
     volumes = ("rows_read", "read", "rows_written", "written", "time")
     assert [weekly[name] for name in volumes] == ["unknown", None, "unknown", None, None]
     assert [fresh[name] for name in volumes] == [None] * 5
-    assert [new[name] for name in volumes] == [0, 0, 0, 0, 0.0]
+    assert [new[name] for name in volumes] == [0, 0, 0, 0, None]
 
 
 @pytest.mark.parametrize(
@@ -176,34 +177,35 @@ def test_files_that_their_source_has_changed_are_counted_by_arrival_day() -> Non
 
 def test_the_cost_has_time_cores_and_price() -> None:
     """A plan without a price says how to set one."""
-    price = _plan(FACT, cost=Cost(seconds=3600.0, cores=2, price_per_core_hour=Decimal("0.5")))
+    price = _plan(FACT, cost=Cost(time=ABOUT, cores=2, price_per_core_hour=Decimal("0.5")))
     assert _told(price)["computing_the_days"] == {
-        "takes": 3600.0,
+        "takes": ABOUT.model_dump(),
         "cores": 2,
-        "core seconds": 7_200,
-        "costs": "1.0000",
+        "core seconds": 250,
+        "costs": "0.0347",
     }
     assert "Set BACKFILL_CORE_HOUR_PRICE to have a cost." not in _notes(price)
-    assert "Set BACKFILL_CORE_HOUR_PRICE to have a cost." in _notes(_plan(FACT, cost=Cost(seconds=8.0)))
+    assert "Set BACKFILL_CORE_HOUR_PRICE to have a cost." in _notes(_plan(FACT, cost=Cost(time=ABOUT)))
 
 
 def test_steps_that_were_never_timed_are_named_beside_the_cost_of_the_others() -> None:
     """If none was timed, there is no cost; steps that are skipped need none."""
-    some = _plan(FACT, WEEKLY, cost=Cost(seconds=8.0, unknown=("weekly",)))
-    assert _told(some)["computing_the_days"]["takes"] == 8.0
+    some = _plan(FACT, WEEKLY, cost=Cost(time=ABOUT, unknown=("weekly",)))
+    assert _told(some)["computing_the_days"]["takes"]["median"] == 125.0
     assert "Its time is unknown: no earlier publication of weekly was timed." in _notes(some)
-    for seconds in (None, 0.0):
-        none = _plan(FACT, WEEKLY, FRESH, cost=Cost(seconds=seconds, unknown=("fact", "weekly")))
-        assert _told(none)["computing_the_days"] == {"takes": None, "cores": 1}
+    none = _plan(FACT, WEEKLY, FRESH, cost=Cost(unknown=("fact", "weekly")))
+    assert _told(none)["computing_the_days"] == {"takes": None, "cores": 1}
 
 
 def test_the_time_of_a_campaign_is_split_by_step() -> None:
-    """None for a plan that was made before there were bands."""
-    times = (StepTime(step="source_verified", low=1.0, high=2.0, campaigns=1),)
-    plan = _plan(FACT, times=times)
-    assert [row["step"] for row in _told(plan)["times"]] == ["source verified", "together"]
-    assert _told(plan)["times"][0]["estimated"] == {"low": 1.0, "high": 2.0, "campaigns": 1}
-    assert "From 1 earlier campaign." in _notes(plan) and "times" not in _told(_plan(FACT))
+    """What is not known is unknown."""
+    plan = _plan(FACT, times={"source_verified": ABOUT, "validated": None})
+    assert [(row["step"], row["estimated"]) for row in _told(plan)["times"]] == [
+        ("source verified", ABOUT.model_dump()),
+        ("validated", None),
+        ("together", None),
+    ]
+    assert "times" not in _told(_plan(FACT))
 
 
 def test_no_change_recommends_no_scope() -> None:

@@ -285,9 +285,7 @@ class World:
         if self.is_cut_over:
             return
         if not course.started or course.stopped:
-            self.at.start(OPTIONS)
-            for step in STEPS[: STEPS.index(CampaignStep.VALIDATE)]:
-                self.at.record_step(step, {})
+            self.begin()
         elif CampaignStep.VALIDATE not in course.done:
             self.do(CampaignStep.VALIDATE)
         elif course.approved is None:
@@ -302,7 +300,13 @@ class World:
         try:
             self.at.approve(without_held_back=held, seen=seen)
         except InvalidRequest:
-            self.at.start(OPTIONS, CampaignStep.VALIDATE)
+            self.begin()
+
+    def begin(self) -> None:
+        """Up to where all is staged."""
+        self.at.start(OPTIONS)
+        for step in STEPS[: STEPS.index(CampaignStep.VALIDATE)]:
+            self.at.record_step(step, {})
 
     def do(self, step: CampaignStep) -> None:
         try:

@@ -7,11 +7,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from backfill_assets.datasets import registry
 
 from backfill_assets.days import Cadence
+from backfill_assets.difference.find import declared_of
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.letter import (
+    DeclaredOfTables,
     LetterTerms,
     difference_answer,
     even,
@@ -37,6 +38,7 @@ from backfill_assets.difference.records import (
     TableCompared,
 )
 from backfill_assets.difference.verdicts import Deviation, ExpectationVerdict
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.report.answer import plain
 from backfill_assets.report.markdown import markdown
 from backfill_assets_tests.difference.compared_month import (
@@ -56,7 +58,11 @@ NEW = DayCompared(day=FIRST, how="compared", rows=RowCounts(added=2), sums={"rev
 
 
 def told(found: Difference, terms: LetterTerms | None = None) -> dict[str, Any]:
-    return difference_answer(found, (), terms).as_json()
+    return difference_answer(found, DeclaredOfTables(), terms).as_json()
+
+
+def page_of(found: Difference) -> str:
+    return markdown(difference_answer(found, DeclaredOfTables()))
 
 
 def terms_of(found: Difference, **more: object) -> LetterTerms:
@@ -155,7 +161,7 @@ def test_tables_that_have_to_agree_are_compared_by_the_declared_rules() -> None:
     fact, revenue = "fact_sales_transactions", "fact_daily_revenue"
     days = [_sold(day) for day in month(1).days]
     found = difference(month(1, table=fact, days=days), month(1, table=revenue, days=days))
-    agree = difference_answer(found, registry.steps()).facts()["do tables agree"]
+    agree = difference_answer(found, declared_of(CATALOG.steps)).facts()["do tables agree"]
     assert agree == f"Yes. 93 totals of 1 table are what {fact} adds up to, to the last digit."
 
 
@@ -354,14 +360,18 @@ def test_notes_say_what_the_numbers_leave_out() -> None:
 
 def test_sums_say_which_days_they_are_of() -> None:
     """All of a campaign that is done; of a canary those that are staged."""
-    assert "Sums of 31 days" in markdown(difference_answer(difference(month(1)), ()))
-    assert "Sums of the 2 of 31 days that are staged" in markdown(difference_answer(difference(canary()), ()))
+    assert "Sums of 31 days" in markdown(difference_answer(difference(month(1)), DeclaredOfTables()))
+    assert "Sums of the 2 of 31 days that are staged" in markdown(
+        difference_answer(difference(canary()), DeclaredOfTables())
+    )
 
 
 def test_markdown_of_many_days_shows_a_month_of_them() -> None:
     """And says how many more there are; of groups five. No value is a tag or a column of its own."""
     groups = (by("store_id", *((f"s{n}", 1) for n in range(6))), by("department", (NASTY, 2)))
     days = [a_day(FIRST + timedelta(n), "99") for n in range(32)]
-    page = markdown(difference_answer(difference(month(0, groups, days=days, sample=a_sample(4, NASTY))), ()))
+    page = markdown(
+        difference_answer(difference(month(0, groups, days=days, sample=a_sample(4, NASTY))), DeclaredOfTables())
+    )
     assert page.count("| compared |") == 31 and "and 1 more rows" in page
     assert page.count("| s") - page.count("| sum") >= 5 and "<script" not in page

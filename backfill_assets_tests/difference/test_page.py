@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets import report
 from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.letter import LetterTerms, difference_answer
+from backfill_assets.difference.letter import DeclaredOfTables, LetterTerms, difference_answer
 from backfill_assets.report.answer import Grid
 from backfill_assets.report.html import html
 from backfill_assets_tests.difference.compared_month import MARCH, NASTY, a_day, a_sample, by, canary, difference, month
@@ -31,7 +31,7 @@ def terms_of(found: Difference, **more: object) -> LetterTerms:
 
 def a_page(found: Difference, **more: object) -> str:
     times = Grid("times", ("step", "estimated", "spent"), [("source verified", "8..20 s", "12 s")])
-    return html(difference_answer(found, (), terms_of(found, **more), times, drawn=True))
+    return html(difference_answer(found, DeclaredOfTables(), terms_of(found, **more), times, drawn=True))
 
 
 def full() -> Difference:

@@ -151,6 +151,7 @@ def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
 def _of_states(
     settings: Settings, left: str, right: str, tables: Sequence[str], days: DayRange | None
 ) -> tuple[Difference, _Answer]:
+    from backfill_assets.difference.find import declared_of
     from backfill_assets.difference.lakehouse_states import StatesRequest, compare_states
     from backfill_assets.difference.letter import difference_answer
 
@@ -160,7 +161,7 @@ def _of_states(
     steps, asked = current_catalog().steps, StatesRequest(left, right, tables, days)
     with ExitStack() as stack:
         found = compare_states(foreground_builder(settings, stack).lake, steps, asked, report_progress)
-    return found, partial(difference_answer, found, steps)
+    return found, partial(difference_answer, found, declared_of(steps))
 
 
 def _write(answer: _Answer, file: Path) -> None:

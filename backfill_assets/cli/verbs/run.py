@@ -120,8 +120,9 @@ def run(
         _refuse(context, _OF_TABLES, "with a plan: a kept plan does not change; plan anew")
         from backfill_assets.campaign.run import Options
 
-        flags = {"daemon": daemon, "roll_back_if_wrong": roll_back_if_wrong}
-        stage_plan(plan, partial(Options.of_plan, waves=waves, limits=limits, **flags), as_json=as_json)
+        of_plan = partial(Options.of_plan, waves=waves, limits=limits)
+        options = partial(of_plan, daemon=daemon, roll_back_if_wrong=roll_back_if_wrong)
+        stage_plan(plan, options, as_json=as_json)
         return
     _refuse(context, _OF_PLANS, "with a table: it is about carrying out a plan")
     if not days:
