@@ -108,7 +108,7 @@ def next_command(facts: PlanFacts) -> str:
 
 def _words(facts: PlanFacts) -> Mapping[str, str]:
     now, plan = facts.course, facts.plan
-    look = f"backfill campaign {plan} shows how far it"
+    look = f"backfill status {plan} shows how far it"
     # What stopped it before it could be compared would stop it again.
     taken_up = f"backfill run {plan} takes it up again, and compares it anew."
     taken_up = taken_up if CampaignStep.VALIDATE in now.done else f"{look} came."

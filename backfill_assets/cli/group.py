@@ -22,26 +22,25 @@ if TYPE_CHECKING:
 
 SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Work": {
-        "plan": ("queries.plan:plan", "Show what a rebuild would do, cost and risk."),
-        "run": ("commands.run:run", "Build a range of days in this process, without a daemon."),
-        "diff": ("queries.diff:diff", "Compare a plan, or any two states, row by row."),
-        "approve": ("commands.campaign:approve", "Publish what a plan has staged: all tables at once."),
-        "rollback": ("commands.rollback:rollback", "Put back what the days held before a publication."),
+        "plan": ("verbs.plan:plan", "Show what a rebuild would do, cost and risk."),
+        "run": ("verbs.run:run", "Build a range of days in this process, without a daemon."),
+        "diff": ("verbs.diff:diff", "Compare a plan, two states, or what is recomputed."),
+        "approve": ("verbs.approve:approve", "Publish what a plan has staged: all tables at once."),
+        "rollback": ("verbs.rollback:rollback", "Put back what the days held before a publication."),
     },
     "Look": {
         "status": ("verbs.status:status", "Show which days are fresh, stale or missing."),
-        "campaign": ("commands.campaign:campaign", "Show how far a plan has been carried out."),
         "show": ("verbs.show:show", "Show one day of a table: its state and its rows."),
         "history": ("verbs.history:history", "List publications, newest first."),
         "trace": ("verbs.trace:trace", "Follow one row from its landed line to each report."),
-        "reproduce": ("queries.reproduce:reproduce", "Stage a publication again and compare checksums."),
     },
     "Timelines": {"timeline": ("verbs.timeline:timeline", "Work on days of tables beside what is published.")},
     "What came in": {
         "raw": ("verbs.raw:raw", "Rejected rows, files that were corrected, positions of sources."),
-        "stream": ("commands.stream:stream", "Read events into raw as they come; facts follow."),
+        "stream": ("verbs.stream:stream", "Read events into raw as they come; facts follow."),
     },
     "Set up": {
+        "init": ("verbs.init:init", "Write a project with datasets of your own."),
         "doctor": ("verbs.doctor:doctor", "Check this machine, and say what to do."),
         "dataset": ("verbs.dataset:dataset", "Try a dataset's declaration on the first landed file."),
         "maintain": ("verbs.maintain:maintain", "Compact and delete files, give up what is stuck, send notices."),

@@ -10,7 +10,6 @@ from backfill_assets.cli.wiring import current_catalog
 from backfill_assets.errors import BackfillError
 from backfill_assets.ui_addresses import BACKFILLS, asset_page
 
-CAMPAIGN_COMMANDS = ("approve", "campaign")
 _OVERVIEW = "/assets"
 _START_HERE = asset_page("start_here")
 _PAGES: Mapping[str, str] = {
@@ -22,7 +21,6 @@ _PAGES: Mapping[str, str] = {
     "rollback": _OVERVIEW,
     "status": _OVERVIEW,
     "plan": asset_page("campaign"),
-    "campaign": _START_HERE,
     "stream": _OVERVIEW,
 }
 """Of commands that are about no table, plan or timeline, or were given none."""

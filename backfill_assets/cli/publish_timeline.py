@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from backfill_assets.cli.commands.campaign import stage_plan
+from backfill_assets.cli.campaigns import stage_plan
 from backfill_assets.cli.foreground import report_step, run_info
 from backfill_assets.cli.ids import find_timeline
 from backfill_assets.cli.output import ask, say, say_answer
-from backfill_assets.cli.plan_screen import say_plan
-from backfill_assets.cli.queries.campaign_table import facts_of
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.report.answer import Answer, Fact, Id
 
@@ -49,6 +47,7 @@ def publish_as_current(
 
 def publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: bool, as_json: bool) -> bool:
     """Plan it and stage the plan; one that was begun for the same goes on. Whether a finding blocks it."""
+    from backfill_assets.answers.plan import plan_answer
     from backfill_assets.campaign.run import Options
     from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, timeline_request
     from backfill_assets.lakehouse import named_timelines
@@ -65,17 +64,17 @@ def publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: 
     begun = plan_begun(asked, [Expectation.parse(text) for text in expected], _open_plans(storage))
     if begun is not None and not dry_run:
         report_step(f"{begun.id} was begun for this before: it goes on")
-        stage_plan(begun.id, Options.of_plan, None, as_json)
+        stage_plan(begun.id, Options.of_plan, as_json=as_json)
         return False
     plan, now = plan_and_keep(settings, current_catalog(), asked, expected, by=os_person())
     if not as_json:
-        say_plan(plan, now)
+        say_answer(plan_answer(plan, now))
         say(*filter(None, [left_sentence(asked, found.name, _statuses(storage, asked.target))]))
     if plan.stopped or dry_run:
         if as_json:
             say_answer(Answer(parts=(Fact("plan", Id(plan.id)), Fact("stopped", plan.stopped))), as_json=True)
         return plan.stopped
-    stage_plan(plan.id, Options.of_plan, None, as_json)
+    stage_plan(plan.id, Options.of_plan, as_json=as_json)
     return False
 
 
@@ -89,8 +88,12 @@ def _statuses(storage: Storage, table: str) -> Mapping[date, DayStatus]:
 
 def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:
     """Those that can go on: of the days of the others, a new plan is made."""
+    from backfill_assets.campaign.look import look
     from backfill_assets.campaign.standing import PlanStanding, standing_of
+    from backfill_assets.lakehouse.campaign_journal import campaign_of
     from backfill_assets.plan.observe import open_plans
+    from backfill_assets.publication.publisher import Publisher
 
-    found = ((plan, facts_of(storage, plan)) for plan in open_plans(storage))
+    publisher = Publisher(storage)
+    found = ((plan, look(publisher, campaign_of(plan.id), plan)) for plan in open_plans(storage))
     return [(plan, facts.course) for plan, facts in found if standing_of(facts) is not PlanStanding.OVERTAKEN]

@@ -15,8 +15,8 @@ from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import earlier_days, later_readers, steps_of
 from backfill_assets.plan.status import stale_later_days
-from backfill_assets.published.current_versions import read_switches
 from backfill_assets.published.observed import observe
+from backfill_assets.published.reading import read_switches
 from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.text import days_options, format_count, format_ranges

@@ -122,7 +122,7 @@ def _refresh_timelines(context: dg.OpExecutionContext, backfill: Backfill) -> No
     failed: list[BackfillError] = []
     for found in fresh_timelines(lake.storage, lake.publisher.now()):
         try:
-            done = bring_up_to_date(lake, found, run_info(context.run), context.log.info)
+            done = bring_up_to_date(lake, found, run_info(context.run, lake.catalog), context.log.info)
         except BackfillError as error:
             context.log.warning(f"{found.name}: {error}")
             failed.append(error)

@@ -38,7 +38,7 @@ from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates
 from backfill_assets.quality.measures import add_up, zero_metrics
 from backfill_assets.rebuild.environment import environment_of
-from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance
+from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
 from backfill_assets.rebuild.returning_keys import KeyFiles, ReturningKeys, returning_keys
 from backfill_assets.rebuild.returning_versions import markers_by_day, stage_markers
@@ -52,7 +52,6 @@ from backfill_assets.rebuild.stage import (
     with_cost,
     with_verdict,
 )
-from backfill_assets.rebuild.waiting import waiting
 from backfill_assets.text import format_are
 
 _MOST_ATTEMPTS = 20
@@ -108,7 +107,7 @@ class AppendBuild:
         if self.step.source is None:
             raise InvalidRequest(
                 f"{self.step.name} is not read from a source.",
-                hint="Name a raw table: raw_sales. backfill plan --source-too goes from raw on.",
+                hint="Name a raw table: raw_sales. backfill plan --scope whole goes from raw on.",
             )
         return self.step.source
 
@@ -185,7 +184,7 @@ class AppendBuild:
             require_token_key(self.lake.storage, Path(self.lake.token_key_file), tables)
         timeline = self.lake.timelines(self.step)[self.table.name]
         self.cancels_of = arrivals.stage(timeline)
-        self.environment = environment_of(self.lake.spark())
+        self.environment = environment_of(self.lake.spark(), self.lake.catalog.folder)
         return timeline
 
     def pin(self, timeline: Timeline) -> Pin:

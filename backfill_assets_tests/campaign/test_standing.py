@@ -26,7 +26,7 @@ RUN, APPROVE, ABANDON, LOOK = (
     "backfill run P",
     "backfill approve P",
     "backfill timeline delete P",
-    "backfill campaign P",
+    "backfill status P",
 )
 UNDO, REDO, ABORT, UNSWITCH = (
     "backfill rollback P",

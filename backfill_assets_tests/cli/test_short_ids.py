@@ -69,7 +69,7 @@ def test_publications_are_found_by_their_beginning(two: Backfill, typed: str, mo
     if not typed.startswith("2017"):
         assert two.json("timeline", "rewind", TABLE, "--to", typed, "--as", "back")["moment"] == f"publication {FIRST}"
         two("timeline", "create", "based", "--at", typed)
-    assert two.json("rollback", "1a2b3f", "--dry-run")["publication"] == SECOND
+    assert two.json("rollback", "1a2b3f", "--dry-run")["rolls_back"] == SECOND
 
 
 def test_several_that_begin_so_are_named(two: Backfill) -> None:
@@ -90,9 +90,9 @@ def test_a_terminal_gets_short_ids_and_a_pipe_whole_ones(two: Backfill) -> None:
 @pytest.mark.parametrize("typed", [HASH[:8], f"plan-{HASH[:4]}", f"campaign-{HASH[:6]}", PLAN.id])
 def test_plans_are_found_by_their_beginning_and_by_their_campaign(backfill: Backfill, typed: str) -> None:
     keep_plan(backfill.lakehouse.storage, PLAN.id, PLAN.to_json())
-    assert backfill.json("campaign", typed)["plan"] == PLAN.id
+    assert backfill.json("status", typed)["plan"] == PLAN.id
     assert f"Nothing of {PLAN.id} is staged" in backfill("approve", typed, exit_code=1).stderr
-    assert f"No difference of {PLAN.id}" in backfill("diff", typed, "--kept", exit_code=1).stderr
+    assert f"Nothing of {PLAN.id} is staged" in backfill("diff", typed, exit_code=1).stderr
     assert PLAN.id in backfill("plan", typed, exit_code=1).stdout
 
 

@@ -48,28 +48,23 @@ def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monke
     assert held(wrong, "as-main") == {key: new[key] for key in held(wrong, "as-main")}
 
     same = types("diff", "main", "as-main")
-    assert started == [] and {day["how"] for table in same["tables"] for day in table["days"]} == {"equal"}
-    shown = types("diff", "before-v2", "as-main", "--table", FACT)
-    (fact,) = shown["tables"]
+    assert started == [] and same["tables"] and {row["differ"] for row in same["tables"]} == {0}
+    fact = types("diff", "before-v2", "as-main", "--table", FACT)["by_table"][FACT]["days"]
     for side, rows in (("before", old_rows), ("after", new_rows)):
         sums = rows.groupby("day")["amount_eur"].sum()
-        assert {day["day"]: Decimal(day["sums"]["amount_eur"][side]) for day in fact["days"]} == {
-            day["day"]: sums[date.fromisoformat(day["day"])] for day in fact["days"]
+        assert {day["day"]: Decimal(day[side]) for day in fact} == {
+            day["day"]: sums[date.fromisoformat(day["day"])] for day in fact
         }
-    assert {day["how"] for day in fact["days"]} == {"compared"}
+    assert {day["is"] for day in fact} == {"compared"}
     by_publication = types("diff", moment["publication"], "before-v2", "--table", FACT, "--days", str(DAYS))
-    assert [-Decimal(_change(day)) for day in by_publication["tables"][0]["days"] if day["how"] == "compared"] == [
-        Decimal(_change(day)) for day in fact["days"]
+    back = by_publication["by_table"][FACT]["days"]
+    assert [-Decimal(day["change"]) for day in back if day["is"] == "compared"] == [
+        Decimal(day["change"]) for day in fact
     ]
     assert started == [], "rows that differ are compared without Spark, wherever a state has them"
     monkeypatch.undo()
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     assert_read_by_every_engine(wrong, {"before-v2": frozen})
-
-
-def _change(day: dict[str, Any]) -> Decimal:
-    sums = day["sums"]["amount_eur"]
-    return Decimal(sums["after"]) - Decimal(sums["before"])
 
 
 def test_a_timeline_is_published_as_a_plan_is_and_undone(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from deltalake import DeltaTable
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.plan.records import days_of
 from backfill_assets.timeline.opened import open_timeline
 from backfill_assets_tests import oracle
 from backfill_assets_tests.stories.against_pandas import assert_published
@@ -163,12 +164,8 @@ def sound_home(story: RewindStory, home: Path, spark: SparkSession) -> Path:
 
 def changed_days(difference: Any) -> set[date]:
     """The days on which a row of the fact is another one."""
-    (fact,) = (table for table in difference["tables"] if table["table"] == FACT)
-    return {
-        date.fromisoformat(day["day"])
-        for day in fact["days"]
-        if day["how"] == "compared" and any(day["rows"][what] for what in ("added", "removed", "changed"))
-    }
+    (fact,) = (row for row in difference["tables"] if row["table"] == FACT)
+    return {*days_of(fact["which_days"])}
 
 
 def _versions(moment: dict[str, Any]) -> list[str] | None:

@@ -346,7 +346,7 @@ def delete(name: str, yes: bool) -> None:
 def _abandon(plan: str, *, yes: bool) -> str:
     """Give up the campaign of ``plan``; its name."""
     from backfill_assets.campaign.steps import abandon
-    from backfill_assets.cli.commands.campaign import campaign_run
+    from backfill_assets.cli.campaigns import campaign_run
 
     with ExitStack() as stack:
         at = campaign_run(plan, "backfill timeline delete", stack)
