@@ -65,11 +65,11 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     "backfill status fact_daily_revenue --days 2017-03-01..2017-03-07 --json": "is_fresh",
     "backfill history fact_daily_revenue --days 2017-03-01": (REVENUE, "replace"),
     f"backfill show fact_daily_revenue 2017-03-01 --at {PUBLICATION}": ("store_id", "revenue_eur"),
-    f"backfill reproduce {PUBLICATION}": ("equal",),
+    f"backfill diff {PUBLICATION} --recomputed": ("equal",),
     "backfill raw quarantine": ("quarantine_sales", "quantity"),
     "backfill raw quarantine quarantine_sales 2017-03-01": ("broken", "quantity: 'many' is not a bigint"),
     "backfill raw quarantine --replay --dry-run": ("freed\t0", "still bad\t1"),
-    "backfill plan bronze_sales --days 2017-03-04 --source-too --json": "plan_ingests",
+    "backfill plan bronze_sales --days 2017-03-04 --scope whole --json": "plan_ingests",
     "backfill run bronze_fx_rates --upstream --days 2017-02-21..2017-02-28": "rates_are_published",
     f"backfill run {FACT} --downstream --version v1 --days {DAYS}": "builds_v1",
     f"backfill status {FACT} --days {DAYS}": ("stale: code changed",),
@@ -84,12 +84,12 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
         "rows unchanged",
     ),
     f'backfill plan {FACT} --days {DAYS} --version v2 --expect "weekends unchanged"': "is_planned",
-    f"backfill plan {PLAN}": ("Nothing of what it was computed from has moved.",),
+    f"backfill plan {PLAN}": ("Nothing has moved.",),
     f"backfill run {PLAN}": "waits_for_approval",
     f"backfill diff {PLAN}": ("amount eur", FACT),
     f"backfill diff {PLAN} --html": "writes_a_page",
     f"backfill approve {PLAN}": "publishes_and_tells",
-    f"backfill campaign {PLAN}": ("cut_over", "completion_told"),
+    f"backfill status {PLAN}": ("cut_over", "completion_told"),
     f"backfill rollback {PLAN} --dry-run": ("put back", "--dry-run"),
     f"backfill rollback {PLAN}": "is_undone_untold",
     "backfill maintain --send-notices --dry-run": "is_due",
@@ -120,7 +120,7 @@ Words that they print, or the name of the function there that looks at more.
 
 _SPARK = "backfill_assets_tests/cli/commands/test_spark.py::test_started_in_the_background_used_and_stopped"
 _CI = "backfill_assets_tests/stories/test_dagster_ci.py"
-_STREAM = "backfill_assets_tests/cli/commands/test_stream.py::test_facts_follow_landed_events_of_today"
+_STREAM = "backfill_assets_tests/cli/verbs/test_stream.py::test_facts_follow_landed_events_of_today"
 _TALLY = (
     "backfill_assets_tests/stories/test_tally.py::test_every_event_is_once_in_raw_and_every_winner_once_in_the_facts"
 )
@@ -129,11 +129,11 @@ _REWIND = "backfill_assets_tests/stories/test_rewind.py"
 _ARRIVALS = "backfill_assets_tests/stories/test_forward_arrivals.py"
 _FIELD = "backfill_assets_tests/stories/test_late_field.py"
 _FILLED = "test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_changes"
-_TIMELINE = "backfill_assets_tests/cli/commands/test_timeline.py"
-_SWITCH = "backfill_assets_tests/cli/commands/test_switch.py"
+_TIMELINE = "backfill_assets_tests/cli/verbs/test_timeline.py"
+_SWITCH = "backfill_assets_tests/cli/verbs/test_as_current.py"
 _RUN_ON = "backfill_assets_tests/stories/test_run_on_timeline.py"
 _PLAN_FILE = "backfill_assets_tests/stories/test_plan_file.py::test_a_campaign_is_carried_out_as_its_file_says"
-_PLAN_FILES = "backfill_assets_tests/cli/queries/test_plan_file.py"
+_PLAN_FILES = "backfill_assets_tests/cli/verbs/test_plan_file.py"
 _LAB = "backfill_assets_tests/stories/test_lab.py"
 _OWN_PROJECT = "backfill_assets_tests/wheel/test_own_project.py"
 _LAB_COMMAND = "backfill_assets_tests/examples/commands/test_lab.py"
@@ -153,7 +153,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_several_tables_are_reported_day_by_day",
     "backfill raw refresh raw_sales 2017-03-04 --dry-run": _REFRESH,
     "backfill raw refresh raw_sales 2017-03-04": _REFRESH,
-    "backfill plan bronze_sales --days 2017-03-04 --refresh-source": f"{_SCOPES}::test_source_side_refresh",
+    "backfill plan bronze_sales --days 2017-03-04 --scope source": f"{_SCOPES}::test_source_side_refresh",
     "backfill lab all": f"{_LAB_COMMAND}::test_all_of_them_as_json_in_order",
     "backfill lab collision": f"{_LAB}::test_a_backfill_collides_with_a_stream",
     "backfill lab repeat": f"{_LAB}::test_a_job_repeats_what_it_has_written",
@@ -177,41 +177,40 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill init shop": f"{_OWN_PROJECT}::test_a_project_of_ones_own_is_built_published_planned_and_undone",
     f"backfill maintain --abort {PUBLICATION}": "backfill_assets_tests/cli/verbs/test_maintain_abort.py::"
     "test_an_entry_that_cannot_be_finished_is_given_up",
-    "backfill rewind fact_sales_transactions --list": f"{_REWIND}::"
+    "backfill timeline rewind fact_sales_transactions": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
-    f"backfill rewind fact_sales_transactions --before {PUBLICATION} --on before-v1": f"{_REWIND}::"
+    f"backfill timeline rewind fact_sales_transactions --to {PUBLICATION}^ --as before-v1": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
-    "backfill forward before-v1 --version v2 --as with-v2": f"{_REWIND}::"
+    "backfill timeline forward before-v1 --version v2 --as with-v2": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
-    "backfill forward before-v1 --version v2 --without-arrivals --as logic-alone": f"{_ARRIVALS}::"
+    "backfill timeline forward before-v1 --version v2 --without-arrivals --as logic-alone": f"{_ARRIVALS}::"
     "test_arrivals_are_counted_and_taken_once_or_left_out",
-    "backfill rewind bronze_sea_temperatures --to 2017-06-01T12:00 --days 2016-03-01..2016-03-08 --on "
+    "backfill timeline rewind bronze_sea_temperatures --to 2017-06-01T12:00 --days 2016-03-01..2016-03-08 --as "
     "before-salinity": f"{_FIELD}::{_FILLED}",
-    "backfill forward before-salinity --version v2 --without-arrivals": f"{_FIELD}::{_FILLED}",
-    'backfill publish before-salinity --expect "only salinity changes"': f"{_FIELD}::{_FILLED}",
+    "backfill timeline forward before-salinity --version v2 --without-arrivals": f"{_FIELD}::{_FILLED}",
+    'backfill timeline publish before-salinity --expect "only salinity changes"': f"{_FIELD}::{_FILLED}",
     "backfill timeline show with-v2": f"{_TIMELINE}::test_a_timeline_is_shown_beside_what_is_published",
-    "backfill open with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
-    "backfill open with-v2 --table fact_daily_revenue": f"{_REWIND}::"
+    "backfill timeline open with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
+    "backfill timeline open with-v2 fact_daily_revenue": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
     "backfill show fact_daily_revenue 2017-03-01 --on with-v2": f"{_TIMELINE}::"
     "test_a_day_is_shown_as_it_is_on_the_timeline",
     "backfill diff main with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
     "backfill diff before-v1 with-v2 --table fact_sales_transactions": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
-    'backfill publish with-v2 --expect "rows unchanged"': f"{_REWIND}::"
+    'backfill timeline publish with-v2 --expect "rows unchanged"': f"{_REWIND}::"
     "test_a_timeline_is_published_as_a_plan_is_and_undone",
-    "backfill versions": f"{_SWITCH}::test_the_current_version_is_what_status_run_and_plan_go_by",
-    "backfill standby keep fact_sales_transactions v1": f"{_SWITCH}::"
+    "backfill timeline create by-v1 --version fact_sales_transactions=v1 --fresh": f"{_SWITCH}::"
     "test_a_switch_and_the_way_back_bring_days_and_version_together",
-    "backfill standby refresh": f"{_SWITCH}::test_a_switch_and_the_way_back_bring_days_and_version_together",
-    "backfill switch fact_sales_transactions v1 --dry-run": f"{_SWITCH}::"
+    "backfill timeline forward by-v1": f"{_SWITCH}::test_a_switch_and_the_way_back_bring_days_and_version_together",
+    "backfill timeline publish by-v1 --as-current --dry-run": f"{_SWITCH}::"
     "test_a_dry_run_shows_the_days_and_changes_nothing",
-    "backfill switch fact_sales_transactions v1": f"{_SWITCH}::"
+    "backfill timeline publish by-v1 --as-current": f"{_SWITCH}::"
     "test_a_switch_and_the_way_back_bring_days_and_version_together",
     "backfill history fact_sales_transactions": f"{_SWITCH}::test_new_days_alone_get_the_version_and_the_log_has_it",
     "backfill timeline list": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
-    "backfill timeline create trial --keep-for 14": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
-    "backfill timeline create as-in-may --base 2017-06-01T12:00": "backfill_assets_tests/timeline/test_based.py::"
+    "backfill timeline create trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
+    "backfill timeline create as-in-may --at 2017-06-01T12:00": "backfill_assets_tests/timeline/test_based.py::"
     "test_days_read_through_to_the_moment",
     f"backfill run {FACT} --downstream --version v1 --days {DAYS} --on trial": f"{_RUN_ON}::"
     "test_a_run_builds_on_the_timeline_what_main_would_have",
@@ -221,7 +220,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "dagster job execute -m backfill_assets.definitions -j build_on_timeline --config trial.yaml": (
         "backfill_assets_tests/stories/test_timeline_in_dagster.py::test_the_job_builds_on_the_timeline"
     ),
-    "backfill timeline rename trial second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
+    "backfill timeline keep trial --for 14 --name second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill timeline delete second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill sample --live --events-per-second 50": "backfill_assets_tests/examples/commands/test_sample.py::"
     "test_live_events_are_counted_by_kind",
@@ -230,7 +229,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill status fact_daily_revenue": _STREAM,
     "backfill history --limit 5": "backfill_assets_tests/cli/verbs/test_history.py::test_the_limit_says_what_it_hides",
     "backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning": "backfill_assets_tests/cli/"
-    "commands/test_stream.py::test_a_topic_is_read_from_its_beginning_by_one_command",
+    "verbs/test_stream.py::test_a_topic_is_read_from_its_beginning_by_one_command",
     "backfill spark start": _SPARK,
     "export SPARK_REMOTE=sc://127.0.0.1:15002": _SPARK,
     "backfill spark status": _SPARK,

@@ -33,10 +33,10 @@ def take_all() -> None:
     if "--kept" not in sys.argv:
         demo_place.HOME = HOME
         play(demo_place.empty_home())
-    picture("1-list", "backfill rewind --list", [said("list")])
-    picture("2-rewind", "backfill rewind", [said("rewind"), said("forward")])
+    picture("1-list", "backfill timeline rewind", [said("list")])
+    picture("2-rewind", "backfill timeline rewind --to", [said("rewind"), said("forward")])
     picture("3-diff", "backfill diff", [beginning("diff", 26)])
-    picture("4-publish", "backfill publish", [beginning("publish", 14), *ending("publish", 1)])
+    picture("4-publish", "backfill timeline publish", [beginning("publish", 14), *ending("publish", 1)])
     picture("5-approve", "backfill approve", [beginning("approve", 7), *ending("approve", 1), *ending("undo", 3)])
 
 
@@ -46,14 +46,14 @@ def play(environment: dict[str, str]) -> None:
     types(environment, "sample", "--days", DAYS)
     types(environment, "run", *REPORTS, "--upstream", "--days", DAYS)
     types(environment, "run", FACT, "--downstream", "--version", "v1", "--days", WRONG)
-    listed = types(environment, "rewind", FACT, "--list", name="list")
+    listed = types(environment, "timeline", "rewind", FACT, name="list")
     newest, *_ = re.findall(r"^│ ([0-9a-f]{7,}) ", listed, re.MULTILINE)
-    types(environment, "rewind", FACT, "--before", newest, "--on", "before-v1", name="rewind")
-    types(environment, "forward", "before-v1", "--version", "v2", "--as", "with-v2", name="forward")
+    types(environment, "timeline", "rewind", FACT, "--to", f"{newest}^", "--as", "before-v1", name="rewind")
+    types(environment, "timeline", "forward", "before-v1", "--version", "v2", "--as", "with-v2", name="forward")
     types(environment, "timeline", "show", "with-v2", name="show")
     types(environment, "diff", "main", "with-v2", "--table", FACT, name="diff")
-    types(environment, "open", "with-v2", "--table", "fact_daily_revenue", name="open")
-    published = types(environment, "publish", "with-v2", "--expect", "rows unchanged", name="publish")
+    types(environment, "timeline", "open", "with-v2", "fact_daily_revenue", name="open")
+    published = types(environment, "timeline", "publish", "with-v2", "--expect", "rows unchanged", name="publish")
     (plan, *_) = re.findall(r"plan-[0-9a-f]{7,16}", published)
     approved = types(environment, "approve", plan, "--yes", name="approve")
     found = re.findall(r"backfill rollback (\S+)", approved)

@@ -1,0 +1,181 @@
+"""``backfill stream``: reads events into raw as they come, and lets the facts follow."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.completion import complete_days, complete_table
+from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
+from backfill_assets.cli.options import DAY, as_json
+from backfill_assets.cli.wiring import current_settings
+from backfill_assets.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from backfill_assets.rebuild.outcome import RunInfo
+    from backfill_assets.settings import Settings
+    from backfill_assets.stream.run import StreamEvent
+
+_EPILOG = """
+\b
+Examples:
+  backfill stream raw_sales --from landing
+  backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning
+  backfill stream raw_sales --from landing --rate 2000 --rate-in 06:00-22:00=500
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("table", shell_complete=complete_table)
+@click.option(
+    "--from",
+    "source_text",
+    metavar="SOURCE",
+    default="landing",
+    show_default=True,
+    help="landing, or kafka://HOST:PORT/TOPIC.",
+)
+@click.option("--from-beginning", is_flag=True, help="The first time: read the topic's history, then go on live.")
+@click.option(
+    "--since",
+    type=DAY,
+    shell_complete=complete_days,
+    help="With --from-beginning: history begins with what arrived on this day.",
+)
+@click.option("--available-now", is_flag=True, help="Read what there is now, and end.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.1),
+    default=1.0,
+    show_default=True,
+    help="Seconds between micro-batches, at least.",
+)
+@click.option("--rate", metavar="RATE", help="Read history at most so fast: records a second (2000) or bytes (5MB).")
+@click.option(
+    "--rate-in",
+    "rate_hours",
+    metavar="HOURS=RATE",
+    multiple=True,
+    help="Another rate in hours of the day (UTC): 06:00-22:00=500.",
+)
+@click.option(
+    "--files-in-flight",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Landed files that are read at once.",
+)
+@click.option(
+    "--events-in-flight",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="Events of a topic that are read at once.",
+)
+@click.option(
+    "--accept-gap", is_flag=True, help="Go on after events that the broker deleted before they were read; recorded."
+)
+@click.option(
+    "--new-topic",
+    is_flag=True,
+    help="Read a topic that is another one than was read under its name, from its first event on.",
+)
+@click.option("--no-follow", is_flag=True, help="Raw only: leave facts and reports to nightly runs.")
+@click.option(
+    "--checkpoint",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where Spark keeps its plans, by source; a cache.  [default: <home>/streams/TABLE]",
+)
+@as_json
+def stream(
+    table: str,
+    source_text: str,
+    from_beginning: bool,
+    since: date | None,
+    available_now: bool,
+    every: float,
+    rate: str | None,
+    rate_hours: tuple[str, ...],
+    files_in_flight: int,
+    events_in_flight: int,
+    accept_gap: bool,
+    new_topic: bool,
+    no_follow: bool,
+    checkpoint: Path | None,
+    as_json: bool,
+) -> None:
+    """Read the events of a source into the raw table TABLE as they come. Ctrl-C ends it after the running batch.
+
+    Each micro-batch is one publication: its rows, and the positions up to which the source was read. A restart goes on
+    where raw ends. Bronze, facts and daily revenue of the days that gained rows follow in seconds. --json prints a line
+    for each event.
+    """
+    from backfill_assets.stream.query import STREAM_SETTINGS, Trigger
+    from backfill_assets.stream.reading import StartRequest
+    from backfill_assets.stream.run import StreamRequest, run_stream
+    from backfill_assets.stream.sources import parse_source
+    from backfill_assets.stream.throttle import ReadLimit
+
+    settings = current_settings()
+    _require_own_spark(settings)
+    request = StreamRequest(
+        table=table,
+        source=parse_source(source_text),
+        start=StartRequest(from_beginning, since, accept_gap, new_topic),
+        limit=ReadLimit.parse(rate, rate_hours, files_in_flight, events_in_flight),
+        trigger=Trigger(every, available_now),
+        follow=not no_follow,
+        checkpoint=checkpoint or settings.home / "streams" / table,
+        properties=_kafka_properties(),
+    )
+    with ExitStack() as stack:
+        lake = foreground_builder(settings, stack, STREAM_SETTINGS).lake
+        report = _json_report if as_json else _report
+        try:
+            run_stream(lake, request, _run_info(table), report_progress, report)
+        except KeyboardInterrupt:
+            report_step("Stopped. What is published stays, and the next start goes on where raw ends.")
+
+
+def _run_info(table: str) -> RunInfo:
+    """By how it begins, maintenance knows what a stream has launched."""
+    from backfill_assets.publication_log.fold import STREAM
+
+    run = run_info("stream")
+    return replace(run, launched_by=f"{STREAM}{table}, {run.launched_by}")
+
+
+def _require_own_spark(settings: Settings) -> None:
+    if settings.spark_remote:
+        raise InvalidRequest(
+            "A stream runs in a Spark of its own, and SPARK_REMOTE names a server.",
+            hint="Unset SPARK_REMOTE for this command.",
+        )
+
+
+def _kafka_properties() -> dict[str, str]:
+    """Client properties from the file that ``BACKFILL_KAFKA_PROPERTIES`` names: user, password, certificates."""
+    from backfill_assets.stream.broker import read_properties
+
+    name = os.environ.get("BACKFILL_KAFKA_PROPERTIES", "").strip()
+    if not name:
+        return {}
+    try:
+        return read_properties(Path(name).read_text())
+    except OSError as error:
+        raise InvalidRequest(f"BACKFILL_KAFKA_PROPERTIES names {name}: {error.strerror}.") from error
+
+
+def _report(event: StreamEvent) -> None:
+    report_step(event.text)
+
+
+def _json_report(event: StreamEvent) -> None:
+    click.echo(json.dumps({"event": event.kind, **event.figures, "text": event.text}))
