@@ -135,6 +135,7 @@ _RUN_ON = "backfill_assets_tests/stories/test_run_on_timeline.py"
 _PLAN_FILE = "backfill_assets_tests/stories/test_plan_file.py::test_a_campaign_is_carried_out_as_its_file_says"
 _PLAN_FILES = "backfill_assets_tests/cli/verbs/test_plan_file.py"
 _LAB = "backfill_assets_tests/stories/test_lab.py"
+_OWN_PROJECT = "backfill_assets_tests/wheel/test_own_project.py"
 _LAB_COMMAND = "backfill_assets_tests/examples/commands/test_lab.py"
 _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"
 _SCOPES = "backfill_assets_tests/stories/test_three_scopes.py"
@@ -173,6 +174,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill plan -f backfills --check": f"{_PLAN_FILES}::test_a_folder_is_checked_file_by_file_and_the_worst_counts",
     "backfill plan -f backfills/2017-fx.yaml --check --markdown": f"{_PLAN_FILES}::"
     "test_a_check_says_what_would_happen_and_leaves_no_trace",
+    "backfill init shop": f"{_OWN_PROJECT}::test_a_project_of_ones_own_is_built_published_planned_and_undone",
     f"backfill maintain --abort {PUBLICATION}": "backfill_assets_tests/cli/verbs/test_maintain_abort.py::"
     "test_an_entry_that_cannot_be_finished_is_given_up",
     "backfill timeline rewind fact_sales_transactions": f"{_REWIND}::"
@@ -250,6 +252,7 @@ NOT_EXECUTED: Mapping[str, NotExecuted] = {
     "make pins": NotExecuted.REWRITES_SOURCES,
     ".venv/bin/pytest backfill_assets_tests/examples/datasets -q": NotExecuted.WHOLE_SUITE,
     "backfill spark start --profile standalone": NotExecuted.CLUSTER,
+    "pip install backfill-assets": NotExecuted.DOWNLOADS,
     "python -m backfill_assets.spark.jars": NotExecuted.DOWNLOADS,
     "export BACKFILL_LAKEHOUSE=s3://bucket/prefix": NotExecuted.OBJECT_STORE,
     "make bench-quick": NotExecuted.BENCHMARK,
