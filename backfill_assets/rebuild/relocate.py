@@ -226,7 +226,7 @@ class _Attempt:
             if published != fingerprints.physical(files):
                 raise PublicationRefused(
                     f"{self.table.name} {day} is not what was published: no row is put there or taken from there.",
-                    hint="See `foreign write` in docs/runbook.md, then run this again.",
+                    hint="See Foreign writes in docs/operations.md, then run this again.",
                 )
 
     def require_equal_sums(self, contents: Mapping[date, DayContent]) -> None:

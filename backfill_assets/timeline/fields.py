@@ -87,7 +87,7 @@ def sources_of_fields(
         if name not in source.rescued_fields:
             raise InvalidRequest(
                 f"{step.name} {step.current} does not read {name} from what raw kept of undeclared fields.",
-                hint="Declare it in a new version: Field(nullable=True, rescued=True, ...). docs/your-own-dataset.md",
+                hint="Declare it in a new version: Field(nullable=True, rescued=True, ...). docs/your-own-data.md",
             )
     return landed
 

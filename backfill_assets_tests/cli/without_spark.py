@@ -35,7 +35,7 @@ FINDINGS = (
         "memory", "warn", "3.0 GiB usable, 2g of it for Spark", "Give it 4 GiB, or run fewer steps at once."
     ),
     MachineFinding("landed sales", "ok", "3 days in /srv/landing/sales: 2017-03-01..2017-03-03"),
-    MachineFinding("token key", "fail", "There is no token key at /srv/token.key.", "Bring it: docs/clusters.md"),
+    MachineFinding("token key", "fail", "There is no token key at /srv/token.key.", "Bring it: docs/operations.md"),
 )
 _SECONDS = 1.5
 _PUBLICATIONS = {

@@ -1,4 +1,4 @@
-"""``make screenshots`` too: the page of a timeline, for ``docs/rewind.md``.
+"""``make screenshots`` too: the page of a timeline, for ``docs/timelines.md``.
 
 Four days are built, and by an older version of the logic again on a timeline; a sensor shows it.
 """
