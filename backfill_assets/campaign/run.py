@@ -340,7 +340,7 @@ class CampaignRun:
         """Note that a step or a wave begins in this process."""
         self.begun = (self.clock(), self.spark_seconds)
 
-    def time_spent(self, step: CampaignStep, pieces: int = 0) -> Spent | None:
+    def time_spent(self, step: CampaignStep) -> Spent | None:
         """What this process took since the step began; None if it did not begin here, or is in the journal already."""
         if self.begun is None:
             return None
@@ -348,7 +348,6 @@ class CampaignRun:
         return Spent(
             seconds=round(self.clock() - started, 3),
             spark_start=round(self.spark_seconds - spark, 3),
-            pieces=pieces,
             size=sizes(self.plan.steps).get(step),
         )
 
@@ -390,7 +389,7 @@ class CampaignRun:
         for each in found:
             self.progress(f"Warning: {each.sentence}")
         report = {**shadow_report(done), "warnings": [each.sentence for each in found]}
-        spent = self.time_spent(CampaignStep.SHADOW, len(self.steps))
+        spent = self.time_spent(CampaignStep.SHADOW)
         self.write(JournalEntry(kind="wave", wave=number, report=report, at=now(), spent=spent))
         return found
 

@@ -55,7 +55,6 @@ def timeline_request(
         )
     (target,) = firsts
     days = DayRange(min(differ[target]), max(differ[target]))
-    _require_whole(timeline, target, days)
     (step,) = steps_of(steps, [target])
     return PlanRequest(
         target=target,
@@ -63,16 +62,6 @@ def timeline_request(
         version=timeline.versions.get(step.name, ""),
         leaves=as_ranges(set(step.cadence.starts(days)).difference(differ[target])),
     )
-
-
-def _require_whole(timeline: NamedTimeline, target: str, days: DayRange) -> None:
-    """The plan computes all of its ``days``, also those that were held back because too much would change."""
-    if refused := [day for day in timeline.held_back_for_fields.get(target, ()) if day in days]:
-        raise InvalidRequest(
-            f"{target} {format_range(DayRange(refused[0], refused[0]))} was held back on {timeline.name}: more than the"
-            " field would change, and the plan would compute it.",
-            hint=f"Correct the version and go forward again: backfill timeline show {timeline.name} says what changes.",
-        )
 
 
 def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, DayStatus]) -> str:

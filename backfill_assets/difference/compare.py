@@ -17,6 +17,7 @@ from backfill_assets.lakehouse.records import DayContent, DayState, InputRead, l
 from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.plan.expectations import Expectation
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, OverlaidDay
@@ -34,11 +35,13 @@ def compare(
     sample_rows: int = SAMPLE_ROWS,
     *,
     known: Sequence[TableCompared] = (),
+    expectations: Sequence[Expectation] = (),
 ) -> tuple[list[TableCompared], int]:
     """What publishing ``staged`` of ``steps`` would change, table by table, as of which entry of the publication log.
 
-    ``known`` are comparisons from before: a table is not read again if both sides of its days are as they were. Spark
-    is only started for what cannot be compared from the files.
+    ``known`` are comparisons from before: a table is not read again if both sides of its days are as they were. Where
+    one of ``expectations`` says that only one column changes, the others are compared. Spark is only started for what
+    cannot be compared from the files.
     """
     observed = observe(lake.storage, [table.name for each in steps for table in each.step.tables])
     before = {table.table: table for table in known}
@@ -47,7 +50,8 @@ def compare(
         for table in each.step.tables:
             main = _Main.of(lake.storage, table.name, observed)
             beside = _StagedBesideMain(lake, table, each.step.cadence, each.days, progress, staged, main)
-            found.append(beside.compare(sample_rows, before.get(table.name)))
+            only = [one.subject for one in expectations if one.only and one.table in ("", table.name)]
+            found.append(beside.compare(sample_rows, before.get(table.name), only))
     return found, observed.sequence
 
 

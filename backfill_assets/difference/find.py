@@ -41,7 +41,9 @@ def find_difference(
         raise InvalidRequest(f"Nothing of {plan.id} is staged.", hint=f"backfill run {plan.id} stages it.")
     if staged is None:
         found_staged = with_days_that_stay(lake.publisher, steps, found_staged)
-    found, log_entry = compare(lake, steps, found_staged, progress, sample_rows, known=known)
+    found, log_entry = compare(
+        lake, steps, found_staged, progress, sample_rows, known=known, expectations=plan.expectations
+    )
     difference = difference_of(plan, found, log_entry=log_entry, made_at=datetime.now(UTC).replace(microsecond=0))
     keep_difference(lake.storage, plan.id, difference.to_json())
     return difference

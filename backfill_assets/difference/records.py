@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Context, Decimal
+from operator import not_
 from typing import Literal
 
 from pydantic import Field
@@ -98,6 +99,11 @@ class DayCompared(Record):
     rows: RowCounts = RowCounts()
     sums: Mapping[str, Sums | None] = Field(default_factory=dict)
     """By measure; None is unknown on both sides."""
+    beside: Mapping[str, tuple[str, ...] | None] = Field(default_factory=dict, exclude_if=not_)
+    """The other columns that differ, by each column of which an expectation says that only it changes.
+
+    None if they could not be compared.
+    """
     published: str = ""
     """The logical fingerprint of what main holds."""
     staged: str = ""

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence, parse_day
 from backfill_assets.difference.from_files import examples
-from backfill_assets.difference.from_files.compare_days import can_compare, compare_days
+from backfill_assets.difference.from_files.compare_days import can_compare, columns_beside, compare_days
 from backfill_assets.difference.from_files.day_rows import DayFiles
 from backfill_assets.difference.records import (
     COUNTS,
@@ -90,8 +91,13 @@ class TableComparison(ABC):
     def sides(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
         """The rows of ``days`` before and after."""
 
-    def compare(self, sample_rows: int, known: TableCompared | None = None) -> TableCompared:
-        """``known`` is a comparison from before: nothing is read if both sides of its days are as they were."""
+    def compare(
+        self, sample_rows: int, known: TableCompared | None = None, only: Collection[str] = ()
+    ) -> TableCompared:
+        """``known`` is a comparison from before: nothing is read if both sides of its days are as they were.
+
+        For each column in ``only`` that the table has, it is looked for what differs beside it.
+        """
         hows = {day: self.how(day) for day in self.days}
         to_read = [day for day, how in hows.items() if how == "compared"]
         found = TableCompared(
@@ -106,18 +112,26 @@ class TableComparison(ABC):
         now = {day: self.logicals(day) for day in to_read}
         if known is not None and known.measures == found.measures and _read_days(known) == now:
             return _with_days(known, [*found.days, *(day for day in known.days if day.how == "compared")])
-        return self._with_rows(found, to_read, sample_rows)
+        return self._with_rows(
+            found, to_read, sample_rows, [name for name in only if name in self.table.contract.fields()]
+        )
 
     def _unchanged_days(self, hows: Mapping[date, DayIs]) -> Iterator[DayCompared]:
         for day, content in self.days_as_they_are(hows).items():
             yield self._day(day, hows[day], RowCounts(unchanged=content.rows), _unchanged_sums(self.table, content))
 
-    def _with_rows(self, found: TableCompared, days: Sequence[date], sample_rows: int) -> TableCompared:
+    def _with_rows(
+        self, found: TableCompared, days: Sequence[date], sample_rows: int, only: Sequence[str]
+    ) -> TableCompared:
         with waiting(self.progress, f"{self.table.name}: {format_are(len(days), 'day')} compared"):
             parts = self._read(days)
         nothing = GroupCompared(value=None, sums={name: Sums() for name in self.table.totals})
         groups = {day: parts.days.get(day, nothing) for day in days}
-        read = [self._day(day, "compared", group.rows, group.sums) for day, group in groups.items()]
+        beside = self._beside(days, only)
+        read = [
+            self._day(day, "compared", group.rows, group.sums).model_copy(update={"beside": beside[day]})
+            for day, group in groups.items()
+        ]
         self.progress(f"{self.table.name}: looking for examples")
         more = {"groups": parts.groups, "sample": self._sample(read, sample_rows)}
         return _with_days(found.model_copy(update=more), [*found.days, *read])
@@ -147,6 +161,17 @@ class TableComparison(ABC):
             if any(row["repeats"] for row in found):
                 found = compared(keys_repeat=True).collect()
         return [row.asDict() for row in found]
+
+    def _beside(self, days: Sequence[date], only: Sequence[str]) -> dict[date, dict[str, tuple[str, ...] | None]]:
+        """By day and column of ``only``, the columns that differ beside it; None if they cannot be compared."""
+        found: dict[date, dict[str, tuple[str, ...] | None]] = {day: dict.fromkeys(only) for day in days}
+        if only:
+            before, after = self.files(days)
+            for day, column in product(days, only):
+                sides = (before.get(day, ()), after.get(day, ()))
+                with suppress(NotRendered):
+                    found[day][column] = columns_beside(self.lake.storage, self.table, day, sides, column)
+        return found
 
     def _sample(self, days: Sequence[DayCompared], most: int) -> tuple[ChangedRow, ...]:
         """From the few days with the most changed rows, so that the others are not read again."""

@@ -49,13 +49,22 @@ def _is_about(expectation: Expectation, table: TableCompared) -> bool:
         return False
     if expectation.value is not None:
         return any(found.column == expectation.subject for found in table.groups) or not table.differing
-    known = expectation.subject in (EVERYTHING, ROWS, *table.measures)
+    if expectation.only:
+        known = any(expectation.subject in day.beside for day in table.days) or not table.differing
+    else:
+        known = expectation.subject in (EVERYTHING, ROWS, *table.measures)
     return known and any(expectation.is_about(day.day, table.cadence) for day in table.days)
 
 
 def _deviations(expectation: Expectation, table: TableCompared) -> Iterator[Deviation]:
     days = [day for day in table.known if expectation.is_about(day.day, table.cadence)]
-    if expectation.value is not None:
+    if expectation.only:
+        yield from (
+            Deviation(table=table.table, day=day.day, observed=observed)
+            for day in days
+            if day.differs and (observed := _beside(expectation.subject, day, table))
+        )
+    elif expectation.value is not None:
         yield from _of_group(expectation, table)
     elif expectation.subject == EVERYTHING:
         yield from (
@@ -67,6 +76,16 @@ def _deviations(expectation: Expectation, table: TableCompared) -> Iterator[Devi
         together = sum((day.of(expectation.subject) for day in days), Sums())
         if not _within(expectation, together):
             yield Deviation(table=table.table, day=None, observed=_observed_text(together))
+
+
+def _beside(column: str, day: DayCompared, table: TableCompared) -> str:
+    """What differs on a day beside ``column``; empty if nothing does. Without a key no row can be called changed."""
+    if (day.rows.added or day.rows.removed) and not table.whole_rows:
+        return f"{format_count(day.rows.added, 'row')} would be added, {day.rows.removed:,} removed"
+    others = day.beside.get(column)
+    if others is None:
+        return f"which columns differ is {UNKNOWN}"
+    return f"{', '.join(others)} would change too" if others else ""
 
 
 def _of_days(expectation: Expectation, table: TableCompared, days: Sequence[DayCompared]) -> Iterator[Deviation]:

@@ -45,8 +45,6 @@ class Spent(Record):
     seconds: float
     spark_start: float = 0.0
     """The part of them until Spark had started."""
-    pieces: int = 0
-    """Of a wave: the steps of the plan."""
     size: int | None = None
     """What the time grows with: rows, or days of tables, as the plan has them."""
 

@@ -127,8 +127,6 @@ class NamedTimeline(Record):
     """The version of the logic that each step went forward with."""
     held_back: tuple[str, ...] = ()
     """Days that did not go forward, and why."""
-    held_back_for_fields: Mapping[str, tuple[date, ...]] = Field(default_factory=dict, exclude_if=not_)
-    """Those of them on which more would have changed than the fields that it went forward for, by table."""
     read_up_to: tuple[str, ...] = ()
     """The source positions of its moment, a line each."""
     moment_reads: tuple[RawRead, ...] = Field(default=(), exclude_if=not_)

@@ -11,7 +11,7 @@ from datetime import date
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets import registry
@@ -75,15 +75,6 @@ def as_deletions(rows: DataFrame) -> DataFrame:
 def deleted_arrival() -> Column:
     """The arrival day of the landed row that a deletion cancels, from the path of its file; else null."""
     return F.split_part("source_file", F.lit("/"), F.lit(2)).try_cast("date")
-
-
-def with_arrivals(raw: DataFrame) -> DataFrame:
-    """``raw``, each deletion with the arrival day of the row that it cancels; null for a marker.
-
-    That of a landed row is in the path of its file; an event that is deleted lies on the day of its deletion.
-    """
-    of_event = F.max(_ARRIVAL).over(Window.partitionBy("source_file", "source_line"))
-    return raw.withColumn(_ARRIVAL, F.coalesce(_ARRIVAL, deleted_arrival(), of_event))
 
 
 def _is_deletion() -> Column:

@@ -103,7 +103,7 @@ _BY_KIND: Mapping[Kind, tuple[str, str]] = {
 }
 _OF_MOVED_ROWS = (
     "they were compared with its rows where these are now",
-    "Declare the possible event days that are to count, and run these days instead: it compares their rows anew.",
+    "Declare the possible event days that are to count, and refresh these days instead: it compares their rows anew.",
 )
 
 

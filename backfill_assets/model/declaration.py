@@ -277,15 +277,19 @@ class Source:
         if earliest is None or named >= earliest:
             return (
                 f"{named} is more than {format_count(self.days_ahead, 'day')} after the day it arrived. If it is "
-                f"right, set a greater `days_ahead` of the source {self.name}, then run raw_{self.name} again."
+                f"right, set a greater `days_ahead` of the source {self.name}, then {self._put_anew}."
             )
         whose = (
             "`first_day` of its dataset" if self.earliest_day is None else f"`earliest_day` of the source {self.name}"
         )
         return (
             f"{named} is before {earliest}, {whose}. If it is right, set an earlier `first_day` of the dataset, or "
-            f"`earliest_day` of the source {self.name}, then run raw_{self.name} again."
+            f"`earliest_day` of the source {self.name}, then {self._put_anew}."
         )
+
+    @property
+    def _put_anew(self) -> str:
+        return f"run backfill refresh raw_{self.name} on the days that `backfill status` shows as stale"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -244,7 +244,7 @@ class DaysApart(Expression):
 
 @dataclass(frozen=True)
 class NamesUnbelievedDay(Expression):
-    """A row is on its arrival day, and the day that it names can be read all the same."""
+    """A received row is on its arrival day, and the day that it names can be read all the same."""
 
     source: Source
 
@@ -254,7 +254,8 @@ class NamesUnbelievedDay(Expression):
     def day(self) -> Column:
         """The day that the row names; null for every other row."""
         name = self.source.event_day_field
-        return F.when(F.col("day_is_arrival"), parsed(F.col(name), self.source.type_of(name)).cast("date"))
+        received = F.col("day_is_arrival") & F.col("arrival_day").isNotNull()
+        return F.when(received, parsed(F.col(name), self.source.type_of(name)).cast("date"))
 
 
 @dataclass(frozen=True)

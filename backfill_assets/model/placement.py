@@ -17,6 +17,8 @@ AHEAD_OF_ARRIVAL = "ahead_of_arrival"
 _ANY = "any day"
 _WRITTEN = re.compile(rf"{INGEST} from ({_ANY}|[0-9-]+), ([0-9]+) ahead")
 _BETWEEN = "; "
+_ANEW = "all "
+"""Begins the code version of what a refresh appends to a day after it has looked at all rows of the day."""
 IMPLAUSIBLE = "is no plausible day"
 """How the reason of a rejected row ends that is on the day it arrived, though it names a day."""
 
@@ -34,6 +36,11 @@ class Placement:
     def code_version(self) -> str:
         """The ingestion by this placement, as it is recorded with every raw day."""
         return f"{INGEST} from {self.earliest_day or _ANY}, {self.days_ahead} ahead"
+
+    @property
+    def of_all_rows(self) -> str:
+        """The code version of rows that are appended to a day of which all other rows were put on their days anew."""
+        return f"{_ANEW}{self.code_version}"
 
     def concerns(self, day: date, code_version: str, metrics: Mapping[str, object]) -> bool:
         """Whether rows of a raw day might lie elsewhere, or be flagged otherwise, had they been put there by this.
@@ -55,7 +62,9 @@ class Placement:
 
 
 def both(one: str, other: str) -> str:
-    """The code version of a day whose rows were put there by two."""
+    """The code version of a day with rows of ``one`` after rows of ``other`` were appended."""
+    if other.startswith(_ANEW):
+        return other.removeprefix(_ANEW)
     known = filter(None, (*one.split(_BETWEEN), *other.split(_BETWEEN)))
     return _BETWEEN.join(dict.fromkeys(known))
 

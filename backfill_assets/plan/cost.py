@@ -5,11 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import reduce
 from itertools import accumulate
+from operator import add
 
 from backfill_assets.days import Cadence
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.records import Cost, Estimate, PlannedStep
+from backfill_assets.plan.records import Cost, Estimate, PlannedStep, Span
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import Machine, PlanContext
 
@@ -68,20 +70,19 @@ def estimate(step: Step, chosen: RebuildScope, situation: PlanContext, volumes: 
         bytes_read=bytes_read,
         rows_written=_volume_written(days, [volumes.rows(table.name) for table in step.tables]),
         bytes_written=_volume_written(days, [volumes.bytes(table.name) for table in step.tables]),
-        seconds=_seconds(step, days, samples, volumes),
-        measured_days=len(samples),
+        time=_time(step, days, samples, volumes),
     )
 
 
 def cost(steps: Iterable[PlannedStep], machine: Machine) -> Cost:
     """All steps that have something to rebuild; they run one after the other."""
     busy = [step for step in steps if step.rebuild]
-    timed = [step.estimate.seconds for step in busy if step.estimate.seconds is not None]
+    timed = [step.estimate.time for step in busy if step.estimate.time is not None]
     return Cost(
-        seconds=round(sum(timed), 1) if timed or not busy else None,
+        time=reduce(add, timed) if timed else None,
         cores=machine.cores,
         price_per_core_hour=machine.core_hour_price,
-        unknown=tuple(sorted(step.name for step in busy if step.estimate.seconds is None)),
+        unknown=tuple(sorted(step.name for step in busy if step.estimate.time is None)),
     )
 
 
@@ -127,14 +128,12 @@ def _volume_written(days: Sequence[date], tables: Sequence[Volume]) -> int | Non
     return total
 
 
-def _seconds(step: Step, days: Sequence[date], samples: Mapping[date, float], volumes: Volumes) -> float | None:
-    """The seconds of each day by the bytes that it reads; the average where that is unknown or 0."""
-    if not samples:
-        return None
-    spent = sum(samples.values())
-    sampled = sum(_bytes_read(step, samples, volumes))
-    rate = spent / sampled if sampled else 0.0
-    return round(sum(rate * found or spent / len(samples) for found in _bytes_read(step, days, volumes)), 1)
+def _time(step: Step, days: Sequence[date], samples: Mapping[date, float], volumes: Volumes) -> Span | None:
+    """All ``days`` as each timed day would take them, by the bytes that are read; on average where that is 0."""
+    sampled = list(_bytes_read(step, samples, volumes))
+    typical = sum(sampled) / len(sampled) if any(sampled) else 1
+    total = sum(found or typical for found in _bytes_read(step, days, volumes))
+    return Span.of([spent / (found or typical) * total for spent, found in zip(samples.values(), sampled, strict=True)])
 
 
 def _bytes_read(step: Step, days: Iterable[date], volumes: Volumes) -> Iterator[int]:

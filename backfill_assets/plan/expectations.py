@@ -9,6 +9,7 @@
     everything unchanged on 2017-03-01..2017-03-05
     currency=EUR unchanged                      every row with this value
     quantity unchanged on weekdays in fact_sales_transactions
+    only quantity changes                       no row is added or removed, and no other column differs
 
 Without ``in TABLE`` it is about every table of the plan that has the measure or the column. Weekends and weekdays are
 about daily tables alone; of weekly and monthly tables, ``a day`` is a period.
@@ -35,22 +36,24 @@ EVERYTHING, ROWS = "everything", "rows"
 _WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 _WEEKENDS, _WEEKDAYS = "weekends", "weekdays"
 _SATURDAY = 5
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _SHAPE = re.compile(
-    r"(?P<subject>[A-Za-z_][A-Za-z0-9_]*)(?:=(?P<value>\S+))?"
-    r"(?: unchanged| ?< ?(?P<limit>\d+(?:\.\d+)?) ?(?P<unit>%?)(?P<each> a day)?)"
-    r"(?: on (?P<on>\S+))?(?: in (?P<table>[A-Za-z_][A-Za-z0-9_]*))?"
+    rf"(?:only (?P<only>{_NAME}) changes|(?P<subject>{_NAME})(?:=(?P<value>\S+))?"
+    r"(?: unchanged| ?< ?(?P<limit>\d+(?:\.\d+)?) ?(?P<unit>%?)(?P<each> a day)?))"
+    rf"(?: on (?P<on>\S+))?(?: in (?P<table>{_NAME}))?"
 )
 _HINT = (
-    'Write for example "revenue_eur < 2% a day", "rows unchanged", "weekends unchanged", '
+    'Write for example "revenue_eur < 2% a day", "rows unchanged", "weekends unchanged", "only quantity changes", '
     '"currency=EUR unchanged", "quantity unchanged on 2017-03-01..2017-03-05 in TABLE".'
 )
 
 
 class Expectation(Record):
-    """``subject`` changes by less than ``limit``, or not at all if there is none."""
+    """``subject`` changes by less than ``limit``, or not at all if there is none; or ``only`` it changes."""
 
     subject: str
-    """A measure, ``rows`` for their number, ``everything``, or a column with ``value``."""
+    """A measure, ``rows`` for their number, ``everything``, or a column: with ``value``, or the ``only`` one."""
+    only: bool = False
     value: str | None = None
     limit: Decimal | None = None
     unit: Literal["", "%"] = ""
@@ -66,11 +69,12 @@ class Expectation(Record):
         found = _SHAPE.fullmatch(" ".join(text.split()))
         if found is None:
             raise InvalidRequest(f"{text!r} is no expectation.", hint=_HINT)
-        subject, on, limit = found["subject"], found["on"] or "", found["limit"]
+        subject, on, limit = found["only"] or found["subject"], found["on"] or "", found["limit"]
         if subject in (_WEEKENDS, _WEEKDAYS) and not on:
             subject, on = EVERYTHING, subject
         expectation = cls(
             subject=subject,
+            only=found["only"] is not None,
             value=found["value"],
             limit=None if limit is None else Decimal(limit),
             unit="%" if found["unit"] else "",
@@ -88,7 +92,8 @@ class Expectation(Record):
         each = " a day" if self.each_day else ""
         condition = "unchanged" if self.limit is None else f"< {self.limit:f}{self.unit}{each}"
         on = f" on {self.on}" if self.on and not shorthand else ""
-        return f"{subject}{value} {condition}{on}{f' in {self.table}' if self.table else ''}"
+        said = f"only {subject} changes" if self.only else f"{subject}{value} {condition}"
+        return f"{said}{on}{f' in {self.table}' if self.table else ''}"
 
     def is_about(self, day: date, cadence: Cadence) -> bool:
         """Whether it says something of ``day``, the first one of a period."""
@@ -104,7 +109,10 @@ def require_known(expectations: Iterable[Expectation], tables: Collection[Table]
         if each.table and each.table not in names:
             raise _unknown(each, "table that the plan rebuilds", each.table, names)
         about = [table for table in tables if each.table in ("", table.name)]
-        if each.value is not None:
+        if each.only:
+            known = {column for table in about for column in table.contract.fields()}
+            kind = "column"
+        elif each.value is not None:
             known = {column for table in about for column in table.groups}
             kind = "column that differences are grouped by"
         else:

@@ -52,7 +52,7 @@ def make_plan(
         findings=Preflight(asked, chosen, steps, inputs, ordered).findings(),
         recommended=recommend(chosen, ordered),
         cost=costs,
-        times=estimate_times(steps, costs, ordered.journals),
+        times=estimate_times(steps, ordered.journals),
         rollback_window_days=ordered.rollback_window_days,
         basis=basis_of(steps, inputs.days, ordered),
         made_at=ordered.now,

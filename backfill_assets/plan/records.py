@@ -9,10 +9,11 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from operator import not_
+from statistics import median, quantiles
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
@@ -21,7 +22,7 @@ from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.text import format_range
+from backfill_assets.text import UNKNOWN, format_duration, format_range
 
 Ranges = tuple[str, ...]
 """Days as the fewest ranges, ``A..B`` or ``A``; of weekly and monthly tables the first days of their periods."""
@@ -67,6 +68,41 @@ class PlanRequest(Record):
     """Days of the target within ``days`` that are left as they are: a timeline does not hold them otherwise."""
 
 
+class Span(Record):
+    """How many seconds something takes: the median of earlier times, and from their lower to their upper tenth."""
+
+    median: float
+    low: float
+    high: float
+    samples: int
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Span | None:
+        """None without any."""
+        if not seconds:
+            return None
+        tenths = quantiles(seconds, n=10, method="inclusive") if len(seconds) > 1 else [*seconds]
+        found = {"median": median(seconds), "low": tenths[0], "high": tenths[-1]}
+        return cls(**{name: round(value, 2) for name, value in found.items()}, samples=len(seconds))
+
+    def __add__(self, other: Span) -> Span:
+        """One after the other."""
+        return Span(
+            median=round(self.median + other.median, 2),
+            low=round(self.low + other.low, 2),
+            high=round(self.high + other.high, 2),
+            samples=min(self.samples, other.samples),
+        )
+
+
+def about(time: Span | None) -> str:
+    """``about 14 s (8.0 s to 20 s)``; ``unknown`` where there is nothing to go by."""
+    if time is None:
+        return UNKNOWN
+    spread = f" ({format_duration(time.low)} to {format_duration(time.high)})" if time.low < time.high else ""
+    return f"about {format_duration(time.median)}{spread}"
+
+
 class Estimate(Record):
     """What a step will read, write and take; None where there is nothing to go by."""
 
@@ -74,9 +110,8 @@ class Estimate(Record):
     bytes_read: int | None = 0
     rows_written: int | None = None
     bytes_written: int | None = None
-    seconds: float | None = None
-    measured_days: int = 0
-    """Published days whose staging was timed: ``seconds`` is computed from them."""
+    time: Span | None = None
+    """From published days whose staging was timed."""
 
 
 class Rollback(Record):
@@ -202,32 +237,22 @@ class Recommended(Record):
 
 
 class Cost(Record):
-    """All steps together. ``unknown`` lists those without a timed day: the sums leave them out, or are None."""
+    """All steps together. ``unknown`` lists those without a timed day: ``time`` leaves them out, or is None."""
 
-    seconds: float | None = 0.0
+    time: Span | None = None
     cores: int = 1
     price_per_core_hour: Decimal | None = None
     unknown: tuple[str, ...] = ()
 
     @property
     def core_seconds(self) -> float | None:
-        return None if self.seconds is None else self.seconds * self.cores
+        return None if self.time is None else self.time.median * self.cores
 
     @property
     def money(self) -> Decimal | None:
         if self.price_per_core_hour is None or self.core_seconds is None:
             return None
         return (Decimal(str(self.core_seconds)) / 3600 * self.price_per_core_hour).quantize(Decimal("0.0001"))
-
-
-class StepTime(Record):
-    """How many seconds a step of the campaign takes, from ``low`` to ``high``; None where there is nothing to go by."""
-
-    step: str
-    low: float | None = None
-    high: float | None = None
-    campaigns: int = 0
-    """The number of earlier campaigns that the band is computed from; 0 for a default."""
 
 
 class PlanFingerprint(Record):
@@ -286,8 +311,8 @@ class Plan(Record):
     recommended: Recommended | None = None
     """None when nothing has changed."""
     cost: Cost = Cost()
-    times: tuple[StepTime, ...] = ()
-    """How long each step of the campaign takes; empty for a plan that was made before there were bands."""
+    times: Mapping[str, Span | None] = Field(default_factory=dict)
+    """How long each step of the campaign takes; empty if nothing is rebuilt."""
     rollback_window_days: int = 30
     basis: PlanFingerprint = PlanFingerprint()
     made_at: datetime

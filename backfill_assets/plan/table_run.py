@@ -137,8 +137,14 @@ def _plan_step(
     forced = own.keys() if asked.force and not step.source else set()
     reasons = {}
     for day, status in {**own, **along}.items():
-        reasons[day] = why_of(status, _why_fresh(day, files, forced, again))
+        fresh = _why_fresh(day, files, forced, again)
+        reasons[day] = fresh if _is_for_a_refresh(step, status) else why_of(status, fresh)
     return planned_step(step, reasons).model_copy(update={"version": _version(step, asked), "to_ingest": files})
+
+
+def _is_for_a_refresh(step: Step, status: DayStatus) -> bool:
+    """Raw rows that belong to other days by what is declared now stay where they are until they are refreshed."""
+    return step.source is not None and status is DayStatus.CODE_CHANGED
 
 
 def _with_rebuilt_inputs(

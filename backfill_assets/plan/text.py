@@ -8,8 +8,8 @@ from datetime import datetime
 from backfill_assets.days import Cadence
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.boundaries import boundary_lines
-from backfill_assets.plan.durations import band, basis_line, estimate_line, together
-from backfill_assets.plan.records import Estimate, Lookback, Pinned, Plan, PlannedStep, Ranges, Scope, days_of
+from backfill_assets.plan.durations import estimate_line, together
+from backfill_assets.plan.records import Estimate, Lookback, Pinned, Plan, PlannedStep, Ranges, Scope, about, days_of
 from backfill_assets.text import (
     UNKNOWN,
     bullets,
@@ -88,19 +88,19 @@ def cost_line(plan: Plan) -> str:
     if not any(step.rebuild for step in plan.steps):
         return "It costs nothing."
     unknown = f"no earlier publication of {', '.join(plan.cost.unknown)} was timed: {UNKNOWN}"
-    seconds, core_seconds = plan.cost.seconds, plan.cost.core_seconds
+    core_seconds = plan.cost.core_seconds
     all_unknown = all(step.name in plan.cost.unknown for step in plan.steps if step.rebuild)
-    if seconds is None or core_seconds is None or all_unknown:
+    if core_seconds is None or all_unknown:
         return f"Computing the days: {unknown}."
     cores = format_count(plan.cost.cores, "core")
-    time = f"{format_duration(seconds)} on {cores} ({core_seconds:,.0f} core seconds)"
+    time = f"{about(plan.cost.time)} on {cores}, {core_seconds:,.0f} core seconds"
     price = "set BACKFILL_CORE_HOUR_PRICE to have a cost" if plan.cost.money is None else f"costs {plan.cost.money}"
     more = f"; {unknown}" if plan.cost.unknown else ""
-    return f"Computing the days: about {time}, {price}{more}."
+    return f"Computing the days: {time}, {price}{more}."
 
 
 def time_lines(plan: Plan) -> list[str]:
-    """What a campaign takes as a whole and by step; nothing for a plan that was made before there were bands."""
+    """What a campaign takes as a whole and by step; nothing for a plan that rebuilds nothing."""
     return [estimate_line(plan)] if plan.times else []
 
 
@@ -152,8 +152,9 @@ def markdown(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> str:
         parts.append(markdown_table(STEP_COLUMNS, step_rows(plan), STEP_NUMBERS))
     parts.append(cost_line(plan))
     if plan.times:
-        times = [(each.step.replace("_", " "), band(each)) for each in (*plan.times, together(plan.times))]
-        parts += [markdown_table(("as a campaign", "time"), times, ("time",)), basis_line(plan.times)]
+        times = {**plan.times, "together": together(plan.times)}
+        rows = [(step.replace("_", " "), about(time)) for step, time in times.items()]
+        parts.append(markdown_table(("as a campaign", "time"), rows, ("time",)))
     if plan.pinned:
         parts.append(markdown_table(PINNED_COLUMNS, pinned_rows(plan, now)))
     if lines := [*source_lines(plan), *boundary_lines(plan), *as_of_lines(plan)]:
@@ -192,7 +193,7 @@ def _volumes(estimate: Estimate) -> tuple[str, ...]:
         format_size(estimate.bytes_read),
         UNKNOWN if estimate.rows_written is None else f"{estimate.rows_written:,}",
         format_size(estimate.bytes_written),
-        UNKNOWN if estimate.seconds is None else format_duration(estimate.seconds),
+        UNKNOWN if estimate.time is None else format_duration(estimate.time.median),
     )
 
 

@@ -10,8 +10,7 @@ from backfill_assets.campaign.approvers import missing_approvers
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.plan.keep import plan_and_keep, plan_as_of_now
 from backfill_assets.plan.records import Plan
-from backfill_assets.plan_file.document import FileProblem
-from backfill_assets.plan_file.read import InvalidPlanFile, read_plan_file
+from backfill_assets.plan_file.read import FileProblem, InvalidPlanFile, read_plan_file
 from backfill_assets.rebuild.person import Person
 from backfill_assets.settings import Settings
 

@@ -1,95 +1,250 @@
-"""Reads a plan file: the plan that it asks for, or every problem of it with its line."""
+"""What a plan file may say: YAML, checked by pydantic, with the JSON Schema by which editors complete it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import json
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
 
-from backfill_assets.datasets import registry
+from backfill_assets.campaign.breaker import Limits
+from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.plan_file.declared import PlanFile, PlanFileLimits
-from backfill_assets.plan_file.document import Document, FileProblem, Place, read_document
-from backfill_assets.text import suggest_or_list
+from backfill_assets.plan.expectations import Expectation
+from backfill_assets.plan.records import PlanRequest, PlanTerms, Scope
+from backfill_assets.plan.waves import Shares
+from backfill_assets.text import format_count, format_range, suggest_or_list
 
-_KINDS = {
-    "string_type": "takes one value",
-    "tuple_type": "takes a list",
-    "list_type": "takes a list",
-    "dict_type": "takes lines of `name: value`",
-    "model_type": "takes lines of `name: value`",
-    "model_attributes_type": "takes lines of `name: value`",
-    "bool_type": "takes one value",
-    "int_type": "takes one value",
-    "enum": "takes one value",
-}
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_DAY = r"\d{4}-\d{2}-\d{2}"
+_SHARE = r"\d+(\.\d+)?%"
+_MOST_APPROVALS = 9
+
+
+@dataclass(frozen=True)
+class FileProblem:
+    """What is wrong with a file, on which line if that is known, and what to do."""
+
+    message: str
+    next_step: str = ""
+    line: int | None = None
+
+    def shown(self, path: str) -> str:
+        where = f"{path}:{self.line}" if self.line else path
+        return f"{where}: {self.message}" + (f"\n  -> {self.next_step}" if self.next_step else "")
 
 
 class InvalidPlanFile(InvalidRequest):
     """A plan file cannot be read as a plan; ``problems`` has all that is wrong with it."""
 
-    def __init__(self, path: str, problems: Collection[FileProblem]) -> None:
+    def __init__(self, path: Path, problems: Collection[FileProblem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(each.shown(path) for each in self.problems))
+        super().__init__("\n".join(each.shown(str(path)) for each in self.problems))
 
 
-def read_plan_file(path: Path, shown: str | None = None) -> PlanFile:
-    """Raises :class:`InvalidPlanFile` with all that is wrong; its messages name the file as ``shown``."""
-    name = str(path) if shown is None else shown
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no text in UTF-8"
-        raise InvalidPlanFile(name, [FileProblem(f"The file cannot be read: {reason}.")]) from None
-    document = read_document(text)
-    if not document.values and document.problems:
-        raise InvalidPlanFile(name, document.problems)
-    found: PlanFile | None = None
-    problems = [*document.problems, *_unknown_target(document)]
-    try:
-        found = PlanFile.model_validate(document.values)
-    except ValidationError as error:
-        problems += [_problem(each, document) for each in error.errors()]
-    if problems or found is None:
-        raise InvalidPlanFile(name, sorted(problems, key=lambda each: each.line or 0))
-    return found
+# ------------------------------------------------------------------ what a file may say
 
 
-def _unknown_target(document: Document) -> Iterator[FileProblem]:
-    target = document.values.get("target")
-    if isinstance(target, str) and target:
+def _refusal(message: str, next_step: str = "") -> PydanticCustomError:
+    return PydanticCustomError("refused", "{message}", {"message": message, "next_step": next_step})
+
+
+def _checked(parse: Callable[[Any], Any]) -> AfterValidator:
+    """``parse``, whose refusals are collected with those of other values."""
+
+    def check(value: Any) -> Any:
         try:
-            registry.table(target)
+            return parse(value)
         except InvalidRequest as error:
-            yield FileProblem(error.message, error.hint or "", document.line_of(("target",)))
+            raise _refusal(error.message, error.hint or "") from None
+
+    return AfterValidator(check)
 
 
-def _problem(error: ErrorDetails, document: Document) -> FileProblem:
-    place: Place = tuple(error["loc"])
-    context: Mapping[str, Any] = error.get("ctx", {})
-    if key := context.get("key"):
-        place = (key,)
-    line = document.line_of(place)
-    name = _name(place)
-    match error["type"]:
-        case "extra_forbidden":
-            known = PlanFileLimits.model_fields if place[0] == "limits" else PlanFile.model_fields
-            return FileProblem(
-                f"There is no key {place[-1]!r}.", suggest_or_list(str(place[-1]), list(known), "Keys"), line
+def _recipient(text: str) -> str:
+    if "://" in text:
+        raise _refusal(
+            "An address is no recipient: a URL in a file that is reviewed may show a secret.",
+            "Name a person, a team or a channel. Where notices go is the setting BACKFILL_NOTICES.",
+        )
+    return text
+
+
+def _ascending(shares: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(Shares.parse(",".join(shares))).split(",")) if shares else ()
+
+
+Line = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
+Days = Annotated[
+    str,
+    _checked(lambda text: format_range(DayRange.parse(text))),
+    WithJsonSchema({"type": "string", "pattern": rf"^{_DAY}(\.\.{_DAY})?$"}),
+]
+Expected = Annotated[str, _checked(lambda text: str(Expectation.parse(text)))]
+Wave = Annotated[str, Field(pattern=f"^{_SHARE}$")]
+Approver = Annotated[str, Field(pattern=r"^[\w.@+-]+$")]
+Recipient = Annotated[Line, AfterValidator(_recipient), WithJsonSchema({"type": "string", "pattern": "^(?!.*://).+$"})]
+Share = Annotated[str, Field(pattern=f"^({_SHARE}|none)$")]
+_BUDGET = r"^(\d+(\.\d+)?|none)$"
+Budget = Annotated[str, Field(pattern=_BUDGET), WithJsonSchema({"type": ["number", "string"], "pattern": _BUDGET})]
+
+
+class PlanFileLimits(BaseModel):
+    """Limits that stop the campaign. One that is left out has its default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    errors: Share = Field(default="", description="Days that cannot be computed, of all days tried; 5% if left out.")
+    gates: Share = Field(default="", description="Days that their gates hold back, of all days tried; 10% if left out.")
+    nulls: Share = Field(default="", description="By how much the share of nulls of a column may grow; 1% if left out.")
+    deviation: Share = Field(
+        default="", description="By how much a sum may differ from the published one; 10% if left out."
+    )
+    seconds: Budget = Field(default="", description="How long it may take; without a limit if left out.")
+    money: Budget = Field(
+        default="", description="What it may cost, by BACKFILL_CORE_HOUR_PRICE; without a limit if left out."
+    )
+
+    def in_full(self) -> str:
+        """All limits in one spelling, also those that have their defaults; empty if none is given."""
+        given = ",".join(f"{name}={text}" for name, text in self if text)
+        return str(Limits.parse(given)) if given else ""
+
+
+class PlanFile(BaseModel):
+    """A plan of a backfill, as a file that is reviewed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: Line = Field(default="", description="What it is, in a few words: notices begin with it.")
+    reason: Line = Field(default="", description="Why the days are rebuilt, for reviewers and readers.")
+    target: str = Field(description="The table to rebuild.")
+    days: Days = Field(description="The days of the table: 2017-03-01..2017-05-29, or one day.")
+    version: str = Field(default="", description="The version of the table's logic; the current one if left out.")
+    scope: Scope = Field(default=Scope.ONWARDS, description="How much of the pipeline is rebuilt.")
+    force: bool = Field(default=False, description="Also rebuild days that are unchanged.")
+    expectations: tuple[Expected, ...] = Field(
+        default=(), description="What is expected of the difference, in the words of `backfill plan --expect`."
+    )
+    waves: Annotated[tuple[Wave, ...], _checked(_ascending)] = Field(
+        default=(), description="The share of the days staged by the end of each wave; 1%, 10%, 50%, 100% if left out."
+    )
+    limits: PlanFileLimits = Field(default=PlanFileLimits(), description="Limits that stop the campaign.")
+    approvers: tuple[Approver, ...] = Field(default=(), description="The users who may approve it, and no one else.")
+    approvals: int = Field(
+        default=1, ge=1, le=_MOST_APPROVALS, description="How many people have to approve the same difference."
+    )
+    notices: tuple[Recipient, ...] = Field(
+        default=(),
+        description="For whom the notices are: people, teams, channels. BACKFILL_NOTICES says where they are sent.",
+    )
+
+    @model_validator(mode="after")
+    def _enough_approvers(self) -> PlanFile:
+        if self.approvers and self.approvals > len(set(self.approvers)):
+            needed, listed = (
+                format_count(self.approvals, "approval"),
+                format_count(len(set(self.approvers)), "approver"),
             )
-        case "missing":
-            return FileProblem(f"The key {name} is missing.", f"Add a line `{name}: ...`.", line)
-        case "refused":
-            return FileProblem(
-                f"{name}: {context['message']}" if name else context["message"], context["next_step"], line
+            raise _refusal(
+                f"approvals: {needed} cannot come from {listed}.", "List more approvers, or ask for fewer approvals."
             )
-        case kind:
-            return FileProblem(f"{name} {_KINDS.get(kind, error['msg'])}.", "", line)
+        return self
+
+    @property
+    def request(self) -> PlanRequest:
+        """The question that the plan answers."""
+        return PlanRequest(target=self.target, days=self.days, version=self.version, scope=self.scope, force=self.force)
+
+    @property
+    def terms(self) -> PlanTerms:
+        """How the plan is to be carried out."""
+        return PlanTerms(
+            title=self.title,
+            reason=self.reason,
+            waves=",".join(self.waves),
+            limits=self.limits.in_full(),
+            approvers=tuple(sorted(set(self.approvers))),
+            approvals=self.approvals,
+            notices=tuple(sorted(set(self.notices))),
+        )
 
 
-def _name(place: Place) -> str:
-    """``expectations 2``: the second item."""
-    return " ".join(str(part + 1) if isinstance(part, int) else part for part in place)
+def schema_text(tables: Iterable[str]) -> str:
+    """The JSON Schema of a file that plans one of ``tables``. What it cannot say, such as the measures, is checked."""
+    found = PlanFile.model_json_schema()
+    found["properties"]["target"]["enum"] = sorted(tables)
+    return json.dumps({"$schema": DIALECT, **found}, indent=2) + "\n"
+
+
+# ------------------------------------------------------------------ reading
+
+
+class _TextLoader(yaml.BaseLoader):
+    """Every value is text: YAML makes a truth value of Norway's ``no``. A key that is there twice is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        for number, (key, _) in enumerate(node.value):
+            if key.value in keys[:number]:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is there twice", key.start_mark)
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
+
+
+def read_plan_file(path: Path) -> PlanFile:
+    """Raises :class:`InvalidPlanFile` with all that is wrong, each with its place in the file."""
+    try:
+        loader = _TextLoader(path.read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        return PlanFile.model_validate({} if node is None else loader.construct_document(node))
+    except OSError as error:
+        problems = [FileProblem(f"The file cannot be read: {error.strerror}.")]
+    except UnicodeDecodeError:
+        problems = [FileProblem("The file cannot be read: it is no text in UTF-8.")]
+    except (yaml.YAMLError, RecursionError) as error:
+        problems = [_broken(error)]
+    except ValidationError as error:
+        problems = sorted((_problem(each, node) for each in error.errors()), key=lambda each: each.line or 0)
+    raise InvalidPlanFile(path, problems)
+
+
+def _broken(error: Exception) -> FileProblem:
+    mark, what = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error).splitlines()[0]
+    return FileProblem(
+        f"It is not YAML: {what}.",
+        "Write each key once, and quote a text with : or #.",
+        mark.line + 1 if mark else None,
+    )
+
+
+def _problem(error: ErrorDetails, node: yaml.Node) -> FileProblem:
+    """Pydantic's message with the place of the value, such as ``expectations.1``, and the line of it."""
+    place, context = error["loc"], error.get("ctx", {})
+    message, next_step = error["msg"], context.get("next_step", "")
+    if error["type"] == "extra_forbidden":
+        known = PlanFileLimits if place[0] == "limits" else PlanFile
+        message, next_step = "There is no such key", suggest_or_list(str(place[-1]), list(known.model_fields), "Keys")
+    where = ".".join(map(str, place))
+    return FileProblem(f"{where}: {message}".removeprefix(": "), next_step, _line(node, place))
+
+
+def _line(node: yaml.Node | None, place: Iterable[str | int]) -> int | None:
+    """The line of a key or an item, or of the nearest one above it that is there."""
+    line = None
+    for part in place:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == part), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            found = (node.value[part], node.value[part])
+        else:
+            found = None
+        if found is None:
+            break
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line

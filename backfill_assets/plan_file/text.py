@@ -9,7 +9,7 @@ from typing import Any
 
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.text import markdown as plan_markdown
-from backfill_assets.plan_file.document import FileProblem
+from backfill_assets.plan_file.read import FileProblem
 from backfill_assets.text import bullets, escape_markdown
 
 _INVALID, _MAY_NOT, _MAY = "is no valid plan file", "may not be carried out", "may be carried out"

@@ -184,7 +184,8 @@ def _names_unbelieved_day(rows: ArrowRows, asked: m.NamesUnbelievedDay) -> pa.Ar
     if kind not in ("date", "timestamp") or not pa.types.is_string(texts.type):
         raise NotRendered(f"The day of a {kind}.")
     found = np.zeros(len(rows), np.bool_)
-    for row in np.flatnonzero(as_bools(rows.column("day_is_arrival"))):
+    received = as_bools(rows.column("day_is_arrival")) & is_valid(rows.column("arrival_day"))
+    for row in np.flatnonzero(received):
         text = texts[int(row)].as_py()
         found[row] = text is not None and arrow_texts.value_text(text, kind) is not None
     return pa.array(found)

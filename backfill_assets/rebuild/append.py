@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import (
@@ -110,6 +111,12 @@ class AppendBuild:
                 hint="Name a raw table: raw_sales. backfill plan --source-too goes from raw on.",
             )
         return self.step.source
+
+    def misplaced(self, days: Sequence[date]) -> list[date]:
+        """Days with rows that would be on other days, or flagged otherwise, if they were taken in now."""
+        states, placement = self.lake.states(self.step), self.source.placement
+        contents = {day: state.content for day in days if (state := states.get(TableDay(self.table.name, day)))}
+        return [day for day, has in contents.items() if has and placement.concerns(day, has.code_version, has.metrics)]
 
     def append(self, arrivals: Arrivals, empty: Sequence[date] = ()) -> Published | Conflict:
         """Stage the rows once; look for supersessions again whenever the table gained rows meanwhile.

@@ -21,7 +21,7 @@ from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
 from backfill_assets.rebuild.refresh.refresh import RefreshBuild, RefreshResult
 from backfill_assets.rebuild.refresh.row_difference import RowCounts
-from backfill_assets.rebuild.reproduction.reproduce import Reproduction, reproduce
+from backfill_assets.rebuild.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import explain_lost_server

@@ -22,10 +22,9 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.append import AppendBuild, Arrivals
 from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
-from backfill_assets.rebuild.relocate import Relocation
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.waiting import waiting
-from backfill_assets.text import format_count
+from backfill_assets.text import days_options, format_count, format_ranges
 
 _MOST_ATTEMPTS = 20
 _EXPANSION = 40
@@ -36,27 +35,21 @@ _EXPANSION = 40
 class ArrivalBuild(AppendBuild):
     """One ingest of the landed files of one source."""
 
-    relocated: dict[date, StagedTableDay] = field(default_factory=dict)
-    """The days that lost or gained rows."""
     ingested: dict[date, StagedTableDay] = field(default_factory=dict)
     """The days that landed rows were appended to."""
-    published: list[Published] = field(default_factory=list)
+    published: Published | None = None
 
     def run_days(self, days: Sequence[date]) -> BuildResult:
         """Take in what arrived on ``days``; a day on which nothing new arrived is reused.
 
         Raises :class:`SourceUnreadable` for all days without a delivery and all damaged or changed files at once,
-        before anything is staged. Days whose rows lie elsewhere by what is declared now are put right first.
+        before anything is staged.
         """
         before = self.lake.states(self.step)
-        misplaced = self.misplaced(days)
         self.report_strays(days)
+        self.report_misplaced(days)
         with waiting(self.progress, f"{self.table.name}: landed files are checked to be whole"):
-            files = self.new_files(days, self.missing_deliveries([day for day in days if day not in misplaced]))
-        if misplaced:
-            relocation = Relocation(self.lake, self.step, self.source, self.run, self.progress)
-            published, self.relocated = relocation.run_days(misplaced)
-            self.published.append(published)
+            files = self.new_files(days, self.missing_deliveries(days))
         for _ in range(_MOST_ATTEMPTS):
             known = self.lake.states(self.step)
             unknown = [day for day in days if TableDay(self.table.name, day) not in known]
@@ -64,8 +57,7 @@ class ArrivalBuild(AppendBuild):
                 return self.result(days, before)
             outcome = self.append(self.arrivals(files), unknown)
             if isinstance(outcome, Published):
-                self.published.append(outcome)
-                self.ingested = self.staged
+                self.published, self.ingested = outcome, self.staged
                 return self.result(days, before)
             self.progress(f"{self.table.name}: another run took in the same files, looking again")
             files = self.new_files(days)
@@ -73,20 +65,6 @@ class ArrivalBuild(AppendBuild):
             f"{self.table.name}: other runs kept taking in the same files.",
             hint="Let them finish, then run this again.",
         )
-
-    def misplaced(self, days: Sequence[date]) -> list[date]:
-        """Days with rows that would be on other days, or flagged otherwise, if they were taken in now."""
-        states = self.lake.states(self.step)
-        misplaced = []
-        for day in days:
-            state = states.get(TableDay(self.table.name, day))
-            if (
-                state
-                and state.content
-                and self.source.placement.concerns(day, state.content.code_version, state.content.metrics)
-            ):
-                misplaced.append(day)
-        return misplaced
 
     # ---------------------------------------------------------------- landing
 
@@ -96,6 +74,14 @@ class ArrivalBuild(AppendBuild):
             self.progress(
                 f"Warning: {self.table.name}: {first_paths(astray)} is no {SUFFIX} file in the folder of a day and is "
                 "not read. Land it again as one, or hide it with a leading '_'"
+            )
+
+    def report_misplaced(self, days: Sequence[date]) -> None:
+        """Report the days that a refresh puts right: raw is appended to, and its rows stay where they are."""
+        if misplaced := self.misplaced(days):
+            self.progress(
+                f"{self.table.name}: rows of {format_ranges(misplaced)} may belong to other days by what is declared "
+                f"now: backfill refresh {self.table.name} {days_options(misplaced, 1)}"
             )
 
     def missing_deliveries(self, days: Sequence[date]) -> list[SourceUnreadable]:
@@ -166,20 +152,20 @@ class ArrivalBuild(AppendBuild):
     # ----------------------------------------------------------------- report
 
     def elsewhere(self, days: Sequence[date]) -> dict[str, tuple[date, ...]]:
-        """Days outside the request that gained or lost rows: their readers are named in the report."""
+        """Days outside the request that gained rows: their readers are named in the report."""
         gained = {day for day, staged in self.ingested.items() if staged.content.rows}
-        others = tuple(sorted((gained | self.relocated.keys()) - set(days)))
+        others = tuple(sorted(gained - set(days)))
         return {self.table.name: others} if others else {}
 
     def result(self, days: Sequence[date], before: Mapping[TableDay, DayState]) -> BuildResult:
         states: dict[TableDay, DayState] = self.lake.states(self.step)
-        built_days = self.ingested | self.relocated
-        back = self.lake.rolled_back([TableDay(self.table.name, day) for day in built_days], before)
-        versions = {table: version for each in self.published for table, version in each.versions.items()}
+        back = self.lake.rolled_back([TableDay(self.table.name, day) for day in self.ingested], before)
+        versions = self.published.versions if self.published else {}
+        publications = (self.published.publication,) if self.published else ()
         built: list[BuiltDay] = []
         for day in days:
-            staged = self.ingested.get(day) or self.relocated.get(day)
+            staged = self.ingested.get(day)
             state = states[TableDay(self.table.name, day)]
             day_built = built_from_log(state, versions, {}, reused=staged is None, staged=staged)
             built.append(replace(day_built, rolled_back_by=back.get(TableDay(self.table.name, day), "")))
-        return BuildResult(tuple(built), tuple(each.publication for each in self.published), self.elsewhere(days))
+        return BuildResult(tuple(built), publications, self.elsewhere(days))

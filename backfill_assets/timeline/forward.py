@@ -37,7 +37,6 @@ from backfill_assets.timeline.arrivals import (
     held_at_moment,
 )
 from backfill_assets.timeline.built_days import built_days
-from backfill_assets.timeline.fields import OnlyFields
 from backfill_assets.timeline.rewind import require_files
 
 
@@ -73,13 +72,11 @@ def forward(
     progress: Progress,
     *,
     arrivals: bool = True,
-    only: OnlyFields | None = None,
 ) -> Forwarded:
     """Compute the days of ``timeline`` again; ``version`` is for the tables that it was rewound for.
 
     Without one, each step goes by its current version. A day that its gates hold back stays what it was on the
     timeline, with all that reads it. Without ``arrivals``, everything is read as it was at the moment of the timeline.
-    With ``only``, days go forward for the sake of fields, and nothing else may change.
 
     Raises :class:`InvalidRequest` for a version that none of these tables has and for a timeline without days,
     :class:`PublicationRefused` for a dirty tree if the settings refuse it, and for a moment whose files are gone.
@@ -99,12 +96,11 @@ def forward(
         arrived, inputs = arrived_since(base, steps, timeline), Overlay()
     else:
         arrived, inputs = NOTHING_ARRIVED, overlay_of_moment(lake.storage, base, steps, timeline)
-    way = _Way(lake, timeline, run, progress, overlay_of(timeline, inputs), only)
+    way = _Way(lake, timeline, run, progress, overlay_of(timeline, inputs))
     done = [way.take(step, chosen[step.name]) for step in steps_of(steps, timeline.days)]
     held_back = tuple(f"{each.table} {each.day}: {each.why}" for one in done for each in one.held_back)
     versions = {each.step: each.version for each in done}
-    update = {"versions": versions, "held_back": held_back, "held_back_for_fields": only.refused if only else {}}
-    made = timeline.with_days(way.changed).model_copy(update=update)
+    made = timeline.with_days(way.changed).model_copy(update={"versions": versions, "held_back": held_back})
     if not arrivals:
         then = {"reads": timeline.moment_reads, "arrived": {}, "base": base_at_moment(lake.storage, timeline)}
         return Forwarded(made.model_copy(update=then), tuple(done), arrived)
@@ -160,7 +156,6 @@ class _Way:
     run: RunInfo
     progress: Progress
     overlay: Overlay
-    only: OnlyFields | None = None
 
     def __post_init__(self) -> None:
         self.changed: dict[str, dict[date, HeldDay]] = {}
@@ -169,21 +164,19 @@ class _Way:
     def take(self, step: Step, version: str) -> ForwardedStep:
         days = sorted({day for name in step.table_names for day in self.timeline.held(name)})
         inputs = self.overlay.without(step.table_names)
-        concerned = self.only.concerned(step, version, days) if self.only else days
-        kept = self.kept(step, version, concerned, inputs) | (set(days) - set(concerned))
+        kept = self.kept(step, version, days, inputs)
         todo = tuple(day for day in days if day not in kept)
         wanted = ShadowStep(step, step.version(version), todo)
         done = shadow_step(self.lake, self.timeline.id, wanted, self.run, self.progress, inputs, self.out)
         built = {table: built_days(done.build, table, self.timeline.name) for table in done.build.tables}
-        held_back = (*done.held_back, *(self.only.hold_back(built) if self.only else ()))
-        out = frozenset(held.day for held in held_back)
+        out = frozenset(held.day for held in done.held_back)
         for table, found in built.items():
             taken = {day: held for day, held in found.items() if day not in out}
             self.changed.setdefault(table, {}).update(taken)
             self.overlay = self.overlay.putting_back(table, ((day, day_before(held)) for day, held in taken.items()))
             self.out[table] = out
         staged, from_main = (tuple(day for day in days if day not in out) for days in (done.staged, done.unchanged))
-        return ForwardedStep(step.name, version, tuple(sorted(kept)), staged, from_main, held_back)
+        return ForwardedStep(step.name, version, tuple(sorted(kept)), staged, from_main, tuple(done.held_back))
 
     def kept(self, step: Step, version: str, days: Sequence[date], inputs: Overlay) -> set[date]:
         """The days that the timeline has from just what would be read now, and that no input holds back."""

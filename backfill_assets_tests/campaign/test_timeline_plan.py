@@ -70,15 +70,6 @@ def test_tables_that_are_not_computed_from_each_other_need_a_plan_each() -> None
         timeline_request(registry.steps(), timeline(**WENT), differing, REVENUE)
 
 
-def test_a_day_that_was_held_back_for_a_field_is_not_published_over() -> None:
-    """The plan would compute it, and more than the field would change."""
-    held = timeline(**WENT).model_copy(update={"held_back_for_fields": {FACT: (SECOND,)}})
-    with pytest.raises(InvalidRequest, match=f"{FACT} 2017-03-07 was held back on x"):
-        timeline_request(registry.steps(), held, {FACT: {FIRST, THIRD}})
-    assert timeline_request(registry.steps(), held, {FACT: {THIRD}}).days == "2017-03-08"
-    assert timeline_request(registry.steps(), held, {REVENUE: {FIRST, THIRD}}).target == REVENUE
-
-
 def test_a_timeline_that_did_not_go_forward_or_does_not_differ_is_refused() -> None:
     rewound = timeline().model_copy(update={"days": {FACT: (HeldDay(day=FIRST),)}})
     with pytest.raises(InvalidRequest, match="has not gone forward"):

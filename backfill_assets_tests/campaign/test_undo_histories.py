@@ -17,11 +17,10 @@ from typing import get_args
 import pytest
 
 from backfill_assets.campaign.cutover import cut_over
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import DayRange
 from backfill_assets.published.rolled_back import rollbacks
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.reproduction.recorded_inputs import origins
 from backfill_assets.rebuild.shadow import ShadowStep
 from backfill_assets_tests.campaign.undo_lakehouse import (
     DAYS,
@@ -334,8 +333,11 @@ def test_the_run_of_a_report_that_followed_an_undo_since_is_not_rolled_back(play
     assert played.do(*played.campaign("v2", DAYS), *played.arrive("late row", SATURDAY)) == DONE
     assert undo(played) == DONE
     undone = played.judge.seen[-1].prepared
-    made_by = {TableDay(each.table, each.day): each.made_by for each in origins(played.log, undone)}
-    assert made_by[TableDay("daily", SATURDAY)] == undone, "it was staged by the undo"
+    campaign = played.log.find_prepared(undone.publication.provenance.undoes)
+    before = campaign[0].before_of("daily", SATURDAY) if campaign else None
+    restored = before.files if before else ()
+    (day,) = (each for each in undone.change("daily").days if each.day == SATURDAY)
+    assert day.adds and day.adds != restored, "it was staged by the undo"
     assert rollbacks(played.storage).of("daily", SATURDAY, undone.publication.id) == ""
     assert played.do(played.roll_back(run.id)) == REFUSED
 

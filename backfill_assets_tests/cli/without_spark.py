@@ -21,7 +21,7 @@ from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
 from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
 from backfill_assets.rebuild.refresh.refresh import RefreshResult
 from backfill_assets.rebuild.refresh.row_difference import RowCounts
-from backfill_assets.rebuild.reproduction.reproduce import Reproduced, Reproduction
+from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
 from backfill_assets.stream.delays import describe_batch
 from backfill_assets.stream.run import StreamEvent
 from backfill_assets.text import pluralize
@@ -75,12 +75,12 @@ def _reproduce(_: object, publication: str, progress: Callable[[str], None]) -> 
     other = replace(content, rows=3, checksum="9")
     table = "fact_sales_transactions"
     days = (
-        Reproduced(table, FIRST, content, publication, content),
-        Reproduced(table, NEXT, content, publication, other),
-        Reproduced(table, LAST, content, publication, reason="files of bronze_sales at version 1 are gone"),
+        Reproduced(table, FIRST, content, content),
+        Reproduced(table, NEXT, content, other),
+        Reproduced(table, LAST, content, reason="files of bronze_sales at version 1 are gone"),
     )
     then = Environment(git_commit="1" * 40, packages="aaaa", spark="4.0.0", java="17")
-    return Reproduction(days, {publication: (then,)}, then.model_copy(update={"java": "21"}))
+    return Reproduction(days, (then,), then.model_copy(update={"java": "21"}))
 
 
 _FILES = (

@@ -14,7 +14,7 @@ from backfill_assets.difference.page import difference_page
 from backfill_assets.difference.records import DayCompared, TableCompared, fingerprint_of
 from backfill_assets.lakehouse.records import HELD_BACK
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.plan.records import Plan, PlanRequest, StepTime
+from backfill_assets.plan.records import Plan, PlanRequest, Span
 from backfill_assets_tests.difference.compared_month import (
     MADE,
     MARCH,
@@ -77,7 +77,7 @@ def test_an_old_plan_keeps_its_id() -> None:
     text = json.loads(plan.to_json())
     del text["expectations"]
     assert Plan.from_json(json.dumps(text), id=plan.id) == plan
-    timed = plan.model_copy(update={"times": (StepTime(step="validated", low=1.0, high=2.0),)})
+    timed = plan.model_copy(update={"times": {"validated": Span.of([1.0, 2.0])}})
     assert timed.id == plan.id and Plan.from_json(timed.to_json(), id=plan.id) == timed, "it is the same plan"
     expected = plan.model_copy(update={"expectations": (Expectation.parse("rows unchanged"),)})
     assert expected.id != plan.id

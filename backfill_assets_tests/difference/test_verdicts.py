@@ -192,3 +192,30 @@ def test_what_is_unknown_is_not_as_expected() -> None:
         assert broken_days(verdict(by_day, found)) == {MARCH.last: "unknown"}
     assert broken_days(verdict("revenue_eur unchanged on 2017-03-31", found)) == {MARCH.last: "unknown"}
     assert verdict("rows unchanged", found).met
+
+
+def test_only_a_column_changes_where_no_row_comes_or_goes_and_nothing_differs_beside_it() -> None:
+    """A day on which nothing differs is as expected, and so is a table without one that differs."""
+    text = "only quantity changes"
+    good = a_day(0, 1, 2).model_copy(update={"beside": {"quantity": ()}})
+    bad = a_day(3, 1, 2).model_copy(update={"beside": {"quantity": ("till", "amount_eur")}})
+    more = a_day(4, 1, 2, RowCounts(added=2, unchanged=1)).model_copy(update={"beside": {"quantity": ("till",)}})
+    assert verdict(text, a_table(good, a_day(1, 1, 1))).met
+    assert verdict(text, a_table(a_day(1, 1, 1))).met
+    found = verdict(text, a_table(good, bad, more))
+    assert broken_days(found) == {
+        FRIDAY + timedelta(3): "till, amount_eur would change too",
+        FRIDAY + timedelta(4): "2 rows would be added, 0 removed",
+    }
+    assert verdict("only quantity changes on weekends", a_table(good, bad, more)).met is False
+    assert broken_days(verdict(f"{text} on {FRIDAY}", a_table(good, bad, more))) == {}
+    whole = a_table(a_day(0, 1, 2, RowCounts(added=1, removed=1)).model_copy(update={"beside": {"quantity": ()}}))
+    assert verdict(text, whole.model_copy(update={"whole_rows": True})).met, "a changed row has no key to know it by"
+
+
+def test_a_column_that_was_not_compared_may_not_be_the_only_one() -> None:
+    unknown = a_table(a_day(0, 1, 2).model_copy(update={"beside": {"quantity": None}}))
+    assert broken_days(verdict("only quantity changes", unknown)) == {FRIDAY: "which columns differ is unknown"}
+    other = a_table(a_day(0, 1, 2), name=FACT)
+    assert verdict("only quantity changes", other).tables == (), "it has no such column"
+    assert not verdict("only quantity changes", other).met

@@ -207,5 +207,5 @@ def test_one_that_was_not_rewound_is_stored_as_before(storage: Storage) -> None:
     made = create_timeline(storage, timeline())
     (path,) = (Path(storage.root) / "_named_timelines" / made.id).iterdir()
     stored = json.loads(path.read_text())
-    assert not stored.keys() & {"moment_base", "moment_reads", "reads", "arrived", "held_back_for_fields"}
+    assert not stored.keys() & {"moment_base", "moment_reads", "reads", "arrived"}
     assert NamedTimeline.model_validate(stored) == made

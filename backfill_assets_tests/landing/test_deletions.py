@@ -22,7 +22,6 @@ from backfill_assets.landing.deletions import (
     standing_rows,
     tombstones,
     unreadable,
-    with_arrivals,
 )
 from backfill_assets.landing.raw_rows import rows_of_lines
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
@@ -50,15 +49,12 @@ def test_each_deletion_cancels_one_equal_row(spark: SparkSession) -> None:
     assert lines(standing_rows(raw)) == received((1, None), (1, '{"a":"1"}'))
 
 
-def test_a_deleted_event_does_not_stand_and_its_deletion_moves_with_it(spark: SparkSession) -> None:
-    """Its place does not say when it arrived, as the path of a landed file does."""
+def test_a_deleted_event_does_not_stand(spark: SparkSession) -> None:
+    """Its deletion does not say when it arrived, and neither does its place, as the path of a landed file does."""
     event = {"source_file": "kafka:sales/0", "arrival_day": OTHER}
     rows = raw_sales(spark, [{**event, "source_line": 1}, {**event, "source_line": 2}, {"source_line": 3}])
     raw = rows.unionByName(as_deletions(rows.where("source_line <> 2")))
     assert [(row["source_line"], row["arrival_day"]) for row in standing_rows(raw).collect()] == [(2, OTHER)]
-    landed = rows.where("source_line = 3").collect()[0]["arrival_day"]
-    deletions = with_arrivals(raw).where("record_kind = 'deletion'").collect()
-    assert {row["source_line"]: row["arrival_day"] for row in deletions} == {1: OTHER, 3: landed}
 
 
 def test_a_deleted_marker_is_no_marker(spark: SparkSession) -> None:

@@ -101,11 +101,20 @@ def test_a_day_that_was_taken_in_by_two_declarations_is_of_both() -> None:
     assert both("", "v1") == both("v1", "v1") == "v1"
 
 
+def test_a_day_of_which_all_rows_were_put_on_their_days_anew_is_of_the_declaration_of_now() -> None:
+    """Rows that stay on the day they arrived by both declarations do not leave it stale for good."""
+    old = Placement(date(2017, 1, 1), 1)
+    refreshed = both(both(old.code_version, "v1 from 2016-06-01, 1 ahead"), NOW.of_all_rows)
+    assert refreshed == NOW.code_version
+    assert not NOW.concerns(DAY, refreshed, SOME)
+    assert both(refreshed, old.code_version) == f"{NOW.code_version}; {old.code_version}"
+
+
 def test_a_row_that_names_an_earlier_day_says_what_to_declare() -> None:
     """The day of the row, the day that is declared, and both names that it can be declared by."""
     told = _source(FIRST).why_on_arrival_day(date(2016, 11, 3))
     assert told.startswith("2016-11-03 is before 2016-12-24, `first_day` of its dataset. ")
-    assert "`earliest_day` of the source sea_temperatures, then run raw_sea_temperatures again" in told
+    assert "`earliest_day` of the source sea_temperatures, then run backfill refresh raw_sea_temperatures on" in told
     declared = _source(FIRST, earliest_day=date(2016, 12, 1)).why_on_arrival_day(date(2016, 11, 3))
     assert declared.startswith("2016-11-03 is before 2016-12-01, `earliest_day` of the source sea_temperatures. ")
     assert "`first_day` of the dataset" in declared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -12,33 +12,32 @@ from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Kind, Spent
 from backfill_assets.plan.durations import (
     SPARK,
+    TIMED,
     estimate_line,
     estimate_times,
-    pieces,
     spent_by_step,
     step_line,
     time_rows,
     times_json,
     together,
 )
-from backfill_assets.plan.records import Cost, Estimate, Plan, PlannedStep, PlanRequest, StepTime, Why
+from backfill_assets.plan.records import Estimate, Plan, PlannedStep, PlanRequest, Span, Why
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-COST = Cost(seconds=4.0)
 VERIFY, SHADOW, VALIDATE = CampaignStep.VERIFY_SOURCE, CampaignStep.SHADOW, CampaignStep.VALIDATE
 DAYS = DayRange.parse("2017-03-01..2017-05-29")
 FACT = PlannedStep(
     tables=("fact",),
     version="v2",
     rebuild={Why.CODE_CHANGED: (str(DAYS),)},
-    estimate=Estimate(rows_read=1_000, rows_written=1_000, seconds=3.0),
+    estimate=Estimate(rows_read=1_000, rows_written=1_000),
 )
 MONTHLY = PlannedStep(
     tables=("monthly",),
     version="v1",
     cadence=Cadence.MONTHLY,
     rebuild={Why.INPUT_REBUILT: ("2017-03-01", "2017-04-01", "2017-05-01")},
-    estimate=Estimate(rows_read=1_000, rows_written=1_000, seconds=1.0),
+    estimate=Estimate(rows_read=1_000, rows_written=1_000),
 )
 STEPS = (FACT, MONTHLY)
 
@@ -48,14 +47,14 @@ def entry(kind: Kind, step: str = "", seconds: float | None = None, wave: int = 
     return JournalEntry(kind=kind, at=NOW, step=step, wave=wave, spent=spent)
 
 
-def carried(seconds: float, rows: int = 2_000, of_pieces: int = 8) -> list[JournalEntry]:
+def carried(seconds: float, rows: int = 2_000) -> list[JournalEntry]:
     """A campaign each of whose steps took ``seconds``, five of them for Spark in the first that needed it."""
     return [
         entry("started"),
         entry("step", CampaignStep.ANNOUNCE, seconds),
         entry("step", VERIFY, seconds + 5, spark_start=5.0, size=rows),
         entry("step", CampaignStep.PIN, seconds),
-        entry("wave", seconds=seconds / 2, wave=0, pieces=of_pieces),
+        entry("wave", seconds=seconds / 2, wave=0),
         entry("step", SHADOW, seconds / 2, size=rows),
         entry("step", VALIDATE, seconds, size=rows),
         entry("step", CampaignStep.CUT_OVER, seconds, size=90 + 3),
@@ -64,93 +63,82 @@ def carried(seconds: float, rows: int = 2_000, of_pieces: int = 8) -> list[Journ
     ]
 
 
-def times(*journals: list[JournalEntry], steps: tuple[PlannedStep, ...] = STEPS) -> dict[str, StepTime]:
-    return {each.step: each for each in estimate_times(steps, COST, journals)}
+def times(*journals: list[JournalEntry], steps: tuple[PlannedStep, ...] = STEPS) -> dict[str, Span | None]:
+    return estimate_times(steps, journals)
 
 
 def larger(factor: int) -> tuple[PlannedStep, ...]:
-    estimate = Estimate(rows_read=1_000 * factor, rows_written=1_000 * factor, seconds=1.0)
+    estimate = Estimate(rows_read=1_000 * factor, rows_written=1_000 * factor)
     return tuple(step.model_copy(update={"estimate": estimate}) for step in STEPS)
 
 
-def plan_of(found: tuple[StepTime, ...]) -> Plan:
-    return Plan(asked=PlanRequest(target="fact", days=str(DAYS)), steps=STEPS, cost=COST, times=found, made_at=NOW)
+def plan_of(found: dict[str, Span | None]) -> Plan:
+    return Plan(asked=PlanRequest(target="fact", days=str(DAYS)), steps=STEPS, times=found, made_at=NOW)
 
 
-def test_without_a_campaign_the_band_is_a_default_and_is_called_one() -> None:
-    """It is wide, it knows how much there is to stage, and nothing of it claims to be measured."""
+def exactly(seconds: float, samples: int = 1) -> Span:
+    return Span(median=seconds, low=seconds, high=seconds, samples=samples)
+
+
+def test_without_a_campaign_every_step_is_unknown() -> None:
+    """It is not guessed."""
     found = times()
-    assert {each.campaigns for each in found.values()} == {0}
-    assert all((each.low or 0) < (each.high or 0) for each in found.values())
-    assert (found[SHADOW].low or 0) > 2.0, "its days were timed to take 4"
-    line = estimate_line(plan_of(tuple(found.values())))
-    assert line.endswith("These are defaults: no campaign was carried out here yet.")
-    assert "spark started 4..40 s" in line and "cut over 1..60 s" in line
-    many = times(steps=larger(10_000))
-    assert (many[VALIDATE].high or 0) > 4 * (found[VALIDATE].high or 0), "rows take their time"
-    assert estimate_times((), COST, ()) == ()
+    assert list(found) == list(TIMED) and set(found.values()) == {None}
+    assert estimate_line(plan_of(found)) == "Carried out as a campaign: unknown, none was carried out here yet."
+    assert estimate_times((), [carried(10.0)]) == {}
 
 
 @given(st.floats(0.01, 10_000), st.integers(1, 10**6))
-def test_the_band_of_the_same_campaign_again_holds_what_the_first_one_took(seconds: float, rows: int) -> None:
-    """And goes by it, step by step."""
+def test_the_same_campaign_again_takes_what_the_first_one_took(seconds: float, rows: int) -> None:
     steps = tuple(each.model_copy(update={"estimate": Estimate(rows_read=rows, rows_written=rows)}) for each in STEPS)
-    journal = carried(seconds, rows=2 * rows, of_pieces=pieces(steps))
+    journal = carried(seconds, rows=2 * rows)
     spent = spent_by_step(journal)
-    for step, band in times(journal, steps=steps).items():
-        assert band.campaigns == 1 and band.low is not None and band.high is not None
-        assert band.low - 0.01 <= spent[step] <= band.high + 0.01
+    assert times(journal, steps=steps) == {step: exactly(round(spent[step], 2)) for step in TIMED}
 
 
-def test_a_larger_campaign_takes_from_as_long_to_as_much_longer_as_it_is_larger() -> None:
-    """What of a step is fixed is not known; some steps have no size at all."""
-    found = times(carried(10.0, of_pieces=pieces(STEPS)), steps=larger(3))
-    assert (found[VALIDATE].low, found[VALIDATE].high) == (5.0, 60.0)
-    assert (found[SHADOW].low, found[SHADOW].high) == (5.0, 60.0)
-    assert (found[CampaignStep.NOTIFY].low, found[CampaignStep.NOTIFY].high) == (5.0, 20.0)
-    assert (found[SPARK].low, found[SPARK].high) == (2.5, 10.0)
-    fewer = times(carried(10.0, of_pieces=2 * pieces(STEPS)))
-    assert (fewer[SHADOW].low, fewer[SHADOW].high) == (3.2, 20.0), "half as many pieces of as many rows"
+def test_a_campaign_takes_as_much_longer_as_it_is_larger() -> None:
+    """Some steps have no size at all."""
+    found = times(carried(10.0), steps=larger(3))
+    assert (found[VALIDATE], found[SHADOW]) == (exactly(30.0), exactly(30.0))
+    assert (found[CampaignStep.NOTIFY], found[SPARK]) == (exactly(10.0), exactly(5.0))
 
 
-def test_of_several_campaigns_the_extremes_count_little() -> None:
-    """From the first to the last tenth of what they took."""
-    found = times(*(carried(float(seconds)) for seconds in (10, 20, 30, 40, 50)))
-    assert (found[VALIDATE].low, found[VALIDATE].high, found[VALIDATE].campaigns) == (11.67, 55.2, 5)
+def test_of_several_campaigns_the_median_and_the_tenths_count() -> None:
+    """One that took very long moves the median little."""
+    found = times(*(carried(float(seconds)) for seconds in (10, 20, 30, 40, 500)))
+    assert found[VALIDATE] == Span(median=30.0, low=14.0, high=316.0, samples=5)
+    line = estimate_line(plan_of(found))
+    assert (
+        line.startswith("Carried out as a campaign: about 0:04:05 (117 s to 0:42:13). ")
+        and "spark started about 5.0 s," in line
+    )
 
 
-def test_staging_takes_at_least_what_its_days_were_timed_to_take() -> None:
-    """And is unknown where they were not timed, or the number of rows is unknown."""
-    assert times(carried(2.0))[SHADOW].low == 2.0, "not 1.6, and not above what it took"
-    untimed = estimate_times(STEPS, Cost(unknown=("fact",)), [])
-    assert [(each.low, each.high) for each in untimed if each.step == SHADOW] == [(None, None)]
+def test_a_step_of_unknown_size_is_unknown_and_so_is_the_sum() -> None:
+    """A table that was never published: nothing says how many rows there will be."""
     first = (FACT.model_copy(update={"estimate": Estimate(rows_read=None, rows_written=None)}),)
     found = times(carried(2.0), steps=first)
-    assert [step for step, each in found.items() if each.low is None] == [
+    assert [step for step, each in found.items() if each is None] == [
         VERIFY,
         SHADOW,
         VALIDATE,
         CampaignStep.DOWNSTREAM,
     ]
-    everything = together(tuple(found.values()))
-    assert everything.low is not None and everything.high is None, "the known steps take their time"
-    assert "campaign: at least" in estimate_line(plan_of(tuple(found.values())))
+    line = estimate_line(plan_of(found))
+    assert together(found) is None and "campaign: unknown. By step: spark started about 5.0 s, " in line
+    assert line.endswith("; unknown: source verified, shadow backfilled, validated, downstream rebuilt.")
 
 
 def test_a_campaign_that_got_half_way_is_gone_by_as_far_as_it_got() -> None:
-    """Steps that no campaign took keep their defaults, and the sentence names them."""
     found = times(carried(10.0)[:7])
-    assert [step for step, each in found.items() if not each.campaigns] == [
+    assert [step for step, each in found.items() if each is None] == [
         SPARK,
         CampaignStep.CUT_OVER,
         CampaignStep.DOWNSTREAM,
         CampaignStep.NOTIFY,
     ]
-    assert "From 1 earlier campaign; defaults for spark started, cut over" in estimate_line(
-        plan_of(tuple(found.values()))
-    )
-    old = [each.model_copy(update={"spent": None}) for each in carried(10.0)]
-    assert not any(each.campaigns for each in times(old).values()), "a journal from before times were kept"
+    untimed = [each.model_copy(update={"spent": None}) for each in carried(10.0)]
+    assert set(times(untimed).values()) == {None}
 
 
 def test_what_was_spent_has_all_tries_of_each_step() -> None:
@@ -184,39 +172,32 @@ def test_a_run_that_has_only_begun_after_a_rollback_is_no_measure(begun: int) ->
     again = [
         entry("resumed"),
         entry("step", CampaignStep.ANNOUNCE, 10.0),
-        entry("wave", seconds=1.5, spark_start=0.5, wave=0, pieces=2),
+        entry("wave", seconds=1.5, spark_start=0.5, wave=0),
     ]
     first = carried(10.0)
     assert times([*first, entry("rolled back"), *again[:begun]]) == times(first)
 
 
 def test_a_run_after_a_rollback_that_was_carried_out_is_the_measure() -> None:
-    first, second = carried(100.0, of_pieces=16), carried(10.0, of_pieces=8)
+    first, second = carried(100.0), carried(10.0)
     assert times([*first, entry("rolled back"), *second, entry("rolled back")]) == times(second)
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_both_numbers_are_side_by_side(known: bool) -> None:
-    """In a table, in a line and in JSON; a plan from before there were bands has unknown ones."""
-    plan = plan_of((StepTime(step=VERIFY, low=8.0, high=20.4, campaigns=2),) if known else ())
+    """In a table, in a line and in JSON."""
+    span = Span(median=14.0, low=8.0, high=20.4, samples=2)
+    plan = plan_of({VERIFY: span} if known else {})
     journal = [entry("step", VERIFY, 12.0, spark_start=0.5)]
-    told = "8..20 s" if known else "unknown"
+    told = "about 14 s (8.0 s to 20 s)" if known else "unknown"
     assert step_line(plan, VERIFY, journal) == f"source verified: spent 12 s, estimated {told}"
     assert ("source verified", told, "12 s") in time_rows(plan, journal)
     assert time_rows(plan, journal)[-1] == ("together", told, "12 s")
     (found,) = [each for each in times_json(plan, journal) if each["step"] == VERIFY]
     assert found == {
         "step": VERIFY,
-        "estimated": {"low": 8.0, "high": 20.4, "campaigns": 2} if known else None,
+        "estimated": {"median": 14.0, "low": 8.0, "high": 20.4, "samples": 2} if known else None,
         "spent": 11.5,
     }
     (other,) = [each for each in times_json(plan, journal) if each["step"] == VALIDATE]
     assert other["spent"] is None
-
-
-def test_pieces_are_the_steps_of_the_plan_in_all_waves() -> None:
-    """Ninety days go in four waves; one day goes in one."""
-    assert pieces((FACT,)) == 4
-    assert pieces((FACT, MONTHLY)) == 8
-    single = PlannedStep(tables=("t",), version="v1", rebuild={Why.MISSING: (str(date(2017, 3, 1)),)})
-    assert pieces((single,)) == 1 and pieces(()) == 0

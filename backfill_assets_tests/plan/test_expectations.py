@@ -32,6 +32,8 @@ FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
         "everything unchanged on 2017-03-01..2017-03-05",
         "currency=EUR unchanged in fact_sales_transactions",
         "quantity unchanged on weekdays in fact_sales_transactions",
+        "only quantity changes",
+        "only quantity changes on weekends in fact_sales_transactions",
     ],
 )
 def test_an_expectation_is_written_as_it_is_read(text: str) -> None:
@@ -66,6 +68,8 @@ def test_ways_to_write_the_same() -> None:
         "rows unchanged on 2017-03-05..2017-03-01",
         "rows unchanged in",
         "rows unchanged please",
+        "only revenue_eur unchanged",
+        "only currency=EUR changes",
     ],
 )
 def test_anything_else_is_refused(text: str) -> None:
@@ -78,11 +82,13 @@ def test_an_expectation_of_what_is_not_there_is_refused_with_the_nearest() -> No
     """Before the plan is kept."""
     tables = [registry.table(FACT), registry.table(REVENUE)]
     require_known([Expectation.parse(t) for t in ("revenue_eur < 2%", "currency=EUR unchanged", "rows < 1")], tables)
+    require_known([Expectation.parse("only transaction_id changes")], tables)
     for text, hint in (
         ("revenue_euro < 2%", "Did you mean revenue_eur?"),
         ("curency=EUR unchanged", "Did you mean currency?"),
         ("rows unchanged in fact_daily_revenues", f"Did you mean {REVENUE}?"),
         (f"revenue_eur < 2% in {FACT}", "There are: amount_eur"),
+        ("only quantty changes", "Did you mean quantity?"),
     ):
         with pytest.raises(InvalidRequest, match=hint.replace("?", "[?]")):
             require_known([Expectation.parse(text)], tables)

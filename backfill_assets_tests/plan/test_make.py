@@ -18,7 +18,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declaration import Reads, Step
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.records import Plan, PlanTerms, Why, days_of
+from backfill_assets.plan.records import Plan, PlanTerms, Span, Why, days_of
 from backfill_assets.plan.situation import Machine
 from backfill_assets.plan.text import headline, markdown, step_rows
 from backfill_assets_tests.plan.world import (
@@ -77,7 +77,7 @@ def test_time_and_cost_come_from_earlier_publications_or_are_unknown(world: Worl
     machine = Machine(cores=2, core_hour_price=Decimal("0.5"))
     plan = make_plan(asked("fact", force=True), situation_of(world, bytes=sizes, machine=machine))
     fact = plan.steps[0].estimate
-    assert (fact.seconds, fact.measured_days, fact.rows_written) == (6.0, 2, 1)
+    assert (fact.time, fact.rows_written) == (Span(median=6.0, low=6.0, high=6.0, samples=2), 1)
     assert plan.cost.unknown == ("daily", "monthly", "weekly")
     assert (plan.cost.core_seconds, plan.cost.money) == (12.0, Decimal("0.0017"))
     assert "no earlier publication of daily" in markdown(plan, plan.made_at)
@@ -93,7 +93,7 @@ def test_what_a_first_build_reads_is_unknown(world: World) -> None:
     assert plan.steps[0].estimate.rows_read == 4, "its inputs are published"
     rows = [row for row in step_rows(plan) if row[0] == "daily"]
     assert rows[0][4:] == ("unknown",) * 5
-    assert (plan.cost.seconds, plan.cost.core_seconds, plan.cost.money) == (None, None, None), "no step was timed"
+    assert (plan.cost.time, plan.cost.core_seconds, plan.cost.money) == (None, None, None), "no step was timed"
 
 
 @st.composite

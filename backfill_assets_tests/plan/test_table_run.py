@@ -12,9 +12,10 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.landed_days import LandedDay, LandedSource
+from backfill_assets.model.placement import Placement
 from backfill_assets.plan.records import PlannedStep, Rollback, Why, days_of
 from backfill_assets.plan.scope import planned_step
-from backfill_assets.plan.status import stale_later_days
+from backfill_assets.plan.status import DayStatus, day_statuses, stale_later_days
 from backfill_assets.plan.table_run import RunContext, RunRequest, later_days, plan_run, with_rolled_back
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import FileMove, Rollbacks
@@ -69,6 +70,16 @@ def test_a_step_is_as_stale_as_its_worst_table() -> None:
     world.write_past_the_protocol("quarantine_sales", day)
     (worst,) = _planned(tables, [day], world.observed())
     assert (worst.why, worst.skipped) == ({day: Why.FOREIGN_WRITE}, ())
+
+
+def test_raw_rows_that_belong_to_other_days_now_wait_for_a_refresh() -> None:
+    """A run appends what landed; it moves no row, and builds nothing again for it."""
+    world = _published("bronze_sales", "quarantine_sales", days=[DAYS.first])
+    world.publish("raw_sales", DAYS.first, code=Placement(date(2999, 1, 1), 1).code_version)
+    raw, bronze = _planned(["raw_sales", "bronze_sales"], [DAYS.first], world.observed())
+    assert day_statuses(STEPS, world.observed(), DAYS)["raw_sales"][DAYS.first] is DayStatus.CODE_CHANGED
+    assert (raw.why, days_of(raw.skipped)) == ({}, [DAYS.first])
+    assert Why.INPUT_REBUILT not in bronze.rebuild
 
 
 @pytest.mark.parametrize(("asked", "published", "why"), [("v1", "v2", Why.CODE_CHANGED), ("v1", "v1", None)])

@@ -23,7 +23,7 @@ from backfill_assets.plan.records import (
     PlanTerms,
     Recommended,
     Scope,
-    StepTime,
+    Span,
     Why,
 )
 from backfill_assets.plan.text import (
@@ -46,12 +46,18 @@ from backfill_assets.plan.text import (
 from backfill_assets_tests.plan.world import D
 
 NOW = datetime(2017, 4, 10, 12, tzinfo=UTC)
+
+
+def exactly(seconds: float) -> Span:
+    return Span(median=seconds, low=seconds, high=seconds, samples=1)
+
+
 FACT = PlannedStep(
     tables=("fact",),
     version="v2",
     rebuild={Why.CODE_CHANGED: ("2017-03-08",)},
     skipped=("2017-03-09..2017-03-10",),
-    estimate=Estimate(rows_read=1_200, bytes_read=2_048, rows_written=1_000, bytes_written=512, seconds=125.0),
+    estimate=Estimate(rows_read=1_200, bytes_read=2_048, rows_written=1_000, bytes_written=512, time=exactly(125.0)),
 )
 WEEKLY = PlannedStep(
     tables=("weekly",),
@@ -99,7 +105,7 @@ def test_a_row_of_a_step_has_its_reasons_and_volumes() -> None:
 
 def test_a_row_has_unknown_volumes_by_name_and_none_for_a_step_that_is_skipped() -> None:
     """Nothing to go by is not 0, and 0 is not unknown."""
-    none_yet = FACT.model_copy(update={"estimate": Estimate(rows_written=0, bytes_written=0, seconds=0.0)})
+    none_yet = FACT.model_copy(update={"estimate": Estimate(rows_written=0, bytes_written=0, time=exactly(0.0))})
     assert step_rows(_plan(WEEKLY, FRESH, none_yet)) == [
         ("weekly", "1", "an input is rebuilt: 2017-03-06", "0", *["unknown"] * 5),
         ("daily", "0", "", "1", "", "", "", "", ""),
@@ -191,40 +197,38 @@ def test_a_look_back_says_how_far_and_what_it_finds(
 
 def test_nothing_to_rebuild_costs_nothing() -> None:
     """Also where the cost of its steps is known."""
-    assert cost_line(_plan(FRESH, cost=Cost(seconds=9.0))) == "It costs nothing."
+    assert cost_line(_plan(FRESH, cost=Cost(time=exactly(9.0)))) == "It costs nothing."
     assert cost_line(_plan()) == "It costs nothing."
 
 
 def test_the_cost_has_time_cores_and_price() -> None:
     """A plan without a price says how to set one."""
-    price = Cost(seconds=3600.0, cores=2, price_per_core_hour=Decimal("0.5"))
+    price = Cost(time=exactly(3600.0), cores=2, price_per_core_hour=Decimal("0.5"))
     assert cost_line(_plan(FACT, cost=price)) == (
-        "Computing the days: about 1:00:00 on 2 cores (7,200 core seconds), costs 1.0000."
+        "Computing the days: about 1:00:00 on 2 cores, 7,200 core seconds, costs 1.0000."
     )
-    assert cost_line(_plan(FACT, cost=Cost(seconds=8.0))) == (
-        "Computing the days: about 8.0 s on 1 core (8 core seconds), set BACKFILL_CORE_HOUR_PRICE to have a cost."
+    assert cost_line(_plan(FACT, cost=Cost(time=exactly(8.0)))) == (
+        "Computing the days: about 8.0 s on 1 core, 8 core seconds, set BACKFILL_CORE_HOUR_PRICE to have a cost."
     )
 
 
 def test_steps_that_were_never_timed_are_named_beside_the_cost_of_the_others() -> None:
     """If none was timed, there is no cost; steps that are skipped need none."""
-    some = Cost(seconds=8.0, unknown=("weekly",))
+    some = Cost(time=exactly(8.0), unknown=("weekly",))
     assert cost_line(_plan(FACT, WEEKLY, cost=some)) == (
-        "Computing the days: about 8.0 s on 1 core (8 core seconds), set BACKFILL_CORE_HOUR_PRICE to have a cost; "
+        "Computing the days: about 8.0 s on 1 core, 8 core seconds, set BACKFILL_CORE_HOUR_PRICE to have a cost; "
         "no earlier publication of weekly was timed: unknown."
     )
     line = "Computing the days: no earlier publication of fact, weekly was timed: unknown."
-    for seconds in (None, 0.0):
-        none = Cost(seconds=seconds, unknown=("fact", "weekly"))
-        assert cost_line(_plan(FACT, WEEKLY, FRESH, cost=none)) == line
+    assert cost_line(_plan(FACT, WEEKLY, FRESH, cost=Cost(unknown=("fact", "weekly")))) == line
 
 
 def test_the_time_of_a_campaign_is_one_line() -> None:
-    """None for a plan that was made before there were bands."""
-    times = (StepTime(step="source_verified", low=1.0, high=2.0, campaigns=1),)
-    assert time_lines(_plan(FACT, times=times)) == [
-        "Carried out as a campaign: 1.0..2.0 s (source verified 1.0..2.0 s). From 1 earlier campaign."
+    """None for a plan that rebuilds nothing."""
+    assert time_lines(_plan(FACT, times={"source_verified": exactly(2.0)})) == [
+        "Carried out as a campaign: about 2.0 s. By step: source verified about 2.0 s."
     ]
+    assert time_lines(_plan()) == []
 
 
 # ------------------------------------------------------------------ what follows
@@ -295,14 +299,12 @@ fact 2017-03-08, from the table on: 1 day of 1 step.
 | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 | fact | 1 | code changed: 2017-03-08 | 2 | 1,200 | 2.0 KiB | 1,000 | 512 B | 0:02:05 |
 
-Computing the days: about 0:02:05 on 1 core (125 core seconds), set BACKFILL_CORE_HOUR_PRICE to have a cost.
+Computing the days: about 0:02:05 on 1 core, 125 core seconds, set BACKFILL_CORE_HOUR_PRICE to have a cost.
 
 | as a campaign | time |
 | --- | ---: |
-| source verified | 1.0..2.0 s |
-| together | 1.0..2.0 s |
-
-From 1 earlier campaign.
+| source verified | about 2.0 s (1.0 s to 3.0 s) |
+| together | about 2.0 s (1.0 s to 3.0 s) |
 
 | reads | version | days | files |
 | --- | --- | --- | --- |
@@ -332,8 +334,8 @@ def test_a_page_of_a_plan_has_all_parts_in_order_and_messages_read_literally() -
     """What has moved comes before anything else."""
     plan = _plan(
         FACT,
-        cost=Cost(seconds=125.0),
-        times=(StepTime(step="source_verified", low=1.0, high=2.0, campaigns=1),),
+        cost=Cost(time=exactly(125.0)),
+        times={"source_verified": Span(median=2.0, low=1.0, high=3.0, samples=2)},
         pinned=(Pinned(table="rates", version=4, days=(str(D),)),),
         as_of=(Lookback(step="fact", table="rates", first=-2, last=0, days=(str(D),)),),
         expectations=(Expectation.parse("rows unchanged"),),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from backfill_assets.datasets import registry
-from backfill_assets.plan_file.schema import schema_text
+from backfill_assets.plan_file.read import schema_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "backfill-plan.schema.json"
 

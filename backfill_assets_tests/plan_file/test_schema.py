@@ -14,13 +14,13 @@ import yaml
 from backfill_assets.campaign.breaker import Limits
 from backfill_assets.datasets import registry
 from backfill_assets.plan.records import Scope
-from backfill_assets.plan_file.declared import PlanFile
-from backfill_assets.plan_file.schema import schema
+from backfill_assets.plan_file.read import PlanFile, schema_text
 from backfill_assets_tests.plan_file.schema_page import PAGE, current_schema
-from backfill_assets_tests.plan_file.test_declared import WHOLE
+from backfill_assets_tests.plan_file.test_read import WHOLE
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "backfills").glob("*.yaml"))
 TABLES = [table.name for table in registry.tables()]
+SCHEMA = json.loads(schema_text(TABLES))
 _TYPES: dict[str, Any] = {
     "string": str,
     "number": (int, float),
@@ -37,7 +37,7 @@ def test_the_schema_beside_the_docs_is_that_of_the_model() -> None:
 
 
 def test_the_schema_has_every_key_scope_limit_and_table() -> None:
-    found = schema(TABLES)
+    found = SCHEMA
     assert found["properties"].keys() == PlanFile.model_fields.keys()
     assert found["$defs"]["Scope"]["enum"] == [scope.value for scope in Scope]
     assert found["$defs"]["PlanFileLimits"]["properties"].keys() == vars(Limits()).keys()
@@ -50,7 +50,7 @@ def test_the_schema_has_every_key_scope_limit_and_table() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.name))
 def test_editors_accept_the_examples_and_find_them_by_their_first_line(path: Path) -> None:
     text = path.read_text()
-    assert problems(as_editors_read(text), schema(TABLES)) == []
+    assert problems(as_editors_read(text), SCHEMA) == []
     first, named = text.splitlines()[0].split("=")
     assert first == "# yaml-language-server: $schema" and (path.parent / named).resolve() == PAGE
 
@@ -74,8 +74,8 @@ def test_editors_accept_the_examples_and_find_them_by_their_first_line(path: Pat
 )
 def test_editors_refuse_what_the_command_refuses(was: str, now: str) -> None:
     """And accept the file that the command accepts."""
-    assert problems(as_editors_read(WHOLE), schema(TABLES)) == []
-    assert was in WHOLE and problems(as_editors_read(WHOLE.replace(was, now)), schema(TABLES)) != []
+    assert problems(as_editors_read(WHOLE), SCHEMA) == []
+    assert was in WHOLE and problems(as_editors_read(WHOLE.replace(was, now)), SCHEMA) != []
 
 
 def as_editors_read(text: str) -> Any:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest, PlanTerms
-from backfill_assets.plan_file.document import FileProblem
+from backfill_assets.plan_file.read import FileProblem
 from backfill_assets.plan_file.text import file_json, file_markdown, problem_lines, verdict
 
 NOW = datetime(2017, 6, 1, tzinfo=UTC)

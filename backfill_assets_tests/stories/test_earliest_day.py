@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -9,9 +11,11 @@ import pytest
 
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
-from backfill_assets.publication.pin import Pin
-from backfill_assets.rebuild.relocate import Relocation
-from backfill_assets.rebuild.reproduction.reproduce import ReproductionVerdict
+from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.publication.publisher import Pin
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.refresh.refresh import RefreshBuild, RefreshResult
+from backfill_assets.rebuild.reproduce import ReproductionVerdict
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.personal_key import VISITS, visit
 from backfill_assets_tests.strategies.landed_sales import land
@@ -40,25 +44,33 @@ def land_visits(workshop: Workshop) -> None:
 
 
 def received(workshop: Workshop) -> dict[tuple[str, int], tuple[date, bool, int]]:
-    """The day of every landed line, whether that is only the one on which it arrived, and its content hash."""
+    """The day of every landed line, whether that is only the one on which it arrived, and its content hash.
+
+    Raw keeps a row that was deleted, beside the deletion that cancels it.
+    """
     raw = workshop.read("raw_visits")
-    rows = raw[raw["record_kind"] == "received"].to_dict("records")
-    found = {
-        (row["source_file"].rpartition("/")[2][0], row["source_line"]): (
-            row["day"],
-            row["day_is_arrival"],
-            row["content_hash"],
-        )
-        for row in rows
-    }
-    assert len(found) == len(rows) == 6, "each line once"
-    return found
+    rows: Counter[tuple[tuple[str, int], tuple[date, bool, int]]] = Counter()
+    for row in raw[raw["source_file"].notna()].to_dict("records"):
+        line = row["source_file"].rpartition("/")[2][0], row["source_line"]
+        placed = row["day"], row["day_is_arrival"], row["content_hash"]
+        rows[line, placed] += -1 if row["record_kind"] == "deletion" else 1
+    assert set(rows.values()) <= {0, 1}
+    standing = [row for row, count in rows.items() if count]
+    assert len(dict(standing)) == len(standing) == 6, "each line once"
+    return dict(standing)
 
 
 def markers(workshop: Workshop) -> list[tuple[date, date]]:
     raw = workshop.read("raw_visits")
-    rows = raw[raw["record_kind"] == "supersession"].to_dict("records")
-    return [(row["day"], row["superseded_by_day"]) for row in rows]
+    found: Counter[tuple[date, date]] = Counter()
+    for row in raw[raw["superseded_by_day"].notna()].to_dict("records"):
+        found[row["day"], row["superseded_by_day"]] += -1 if row["record_kind"] == "deletion" else 1
+    return sorted(found.elements())
+
+
+def refresh(workshop: Workshop, days: Sequence[date] | DayRange) -> RefreshResult:
+    step = registry.step("raw_visits")
+    return workshop.builder.refresh(step, list(days), run=RunInfo("refresh"), progress=workshop.messages.append)
 
 
 def statuses(backfill: Backfill, table: str) -> dict[date, str]:
@@ -67,18 +79,19 @@ def statuses(backfill: Backfill, table: str) -> dict[date, str]:
 
 
 def accounted(workshop: Workshop) -> tuple[int, int]:
-    """Count and sum of content hashes of all that was received, as the log has it."""
+    """Count and sum of content hashes of all that was received and not taken back, as the log has it."""
     contents = [state.content for state in workshop.states("raw_visits").values() if state.content]
-    counts, hashes = (
-        [int(str(content.metrics[name])) for content in contents] for name in ("received", "content_hash_sum")
-    )
-    return sum(counts), sum(hashes)
+
+    def total(name: str) -> int:
+        return sum(int(str(content.metrics.get(name) or 0)) for content in contents)
+
+    return total("received") - total("deleted"), total("content_hash_sum") - total("deleted_hash_sum")
 
 
 def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Landed files count once and stay as they are: what raw has of them is put on other days, and back again."""
+    """Landed files count once and stay as they are: a refresh moves what raw has of them to other days, and back."""
     backfill = Backfill(workshop.settings.home, monkeypatch)
     declare(monkeypatch, TOO_LATE)
     land_visits(workshop)
@@ -95,22 +108,20 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
 
     declare(monkeypatch, RIGHT)
     assert statuses(backfill, "raw_visits") == {FIRST: STALE, SECOND: STALE, THIRD: FRESH}
-    told = " ".join(backfill("run", "raw_visits", "--days", ARRIVED, "--dry-run").stdout.split())
-    assert f"puts rows of {FIRST}..{SECOND} on the days where they belong" in told
-    result = workshop.build("raw_visits", ARRIVED)
-    assert [day.reused for day in result.days] == [False, False, True]
-    assert result.appended_elsewhere == {"raw_visits": (EARLY, MOVED)}
+    assert all(day.reused for day in workshop.build("raw_visits", ARRIVED).days), "a run leaves rows where they are"
+    assert workshop.messages[-1].endswith(f"backfill refresh raw_visits --days {FIRST}..{SECOND}")
+    done = refresh(workshop, ARRIVED)
+    assert done.rows == {EARLY: (1, 0), MOVED: (1, 0), FIRST: (0, 1), SECOND: (0, 1)}
     moved = {("a", 1): (EARLY, False, before["a", 1][2]), ("b", 1): (MOVED, False, before["b", 1][2])}
     assert received(workshop) == {**before, **moved}
     assert markers(workshop) == [(EARLY, MOVED)], "visit 1 has a newer version on another day now"
     assert accounted(workshop) == sums
     assert statuses(backfill, "raw_visits") == dict.fromkeys((EARLY, MOVED, *ARRIVED), FRESH)
-    again = workshop.build("raw_visits", ARRIVED)
-    assert all(day.reused for day in again.days) and not again.publications
+    sessions = workshop.sessions
+    assert not refresh(workshop, ARRIVED).publication and workshop.sessions == sessions
     reproduced = workshop.builder.reproduce(taken_in).days
     assert {day.verdict for day in reproduced} == {ReproductionVerdict.EQUAL}, "taken in again as it was declared then"
-    (moved_by,) = result.publications
-    assert all("put on other days" in day.reason for day in workshop.builder.reproduce(moved_by).days)
+    assert all("read its source again" in day.reason for day in workshop.builder.reproduce(done.publication).days)
 
     assert statuses(backfill, "bronze_visits")[FIRST] == "stale: input changed"
     workshop.build("bronze_visits", [EARLY, MOVED, *ARRIVED])
@@ -121,9 +132,45 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
 
     declare(monkeypatch, TOO_LATE)
     assert {day for day, status in statuses(backfill, "raw_visits").items() if status == STALE} == {EARLY, MOVED}
-    workshop.build("raw_visits", [EARLY, MOVED])
+    refresh(workshop, [EARLY, MOVED])
     assert received(workshop) == before and markers(workshop) == [] and accounted(workshop) == sums
     assert set(statuses(backfill, "raw_visits").values()) == {FRESH}
+
+
+def test_one_rollback_puts_all_rows_back(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were moved by one publication; afterwards the days are stale again, and a refresh moves them again."""
+    backfill = Backfill(workshop.settings.home, monkeypatch)
+    declare(monkeypatch, TOO_LATE)
+    land_visits(workshop)
+    workshop.build("raw_visits", ARRIVED)
+    before, contents = received(workshop), workshop.contents()["raw_visits"]
+    declare(monkeypatch, RIGHT)
+    moved = refresh(workshop, ARRIVED)
+    after = received(workshop)
+    backfill("rollback", moved.publication, "--yes")
+    assert received(workshop) == before and markers(workshop) == []
+    published = {day: each for day, each in workshop.contents()["raw_visits"].items() if each}
+    assert published == contents
+    assert statuses(backfill, "raw_visits") == {FIRST: STALE, SECOND: STALE, THIRD: FRESH}
+    assert refresh(workshop, ARRIVED).rows == moved.rows and received(workshop) == after
+
+
+def test_a_file_that_changed_and_rows_that_belong_elsewhere_are_one_publication(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row of the changed file goes where the file has it now; rows of other files on the stale days move."""
+    declare(monkeypatch, TOO_LATE)
+    land_visits(workshop)
+    workshop.build("raw_visits", ARRIVED)
+    declare(monkeypatch, RIGHT)
+    landing = workshop.settings.landing
+    land(landing, "visits", str(FIRST), "a", [visit("1", EARLY, "100"), visit("2", FIRST, "111")])
+    done = refresh(workshop, ARRIVED)
+    assert done.rows == {EARLY: (1, 0), MOVED: (1, 0), FIRST: (1, 2), SECOND: (0, 1)}
+    where = {line: day for line, (day, _, _) in received(workshop).items()}
+    assert (where["a", 1], where["a", 2], where["b", 1]) == (EARLY, FIRST, MOVED)
+    assert markers(workshop) == [(EARLY, MOVED)]
+    assert not refresh(workshop, ARRIVED).publication
 
 
 def test_a_day_that_is_published_for_the_first_time_meanwhile_is_looked_at(
@@ -136,15 +183,15 @@ def test_a_day_that_is_published_for_the_first_time_meanwhile_is_looked_at(
     workshop.build("raw_visits", [FIRST])
     declare(monkeypatch, RIGHT)
     land(landing, "visits", str(SECOND), "b", [visit("1", EARLY, "100")])
-    pin, pins = Relocation.pin, list[Pin]()
+    pin, pins = RefreshBuild.pin, list[Pin]()
 
-    def pinned(relocation: Relocation) -> Pin:
-        pins.append(pin(relocation))
+    def pinned(build: RefreshBuild, timeline: Timeline) -> Pin:
+        pins.append(pin(build, timeline))
         if len(pins) == 1:
             workshop.build("raw_visits", [SECOND])
         return pins[-1]
 
-    monkeypatch.setattr(Relocation, "pin", pinned)
-    workshop.build("raw_visits", [FIRST])
+    monkeypatch.setattr(RefreshBuild, "pin", pinned)
+    refresh(workshop, [FIRST])
     assert len(pins) == 2, "looked again"
     assert markers(workshop) == [(EARLY, MOVED)]

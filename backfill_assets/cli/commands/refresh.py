@@ -40,7 +40,7 @@ Examples:
     shell_complete=complete_days,
     metavar="A..B",
     required=True,
-    help="The days on which the files arrived.",
+    help="The days on which the files arrived, or that are stale.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be added and deleted, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -50,6 +50,9 @@ def refresh(table: str, days_text: str, dry_run: bool, as_json: bool) -> None:
     Raw is never rewritten. It gains the rows that the source has now, and a deletion for each row that the source no
     longer has; both are published together, with the files as they were read. A row that only moved to another line or
     file of its arrival day stays as it is. What is computed from the days is stale afterwards.
+
+    After `first_day`, `earliest_day` or `days_ahead` was declared anew, a refresh of the days that `backfill status`
+    shows as stale moves their rows to the days where they belong now, events of a topic too.
 
     Events of a topic are not read again. A second refresh finds nothing, and starts no Spark.
     """
@@ -99,7 +102,7 @@ _NOTHING = "Raw has just what the source has: nothing was appended."
 
 def _by_event_day(counts: RowCounts) -> dict[date, tuple[int, int]]:
     found: dict[date, tuple[int, int]] = {}
-    for (_, day), (added, deleted) in sorted(counts.items()):
+    for (_, day), (added, deleted) in sorted(counts.items(), key=lambda each: each[0][1]):
         before = found.get(day, (0, 0))
         found[day] = before[0] + added, before[1] + deleted
     return found

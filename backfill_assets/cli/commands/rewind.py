@@ -25,7 +25,6 @@ from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
 from backfill_assets.days import DayRange
-from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.published.moments import Moment
-    from backfill_assets.timeline.fields import OnlyFields
     from backfill_assets.timeline.forward import Forwarded, ForwardedStep
     from backfill_assets.timeline.moments_listed import MomentWorthGoingTo
 
@@ -50,7 +48,6 @@ Examples:
   backfill forward before-v1 --version v2
   backfill forward before-v1 --version v2 --as with-v2      a new timeline; before-v1 stays as it is
   backfill forward before-v1 --version v2 --without-arrivals --as logic-alone
-  backfill forward before-salinity --field salinity
 """
 _MOST_MOMENTS = 20
 
@@ -183,50 +180,35 @@ def _moment_values(each: MomentWorthGoingTo) -> dict[str, object]:
     metavar="V",
     help="The version of the rewound tables.  [default: the current one]",
 )
-@click.option(
-    "--field", "fields", multiple=True, metavar="FIELD", help="Fill this column, and change nothing else; repeatable."
-)
 @click.option("--without-arrivals", is_flag=True, help="Read raw and all else as of the timeline's moment.")
 @click.option("--as", "other", metavar="OTHER", help="Go forward on a new timeline; NAME stays as it is.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def forward(
-    name: str, version: str, fields: tuple[str, ...], without_arrivals: bool, other: str | None, as_json: bool
-) -> None:
+def forward(name: str, version: str, without_arrivals: bool, other: str | None, as_json: bool) -> None:
     """Compute the days of a timeline again, from the state that it was rewound to.
 
     Raw is read as it is now: rows that arrived since the moment are taken once. Days that are right already are kept;
     days that main or another timeline has computed from the same inputs by the same version are used as they are. If
     nothing is left to compute, Spark is not started. Days that fail their gates stay as they were, with all that reads
     them.
-
-    With --field, days go forward on which raw rows carry a field that was declared later. Everything is read as of the
-    moment, and a day on which another column would change is held back.
     """
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import find_timeline
     from backfill_assets.timeline.arrivals import arrival_lines
     from backfill_assets.timeline.attempts import attempt_forward
-    from backfill_assets.timeline.fields import only_fields
     from backfill_assets.timeline.forward import forward as go_forward
 
-    if fields and version:
-        raise click.UsageError("--field goes forward by the current version of each table: leave out --version.")
     settings = current_settings()
     publisher = open_publisher(settings)
     name = find_timeline_name(publisher.storage, name, change=True)
     found = find_timeline(publisher.storage, name, publisher.now())
-    only = only_fields(publisher.storage, registry.steps(), found, fields) if fields else None
-    if only is not None and not only.is_carried:
-        _say_not_carried(only, as_json)
-        return
-    change = _change(found.moment, version, fields, without_arrivals)
+    change = _change(found.moment, version, without_arrivals)
     with ExitStack() as stack:
         lake = foreground_builder(settings, stack).lake
-        run, arrivals = run_info("backfill forward"), not (without_arrivals or fields)
+        run = run_info("backfill forward")
 
         def go(timeline: NamedTimeline) -> Forwarded:
             steps = registry.steps()
-            return go_forward(lake, steps, timeline, version, run, report_progress, arrivals=arrivals, only=only)
+            return go_forward(lake, steps, timeline, version, run, report_progress, arrivals=not without_arrivals)
 
         done = attempt_forward(publisher, found, other, getpass.getuser(), change, go)
     made = done.timeline
@@ -238,7 +220,6 @@ def forward(
         say_json(
             {
                 **summary_values(made),
-                "fields": _field_values(only),
                 "arrived_since_last": since_last,
                 "waiting": {table: list(days) for table, days in done.arrived.waiting.items()},
                 "steps": [step_values(each) for each in done.steps],
@@ -251,7 +232,7 @@ def forward(
     for each in done.steps:
         counts = (len(each.kept), len(each.from_main), len(each.staged), len({held.day for held in each.held_back}))
         rows.add_row(each.step, each.version, *(f"{count:,}" for count in counts))
-    say(rows, *_field_lines(only), *(f"held back: {line}" for line in made.held_back))
+    say(rows, *(f"held back: {line}" for line in made.held_back))
     say(*arrival_lines(made))
     for table, days in done.arrived.waiting.items():
         say(f"{table} has not taken in all of that: {ranges(days, most=3)} are as main has them.")
@@ -270,40 +251,10 @@ def step_values(each: ForwardedStep) -> dict[str, object]:
     }
 
 
-def _change(moment: str, version: str, fields: Sequence[str], without_arrivals: bool) -> str:
+def _change(moment: str, version: str, without_arrivals: bool) -> str:
     """What the revision did, in a few words."""
-    by = f" by {version}" if version else f" for {', '.join(fields)}" if fields else ""
+    by = f" by {version}" if version else ""
     return f"forward from {moment or 'its base'}{by}" + (" without arrivals" if without_arrivals else "")
-
-
-def _field_lines(only: OnlyFields | None) -> list[str]:
-    return [
-        f"{each.name}: {format_count(sum(each.rows.values()), 'row')} of {each.raw} carry it on"
-        f" {format_count(len(each.rows), 'day')}, the first is {min(each.rows)}."
-        for each in (only.carried if only else ())
-        if each.rows
-    ]
-
-
-def _field_values(only: OnlyFields | None) -> list[dict[str, object]]:
-    return [
-        {
-            "field": each.name,
-            "raw": each.raw,
-            "first_day": min(each.rows, default=None),
-            "rows": sum(each.rows.values()),
-            "days": {str(day): count for day, count in each.rows.items()},
-        }
-        for each in (only.carried if only else ())
-    ]
-
-
-def _say_not_carried(only: OnlyFields, as_json: bool) -> None:
-    if as_json:
-        say_json({"fields": _field_values(only), "steps": []})
-        return
-    for each in only.carried:
-        say(f"No row of {each.raw} carries {each.name} on the days of {only.timeline.name}: nothing was done.")
 
 
 def _arrival_values(each: ArrivedRows) -> dict[str, object]:

@@ -416,16 +416,13 @@ def _why(each: PlannedStep, force: bool) -> list[str]:
     from backfill_assets.plan.scope import status_of
 
     raw = each.kind == "take in"
-    elsewhere = [day for day, why in each.why.items() if raw and why is Why.CODE_CHANGED]
     by_status: dict[str, list[date]] = {}
     for day, why in each.why.items():
-        if day not in each.to_ingest and day not in elsewhere:
+        if day not in each.to_ingest:
             reason = why.value if why is Why.INPUT_REBUILT else status_of(why).value
             by_status.setdefault("asked for" if force and not raw else reason, []).append(day)
     files = sum(each.to_ingest.values())
     reasons = [f"{format_count(files, 'file')} to ingest: {ranges(each.to_ingest, most=2)}"] if files else []
-    if elsewhere:
-        reasons.append(f"puts rows of {ranges(elsewhere, most=2)} on the days where they belong as declared now")
     reasons += [f"{status}: {ranges(found, most=2)}" for status, found in by_status.items()]
     if raw and not reasons:
         reasons.append("nothing new has landed")

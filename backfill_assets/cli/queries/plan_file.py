@@ -20,7 +20,7 @@ _COLOURS = {0: "green", 1: "bold red", 2: "bold red"}
 
 def say_schema() -> None:
     from backfill_assets.datasets import registry
-    from backfill_assets.plan_file.schema import schema_text
+    from backfill_assets.plan_file.read import schema_text
 
     click.echo(schema_text(table.name for table in registry.tables()), nl=False)
 

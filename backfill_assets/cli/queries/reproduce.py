@@ -13,7 +13,7 @@ from rich.text import Text
 from backfill_assets.cli.completion import complete_undoable
 from backfill_assets.cli.foreground import foreground_spark, report_progress
 from backfill_assets.cli.group import CommandFailed
-from backfill_assets.cli.ids import Show, find_undoable, short_ids, typed_storage
+from backfill_assets.cli.ids import find_undoable, short_ids, typed_storage
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from backfill_assets.lakehouse.storage import Storage
-    from backfill_assets.rebuild.reproduction.reproduce import Reproduced, Reproduction
+    from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
     from backfill_assets.settings import Settings
 
 _COLOURS = {"equal": "green", "different": "bold red", "cannot be reproduced": "yellow"}
@@ -63,10 +63,10 @@ class DaysNotReproduced(CommandFailed):
 def reproduce(what: str, as_json: bool) -> None:
     """Stage every day of every table of a publication again, and compare rows and checksums.
 
-    Each day is computed from the inputs that were recorded with it; landed files are ingested again. A day that an undo
-    put back or a compaction rewrote is computed as in the publication that first computed it. Days that cannot be
-    reproduced are listed with the reason. Java, Spark, packages and commit are compared with those of the publication.
-    Publishes nothing. Starts Spark.
+    Each day is computed from the inputs that were recorded with it; landed files are ingested again. Days that cannot
+    be reproduced are listed with the reason: of a day that an undo put back or a compaction rewrote, the publication
+    that brought it before. Java, Spark, packages and commit are compared with those of the publication. Publishes
+    nothing. Starts Spark.
     """
     publication, show = _publication(typed_storage(), what), short_ids(typed_storage())
     with ExitStack() as stack:
@@ -74,7 +74,7 @@ def reproduce(what: str, as_json: bool) -> None:
     if as_json:
         say_json(_as_json(publication, found))
     else:
-        _say(found, show)
+        _say(show(publication), found)
     _judge(show(publication), found)
 
 
@@ -100,7 +100,7 @@ def _publication(storage: Storage, what: str) -> str:
 
 def _judge(publication: str, found: Reproduction) -> None:
     """Raise if a day came out different or cannot be reproduced."""
-    from backfill_assets.rebuild.reproduction.reproduce import ReproductionVerdict
+    from backfill_assets.rebuild.reproduce import ReproductionVerdict
 
     of = f"of {format_count(len(found.days), 'day')}"
     different = sum(day.verdict is ReproductionVerdict.DIFFERENT for day in found.days)
@@ -130,7 +130,7 @@ def _stage_again(settings: Settings, publication: str, stack: ExitStack) -> Repr
     return Builder.from_settings(settings, spark).reproduce(publication, report_progress)
 
 
-def _say(found: Reproduction, show: Show) -> None:
+def _say(publication: str, found: Reproduction) -> None:
     rows = new_table("table", "days", "rows", "came out", "which days", numbers=["days", "rows"], drop=["rows", "days"])
     for table, verdict, days in _groups(found.days):
         total = sum(day.published.rows for day in days if day.published)
@@ -139,7 +139,7 @@ def _say(found: Reproduction, show: Show) -> None:
     say(rows)
     for day in [day for day in found.days if day.verdict == "different"][:_MOST_LISTED]:
         say(_difference(day))
-    for line in (*_reasons(found.days), *_put_back(found.days, show), *_environments(found, show)):
+    for line in (*_reasons(found.days), *_environments(publication, found)):
         say(line)
 
 
@@ -169,27 +169,18 @@ def _reasons(days: Iterable[Reproduced]) -> Iterable[str]:
         yield f"{table} {ranges(day.day for day in found)} cannot be reproduced: {reason}"
 
 
-def _put_back(days: Iterable[Reproduced], show: Show) -> Iterable[str]:
-    """The earlier publications that computed the days, if the requested one did not."""
-    makers = sorted({day.computed_by for day in days if day.moved})
-    if makers:
-        yield f"Days that were only put back or compacted were computed by {', '.join(map(show, makers))}."
-
-
-def _environments(found: Reproduction, show: Show) -> Iterable[str]:
+def _environments(publication: str, found: Reproduction) -> Iterable[str]:
     from backfill_assets.rebuild.environment import differences
 
     if found.here is None:
         return
-    for publication, environments in found.made_with.items():
-        named = show(publication)
-        if not environments:
-            yield f"{named} did not record with which Java, Spark and packages it was made."
-        for environment in environments:
-            if difference := differences(environment, found.here):
-                yield f"{named} was {difference}."
-            if environment.dirty:
-                yield f"{named} was made by code that no commit contains ({environment.git_commit})."
+    if not found.made_with:
+        yield f"{publication} did not record with which Java, Spark and packages it was made."
+    for environment in found.made_with:
+        if difference := differences(environment, found.here):
+            yield f"{publication} was {difference}."
+        if environment.dirty:
+            yield f"{publication} was made by code that no commit contains ({environment.git_commit})."
 
 
 def _as_json(publication: str, found: Reproduction) -> dict[str, Any]:
@@ -200,13 +191,8 @@ def _as_json(publication: str, found: Reproduction) -> dict[str, Any]:
         "publication": publication,
         "days": [_day_json(day) for day in found.days],
         "here": here.model_dump() if here else None,
-        "made_with": {id: [each.model_dump() for each in held] for id, held in found.made_with.items()},
-        "differences": [
-            f"{id} was {text}"
-            for id, held in found.made_with.items()
-            for each in held
-            if here is not None and (text := differences(each, here))
-        ],
+        "made_with": [each.model_dump() for each in found.made_with],
+        "differences": [text for each in found.made_with if here is not None and (text := differences(each, here))],
     }
 
 
@@ -216,7 +202,6 @@ def _day_json(day: Reproduced) -> dict[str, object]:
         "day": day.day,
         "verdict": day.verdict.value,
         "reason": day.reason,
-        "computed_by": day.computed_by,
         "rows_published": day.published.rows if day.published else None,
         "rows_staged": day.staged.rows if day.staged else None,
         "published_checksum": day.published.checksum if day.published else None,

@@ -28,8 +28,9 @@ from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.partition_statuses import report_publication
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
-from backfill_assets.plan.durations import band, spent_by_step, time_of
+from backfill_assets.plan.durations import spent_by_step
 from backfill_assets.plan.observe import observe_context_of
+from backfill_assets.plan.records import about
 from backfill_assets.publication.senders import log_writer, sender_of
 
 _DESCRIPTIONS = {
@@ -125,7 +126,7 @@ def _stage_waves(
 
 def _times(at: CampaignRun, step: CampaignStep) -> Mapping[str, dg.MetadataValue]:
     """What the step took, as a number that the UI plots, beside what was estimated for it."""
-    times = {"estimated": dg.MetadataValue.text(band(time_of(at.plan, step)))}
+    times = {"estimated": dg.MetadataValue.text(about(at.plan.times.get(step)))}
     spent = spent_by_step(at.entries()).get(step)
     return times if spent is None else {"spent, seconds": dg.MetadataValue.float(round(spent, 2)), **times}
 

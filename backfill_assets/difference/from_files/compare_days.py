@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from backfill_assets.difference.from_files.day_rows import DayFiles, DayRows, read_day
+from backfill_assets.difference.from_files.day_rows import DayFiles, DayRows, arrow_types, day_batches, read_day
 from backfill_assets.difference.from_files.row_pairs import RowPairs, pairs_by_key, pairs_of_equal_rows
 from backfill_assets.difference.records import COUNTS, EXACT
+from backfill_assets.lakehouse.content_sums import ContentSums, content_sums
+from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
 from backfill_assets.quality.arrow_rows import DAY
@@ -28,6 +30,8 @@ MOST_BYTES_OF_A_DAY = 256 * 2**20
 _BYTES_OF_A_ROW = 32
 _MOST_THREADS = 4
 _SIDES = ("before", "after")
+TOGETHER = "values of a row that are other ones together"
+"""What differs where each column alone has the values that it had."""
 Codes = npt.NDArray[np.int64]
 """Which group each row is in, by its number."""
 
@@ -55,6 +59,29 @@ def compare_days(
     with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as threads:
         found = list(threads.map(compared, days))
     return [row for kind in (DAY, *table.groups) for row in _most(table, kind, found, most_groups)]
+
+
+def columns_beside(
+    storage: Storage, table: Table, day: date, sides: Sequence[Sequence[AddedFile]], column: str
+) -> tuple[str, ...]:
+    """The columns of a day, beside ``column``, that do not hold the same on both sides; all of them if rows differ.
+
+    They are compared row by row; only where that differs, each by itself. Raises :class:`NotRendered` if a file has
+    other types than are declared.
+    """
+    names = [name for name in arrow_types(table.contract) if name != column]
+
+    def sums(files: Sequence[AddedFile], *of: list[str]) -> list[ContentSums]:
+        found = [ContentSums()] * len(of)
+        for rows in day_batches(storage, table.contract, day, files):
+            found = [known + content_sums([rows.batch.select(each)]) for known, each in zip(found, of, strict=True)]
+        return found
+
+    before, after = (sums(files, names) for files in sides)
+    if before == after:
+        return ()
+    one, other = (sums(files, *([name] for name in names)) for files in sides)
+    return tuple(name for name, a, b in zip(names, one, other, strict=True) if a != b) or (TOGETHER,)
 
 
 def compare_day(table: Table, day: date, before: DayRows, after: DayRows) -> dict[str, pa.Table]:

@@ -46,6 +46,8 @@ def compare_files(
     rows are all events of topics.
     """
     wanted = sorted(set(days))
+    if not wanted:
+        return ()
     read = _paths_read(source, known)
     _refuse_topics(landing, source, known, read)
     _refuse_without_folder(landing, source, wanted)

@@ -1,14 +1,20 @@
-"""A source-side refresh: landed files are read again, and raw gets the difference, in one publication or not at all."""
+"""A source-side refresh: landed files are read again, and raw gets the difference, in one publication or not at all.
+
+Rows of days whose possible event days were declared anew are compared, too: with where they belong now.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
+from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
@@ -17,7 +23,8 @@ from backfill_assets.lakehouse.records import DayLineage, DayRead, InputRead, Pu
 from backfill_assets.lakehouse.rows import published_rows, stage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.deletions import rows_that_stand
-from backfill_assets.landing.raw_rows import raw_rows, raw_schema
+from backfill_assets.landing.raw_rows import event_day, raw_rows, raw_schema
+from backfill_assets.model.declaration import Metrics
 from backfill_assets.model.deletion import DELETED, REFRESH
 from backfill_assets.publication.publisher import Pin, Published
 from backfill_assets.rebuild.append import AppendBuild, Arrivals
@@ -28,7 +35,7 @@ from backfill_assets.rebuild.waiting import waiting
 from backfill_assets.text import format_ranges
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from backfill_assets.lakehouse.timelines import Timeline
 
@@ -62,6 +69,10 @@ class RefreshBuild(AppendBuild):
     """The files of raw whose rows were compared with the source."""
     known: Positions = field(default_factory=dict)
     """What raw had recorded when the landed files were compared."""
+    anew: frozenset[date] = frozenset()
+    """The days of which all rows are put on their days anew: their placement was declared anew since."""
+    put_anew: InputRead | None = None
+    """These days as they were read."""
 
     # ------------------------------------------------------------------ what is asked for
 
@@ -69,21 +80,22 @@ class RefreshBuild(AppendBuild):
         """What :meth:`run_days` would append; publishes nothing, and starts Spark only if a file differs."""
         found = self.compare(days)
         different = [each for each in found if each.differs]
-        return found, count_rows(self.difference(different)) if different else {}
+        return found, count_rows(self.difference(different)) if different or self.anew else {}
 
     def run_days(self, days: Sequence[date]) -> RefreshResult:
         """Read the files of ``days`` again if one of them differs, and append what differs in their rows.
 
+        Rows that lie on one of ``days`` and belong to another one by what is declared now are moved there.
         Raises :class:`SourceUnreadable` for damaged files and for days without a folder, before anything is staged,
         and :class:`DaysFailed` when a gate holds a day back.
         """
         for _ in range(_MOST_ATTEMPTS):
             found = self.compare(days)
             different = [each for each in found if each.differs]
-            if not different:
+            if not different and not self.anew:
                 return RefreshResult(found)
             try:
-                outcome = self.append(self.arrivals(different))
+                outcome = self.append(self.arrivals(different), sorted(self.anew))
             except _RawMoved:
                 self.progress(f"{self.table.name}: its rows were moved meanwhile, comparing again")
                 continue
@@ -105,25 +117,40 @@ class RefreshBuild(AppendBuild):
     def compare(self, days: Sequence[date]) -> tuple[ArrivalFiles, ...]:
         main = MainTable.open(self.lake.storage, self.table.name)
         self.known = main.transactions() if main else {}
+        self.anew = frozenset(self.misplaced(days))
+        deliveries = self.lake.landing.deliveries(self.source.name, days)
+        arrived = [day for day in days if day not in self.anew or deliveries[day] != "missing"]
         with waiting(self.progress, f"{self.table.name}: landed files are compared with those that raw has read"):
-            return compare_files(self.lake.landing, self.source.name, self.known, days)
+            return compare_files(self.lake.landing, self.source.name, self.known, arrived)
 
     def difference(self, different: Sequence[ArrivalFiles]) -> DataFrame:
-        """All files of an arrival day are read, also unchanged ones: a row may have moved from one to another."""
+        """All files of an arrival day are read, also unchanged ones: a row may have moved from one to another.
+
+        Rows of other files are as raw has them, on the days where they belong now.
+        """
         files = [file for each in different for file in each.files]
         for file in files:
             self.lake.landing.verify_readable(file)
         paths = [str(self.lake.landing.locate(file)) for file in files]
+        arrived = [each.day for each in different]
+        standing = self.standing(arrived)
+        unread = standing.where(~self.landed_on(arrived)).withColumns(event_day(self.source))
         source = raw_rows(self.lake.spark(), self.source, paths, self.lake.token_key_file)
-        return row_difference(source, self.standing([each.day for each in different]))
+        return row_difference(source.unionByName(unread), standing)
+
+    def landed_on(self, arrival_days: Collection[date]) -> Column:
+        """Whether a row is of a file that landed on ``arrival_days``; no event of a topic is."""
+        return F.col("source_file").startswith(f"{self.source.name}/") & F.col("arrival_day").isin(list(arrival_days))
 
     def standing(self, arrival_days: Collection[date]) -> DataFrame:
-        """The rows that raw has of files that landed on ``arrival_days``; events of a topic are none of these."""
+        """The rows that raw has of files that landed on ``arrival_days``, and all that were received for ``anew``."""
         name = self.table.name
         published = [day for table, day in self.lake.states(self.step) if table == name]
         pin = self.lake.publisher.pin(writes={}, reads={name: published}, also={name})
         read = pin.inputs[name]
-        files = _files_of(self.lake.storage, read, arrival_days)
+        self.refuse_foreign(pin)
+        files = _files_of(self.lake.storage, read, arrival_days, self.anew)
+        self.put_anew = read.model_copy(update={"days": {day: read.days[day] for day in sorted(self.anew)}})
         self.compared = frozenset(file.path for of_day in files.values() for file in of_day)
 
         def rows(days: Sequence[date]) -> DataFrame:
@@ -131,8 +158,19 @@ class RefreshBuild(AppendBuild):
             return published_rows(self.lake.spark(), self.lake.storage, some, raw_schema(self.source))
 
         standing = rows_that_stand(pin.states, name, sorted(files), rows)
-        landed = standing["source_file"].startswith(f"{self.source.name}/")
-        return standing.where(landed & standing["arrival_day"].isin(list(arrival_days)))
+        received = F.col("source_file").isNotNull()
+        return standing.where(received & (self.landed_on(arrival_days) | F.col("day").isin(list(self.anew))))
+
+    def refuse_foreign(self, pin: Pin) -> None:
+        """Refuse days with a foreign write: its rows would be moved as ours."""
+        main = MainTable.open(self.lake.storage, self.table.name)
+        active = main.state().by_day() if main else {}
+        for day in sorted(self.anew):
+            if pin.states[TableDay(self.table.name, day)].physical != fingerprints.physical(active.get(day, ())):
+                raise PublicationRefused(
+                    f"{self.table.name} {day} is not what was published: no row is taken from there.",
+                    hint="See Foreign writes in docs/operations.md, then run this again.",
+                )
 
     # ------------------------------------------------------------------ append
 
@@ -142,13 +180,14 @@ class RefreshBuild(AppendBuild):
         made_of = fingerprints.input_fingerprint(self.step.code_version, "", moved)
         return Arrivals(made_of, positions, partial(self.stage_difference, different), may_be_staged=False)
 
-    def stage_difference(self, different: Sequence[ArrivalFiles], timeline: Timeline) -> None:
-        days = [each.day for each in different]
-        with waiting(self.progress, f"{self.table.name}: Spark compares the files of {format_ranges(days)} with raw"):
+    def stage_difference(self, different: Sequence[ArrivalFiles], timeline: Timeline) -> InputRead | None:
+        days = {each.day for each in different} | self.anew
+        with waiting(self.progress, f"{self.table.name}: Spark compares {format_ranges(days)} with raw"):
             stage(self.difference(different), timeline, {}, other_days=True)
         for each in different:
             for file in each.files:
                 self.lake.landing.verify_unchanged(file)
+        return self.put_anew if self.anew else None
 
     def pin(self, timeline: Timeline) -> Pin:
         """Raw may gain other rows until this is published; those that were compared must still be there."""
@@ -163,8 +202,15 @@ class RefreshBuild(AppendBuild):
 
     def request(self, timeline: Timeline, pin: Pin, arrivals: Arrivals) -> Publication:
         request = super().request(timeline, pin, arrivals)
-        made = request.provenance.model_copy(update={"reason": f"{REFRESH}: its landed files were read again"})
+        what = "its landed files were read again" if arrivals.positions else "its rows were put on their days anew"
+        made = request.provenance.model_copy(update={"reason": f"{REFRESH}: {what}"})
         return request.model_copy(update={"provenance": made})
+
+    def judged_day(self, day: date, measured: Metrics, pin: Pin, schema: str, seconds: float) -> StagedTableDay:
+        judged = super().judged_day(day, measured, pin, schema, seconds)
+        if day not in self.anew:
+            return judged
+        return replace(judged, content=replace(judged.content, code_version=self.source.placement.of_all_rows))
 
     def lineage(self, staged: StagedTableDay, pin: Pin) -> DayLineage:
         """Without a window for supersessions, a day was compared with itself alone."""
@@ -175,13 +221,17 @@ class RefreshBuild(AppendBuild):
         return DayLineage(reads=(own,), environment=staged.environment)
 
 
-def _files_of(storage: Storage, read: InputRead, arrival_days: Collection[date]) -> dict[date, tuple[AddedFile, ...]]:
-    """The files of each day of raw that can have a row that arrived on ``arrival_days``, by their statistics."""
+def _files_of(
+    storage: Storage, read: InputRead, arrival_days: Collection[date], whole: Collection[date]
+) -> dict[date, tuple[AddedFile, ...]]:
+    """The files of ``whole`` days of raw, and of those that by their statistics have rows of ``arrival_days``."""
     if read.version is None:
         return {}
     files = read_log(storage, read.table, read.version).of_days(read.days)
     wanted = sorted(map(str, arrival_days))
-    return {day: of_day for day, of_day in files.items() if any(_may_hold(file, wanted) for file in of_day)}
+    return {
+        day: of_day for day, of_day in files.items() if day in whole or any(_may_hold(file, wanted) for file in of_day)
+    }
 
 
 def _may_hold(file: AddedFile, arrival_days: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ from backfill_assets.model.deletion import DELETION
 
 _SIDE, _KEPT = "is in the source", "rescued or nothing"
 """No landed field has a space in its name."""
-_CONTENT = ["arrival_day", "day", "content_hash", _KEPT]
+_CONTENT = ["arrival_day", "day", "day_is_arrival", "content_hash", _KEPT]
 """What makes two rows the same, wherever they are in the files of their arrival day."""
 _PLACE = ["source_file", "source_line"]
 RowCounts = dict[tuple[date, date], tuple[int, int]]
@@ -22,9 +22,10 @@ RowCounts = dict[tuple[date, date], tuple[int, int]]
 def row_difference(source: DataFrame, standing: DataFrame) -> DataFrame:
     """``source`` are the rows of all files of some arrival days as they are now, ``standing`` what raw has of these.
 
-    Rows are compared as multisets of arrival day, event day, content hash and unknown fields. A row that moved to
-    another line or file of its arrival day is the same row, and stays in raw as it is. Of equal rows those stay that
-    are where the source has them, then those that come first by file and line.
+    Rows are compared as multisets of arrival day, event day and whether that is the arrival day for want of a possible
+    one, content hash and unknown fields. A row that moved to another line or file of its arrival day is the same row,
+    and stays in raw as it is. Of equal rows those stay that are where the source has them, then those that come first
+    by file and line.
     """
     names = source.columns
     both = source.withColumn(_SIDE, F.lit(True)).unionByName(standing.withColumn(_SIDE, F.lit(False)))

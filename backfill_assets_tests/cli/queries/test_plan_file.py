@@ -16,7 +16,7 @@ from backfill_assets.lakehouse.plans import open_plan_ids, plan_ids
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.keep import plan_as_kept
-from backfill_assets.plan_file.schema import schema_text
+from backfill_assets.plan_file.read import schema_text
 from backfill_assets.publication.outbox import announce, begins_key, due_notices
 from backfill_assets.publication.senders import LogSender, as_json
 from backfill_assets.rebuild import person
@@ -122,7 +122,7 @@ def _tree(home: Path) -> dict[str, tuple[int, int]]:
         ({"days: 2017-03-05": "days: 2999-01-01"}, 1, "has not ended"),
         ({"target": "version: v9\ntarget"}, 1, "has no version 'v9'"),
         ({"amount_eur <": "amount_euro <"}, 1, "'amount_euro' is no measure."),
-        ({"target": "taget"}, 2, ":2: There is no key 'taget'."),
+        ({"target": "taget"}, 2, ":2: taget: There is no such key"),
         ({"days: 2017-03-05": "days: 2017-02-31"}, 2, ":3: days: '2017-02-31' is not a day."),
         ({"waves: [50%, 100%]": "waves: [50%"}, 2, ": It is not YAML"),
     ],

@@ -10,7 +10,7 @@ from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.records import DayContent, Environment
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.reproduction.reproduce import Reproduced, Reproduction
+from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
 from backfill_assets_tests.cli.command import Backfill
 
 DAY = date(2017, 3, 1)
@@ -25,7 +25,6 @@ def reproduced(*checksums: str | None, table: str = "bronze_sales", reason: str 
             table,
             DAY + timedelta(days=n),
             DayContent(1000, "7"),
-            "first",
             DayContent(1000, checksum) if checksum else None,
             reason,
         )
@@ -40,7 +39,7 @@ def published(backfill: Backfill) -> Backfill:
 
 
 def give(monkeypatch: pytest.MonkeyPatch, *days: Reproduced, made_with: tuple[Environment, ...] = (THEN,)) -> None:
-    found = Reproduction(days, {"first": made_with}, NOW)
+    found = Reproduction(days, made_with, NOW)
     monkeypatch.setattr(Builder, "reproduce", lambda self, publication, progress: found)
 
 
@@ -50,7 +49,7 @@ def test_a_plan_stands_for_what_it_has_published(backfill: Backfill, monkeypatch
 
     def reproduce(_: Builder, publication: str, progress: object) -> Reproduction:
         asked.append(publication)
-        return Reproduction(reproduced("7"), {publication: (THEN,)}, NOW)
+        return Reproduction(reproduced("7"), (THEN,), NOW)
 
     monkeypatch.setattr(Builder, "reproduce", reproduce)
     plan = "plan-0123456789abcdef"
@@ -107,8 +106,8 @@ def test_another_java_and_a_dirty_tree_are_named(published: Backfill, monkeypatc
     assert "first was made with Java 17.0.15; here Java 21.0.2." in output
     assert "first was made by code that no commit contains (c0ffee+dirty)." in output
     told = published.json("reproduce", "first")
-    assert told["differences"] == ["first was made with Java 17.0.15; here Java 21.0.2"]
-    assert told["made_with"]["first"][0]["java"] == "17.0.15" and told["here"]["java"] == "21.0.2"
+    assert told["differences"] == ["made with Java 17.0.15; here Java 21.0.2"]
+    assert told["made_with"][0]["java"] == "17.0.15" and told["here"]["java"] == "21.0.2"
     give(monkeypatch, *reproduced("7"), made_with=())
     assert "first did not record with which Java" in published("reproduce", "first").output
 

@@ -20,7 +20,13 @@ from pyspark.sql import types as T
 
 from backfill_assets.difference import rows as by_spark
 from backfill_assets.difference.from_files import examples
-from backfill_assets.difference.from_files.compare_days import MOST_BYTES_OF_A_DAY, can_compare, compare_days
+from backfill_assets.difference.from_files.compare_days import (
+    MOST_BYTES_OF_A_DAY,
+    TOGETHER,
+    can_compare,
+    columns_beside,
+    compare_days,
+)
 from backfill_assets.difference.from_files.day_rows import DayFiles, arrow_types
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
@@ -253,3 +259,21 @@ def test_a_day_of_very_many_rows_is_left_to_spark(tmp_path: Path) -> None:
     bucket = Storage("s3://sales", {"AWS_REGION": "eu-west-1"})
     assert can_compare(bucket, files(half), files(half))
     assert not can_compare(bucket, files(half, 1), files(half))
+
+
+def _beside(root: Path, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    root.mkdir()
+    sides = [_Side(root / name, rows).files.get(FIRST, ()) for name, rows in (("before", before), ("after", after))]
+    return columns_beside(Storage(str(root)), TABLE, FIRST, sides, "level")
+
+
+def test_the_columns_that_differ_beside_one_are_named(tmp_path: Path) -> None:
+    """In any order of rows. Where rows come or go every other column differs; values can change places in a column."""
+    rows = [{**row, "day": FIRST, "pieces": number} for number, row in enumerate(_two_sides(3, 30)[0])]
+    leveled = [{**row, "level": Decimal("7.25")} for row in reversed(rows)]
+    assert _beside(tmp_path / "only", rows, leveled) == ()
+    assert _beside(tmp_path / "rate", rows, [{**row, "rate": Decimal("7.25000000")} for row in leveled]) == ("rate",)
+    assert set(_beside(tmp_path / "more", rows, leveled[1:])) == {*arrow_types(Sold)} - {"level"}
+    swapped = [{**row, "pieces": rows[at - 1]["pieces"]} for at, row in enumerate(rows)]
+    assert _beside(tmp_path / "swapped", rows, swapped) == (TOGETHER,)
+    assert _beside(tmp_path / "none", [], rows) == tuple(name for name in arrow_types(Sold) if name != "level")

@@ -10,11 +10,10 @@ from itertools import product
 
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import VersionGone
-from backfill_assets.lakehouse.records import Before, DayChange, DayContent, InputRead, Prepared
+from backfill_assets.lakehouse.records import DayChange, DayContent, InputRead, Prepared
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.publication.pin import files_at
-from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.overlay import DayBefore, Overlay
 
@@ -142,83 +141,3 @@ def _paths_by_day(storage: Storage, table: str, version: int) -> dict[date, list
     except VersionGone:
         return None
     return {day: [f"{table}/{path}" for path in sorted(paths)] for day, paths in paths_of.items()}
-
-
-@dataclass(frozen=True)
-class Origin:
-    """A day of a table as a publication has it, and the publication that computed it, or took its rows in."""
-
-    table: str
-    day: date
-    content: DayContent | None
-    made_by: Prepared | None
-    """None for a day that nothing computed; ``reason`` says why."""
-    reason: str = ""
-
-    @property
-    def withdrawn(self) -> bool:
-        """Does the publication withdraw the day, as if it had never been published?"""
-        return self.made_by is None and not self.reason
-
-
-def origins(log: PublicationLog, prepared: Prepared) -> list[Origin]:
-    """The origin of every day of ``prepared``, in its order."""
-    finder = _Origins(log)
-    return [finder.of(prepared, change.table, day) for change in prepared.publication.tables for day in change.days]
-
-
-@dataclass
-class _Origins:
-    """Follows days back through the log; each publication is read once."""
-
-    log: PublicationLog
-    known: dict[str, Prepared | None] = field(default_factory=dict)
-    changes: dict[tuple[str, str], dict[date, DayChange]] = field(default_factory=dict)
-
-    def of(self, prepared: Prepared, table: str, day: DayChange) -> Origin:
-        if day.content is None:
-            reason = "a writer that bypassed the log wrote it" if day.adds else ""
-            return Origin(table, day.day, None, None, reason)
-        made_by = self.maker(prepared, table, day)
-        if isinstance(made_by, str):
-            return Origin(table, day.day, day.content, None, made_by)
-        if made_by is not prepared and made_by.publication.kind == "append":
-            reason = f"its rows were taken in by several publications, the last one {made_by.publication.id}"
-            return Origin(table, day.day, day.content, None, reason)
-        return Origin(table, day.day, day.content, made_by)
-
-    def maker(self, prepared: Prepared, table: str, day: DayChange) -> Prepared | str:
-        """The publication that computed the day, or a sentence that says why none was found."""
-        before = self.moved(prepared, table, day)
-        if before is None:
-            return prepared
-        earlier = self.find(before.publication)
-        if earlier is None:
-            return f"the publication log does not say which publication brought what {prepared.publication.id} moved"
-        return self.maker(earlier, table, self.change(earlier, table, day.day))
-
-    def moved(self, prepared: Prepared, table: str, day: DayChange) -> Before | None:
-        """The state that ``prepared`` gave the day without computing it; None if it computed it."""
-        publication = prepared.publication
-        if publication.kind == "compact":
-            return prepared.before[table][day.day]
-        if publication.kind != "rollback":
-            return None
-        undone = self.find(publication.provenance.undoes)
-        if undone is None:
-            return Before()
-        before = undone.before_of(table, day.day)
-        # An undo stages days again that moved since, and what reads them: these have files of their own.
-        return before if before and (day.adds, day.content) == (before.files, before.content) else None
-
-    def find(self, publication: str) -> Prepared | None:
-        if publication not in self.known:
-            entry = self.log.find_prepared(publication) if publication else None
-            self.known[publication] = entry[0] if entry else None
-        return self.known[publication]
-
-    def change(self, prepared: Prepared, table: str, day: date) -> DayChange:
-        key = (prepared.publication.id, table)
-        if key not in self.changes:
-            self.changes[key] = {each.day: each for each in prepared.change(table).days}
-        return self.changes[key][day]

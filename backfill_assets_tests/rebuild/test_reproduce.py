@@ -21,10 +21,10 @@ from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Published
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.lineage import lineages
+from backfill_assets.rebuild import reproduce as reproduce_module
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.reproduction import reproduce as reproduce_module
-from backfill_assets.rebuild.reproduction.reproduce import Reproduction, ReproductionVerdict, reproduce
+from backfill_assets.rebuild.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.stage import Chunk, StagedTableDay
 from backfill_assets.settings import Settings
 from backfill_assets_tests.small_lakehouse import Rows, SmallLakehouse
@@ -152,8 +152,9 @@ def test_what_a_campaign_staged_itself_is_read_as_it_brought_it(again: Again) ->
     assert chunk.pin.inputs["raw_sales"].days == brought.days
 
 
-def test_an_undo_is_proven_by_the_publication_that_computed_what_it_put_back(again: Again) -> None:
-    """Also through a compaction, and through an undo of an undo. A day that it withdrew holds nothing."""
+def test_a_day_that_was_only_put_back_names_the_publication_that_brought_it(again: Again) -> None:
+    """An undo and a compaction compute nothing. A day that an undo withdrew holds nothing, which is soon proven."""
+    again.lake = replace(again.lake, spark=_no_spark)
     again.small.publish("raw", {"raw_sales": {DAY: [1], NEXT: [2]}})
     again.bronze("old", {DAY: 10}, reads=(read_of(1, {DAY: 1}),))
     compaction = again.small.request("compaction", {"bronze_sales": {DAY: [10]}})
@@ -165,21 +166,19 @@ def test_an_undo_is_proven_by_the_publication_that_computed_what_it_put_back(aga
     again.small.publisher.publish(compaction.model_copy(update={"kind": "compact", "tables": (moved,)}))
     again.bronze("new", {DAY: 11, NEXT: 12}, reads=(read_of(1, {DAY: 1, NEXT: 2}),))
     roll_back(again.small.publisher, "new", id="undo")
-    again.gives = {DAY: 10, NEXT: 12}
-    found = {TableDay(day.table, day.day): day for day in again.run("undo").days}
-    assert {day.verdict for day in found.values()} == {ReproductionVerdict.EQUAL}
-    assert (found[TableDay("bronze_sales", DAY)].computed_by, found[TableDay("bronze_sales", DAY)].moved) == (
-        "old",
-        True,
-    )
-    assert (
-        found[TableDay("bronze_sales", NEXT)].computed_by == ""
-        and found[TableDay("bronze_sales", NEXT)].published is not None
-    )
-    roll_back(again.small.publisher, "undo", id="back")
+    why = "it was only put back or compacted, and holds what {} brought: reproduce that one"
+    assert again.verdicts("compaction") == {
+        TableDay("bronze_sales", DAY): ("cannot be reproduced", why.format("old")),
+    }
+    assert again.verdicts("undo") == {
+        TableDay("bronze_sales", DAY): ("cannot be reproduced", why.format("compaction")),
+        TableDay("bronze_sales", NEXT): ("equal", ""),
+        TableDay("quarantine_sales", DAY): ("cannot be reproduced", why.format("old")),
+        TableDay("quarantine_sales", NEXT): ("equal", ""),
+    }
+    again.lake = replace(again.lake, spark=_session)
     again.gives = {DAY: 11, NEXT: 12}
-    assert {day.computed_by for day in again.run("back").days} == {"new"}
-    assert {day.computed_by for day in again.run("compaction").days} == {"old"}
+    assert {verdict for verdict, _ in again.verdicts("new").values()} == {"equal"}, "it was undone, and can be proven"
 
 
 def test_what_cannot_be_computed_again_is_named(again: Again) -> None:
@@ -217,7 +216,7 @@ def test_a_day_that_another_writer_wrote_is_named(again: Again) -> None:
 
 
 def test_landed_files_that_are_gone_or_changed_are_named(again: Again, tmp_path: Path) -> None:
-    """Nothing else has the rows that were landed. What a rollback leaves of several ingestions is theirs to prove."""
+    """Nothing else has the rows that were landed. What a rollback leaves of several ingestions is not its own."""
     path = f"sales/{DAY}/a.jsonl.gz"
     position = Position(id=f"landed:sales:{path}", before=None, after=7)
     request = again.small.request("ingest", {"raw_sales": {DAY: [1]}}, mode="append")
@@ -232,9 +231,7 @@ def test_landed_files_that_are_gone_or_changed_are_named(again: Again, tmp_path:
     assert again.verdicts("ingest")[TableDay("raw_sales", DAY)][1] == f"the landed file {path} is not what it was"
     again.small.publish("more", {"raw_sales": {DAY: [2]}}, mode="append")
     roll_back(again.small.publisher, "more", id="less")
-    assert (
-        "taken in by several publications, the last one ingest" in again.verdicts("less")[TableDay("raw_sales", DAY)][1]
-    )
+    assert "holds what ingest brought" in again.verdicts("less")[TableDay("raw_sales", DAY)][1]
 
 
 @pytest.mark.parametrize("anew", [True, False])
@@ -295,6 +292,6 @@ def test_it_compares_what_computed_the_days_with_what_is_here(again: Again) -> N
     assert len(lineages(again.small.storage, ["built"])) == 1
     again.gives = {DAY: 10}
     found = again.run("built")
-    assert (found.made_with, found.here) == ({"built": (THEN,)}, HERE)
+    assert (found.made_with, found.here) == ((THEN,), HERE)
     again.bronze("silent", {DAY: 10}, reads=(read_of(1, {DAY: 1}),))
-    assert again.run("silent").made_with == {"silent": ()}
+    assert again.run("silent").made_with == ()

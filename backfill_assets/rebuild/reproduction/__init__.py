@@ -1,1 +1,0 @@
-"""Stages a publication again from the inputs that it recorded, and compares."""
