@@ -40,7 +40,7 @@ demo: setup ## 90 real days from landed files to revenue in a native Dagster bac
 	@$(BIN)/backfill demo
 
 dev: setup ## the Dagster UI on http://127.0.0.1:3000 (PORT=3100: there), and one Spark that its runs share
-	@exec $(BIN)/python -m backfill_assets.cli.demo.dev --host 127.0.0.1 --port $(or $(PORT),3000)
+	@exec $(BIN)/python -m backfill_assets.cli.dev.dev --host 127.0.0.1 --port $(or $(PORT),3000)
 
 connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
 	@$(BIN)/python -m backfill_assets.spark.connect_server
@@ -106,7 +106,7 @@ mutants: setup ## break each invariant once: every break must make a test fail
 pins: setup ## pin the logic of new versions, write docs/reference: the rules, and the schema of plan files; RENEW="bronze_sales@v1" renews a pin
 	@$(BIN)/python -m backfill_assets_tests.quality.quality_page
 	@$(BIN)/python -m backfill_assets_tests.plan_file.schema_page
-	@$(BIN)/python -m backfill_assets_tests.datasets.source_pins --renew $(RENEW)
+	@$(BIN)/python -m backfill_assets_tests.examples.datasets.source_pins --renew $(RENEW)
 
 golden: setup ## write again what each command prints, as backfill_assets_tests/cli/golden_files keeps it
 	@$(BIN)/python -m backfill_assets_tests.cli.golden
@@ -154,7 +154,7 @@ $(JARS): spark_conf/jars.lock $(PACKAGES)
 
 $(ARCHIVE): $(JARS)
 	@echo "Archiving Spark's classes, so that it starts sooner (a minute; up to five on a busy machine) ..."
-	@$(BIN)/python -m backfill_assets.cli.archive_classes
+	@$(BIN)/python -m backfill_assets.examples.archive_classes
 	@touch $@
 
 $(BROKER): backfill_assets_tests/stream/broker.lock $(JARS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -56,6 +57,8 @@ class Settings:
     spark_conf: Path
     """Holds one Spark configuration directory per profile (``local/spark-defaults.conf``) and ``jars.lock``."""
     jars: Path
+    datasets: str = ""
+    """The module or package that declares the datasets; empty if neither the environment nor the project names one."""
     spark_profile: str = "local"
     spark_remote: str | None = None
     """``sc://host:port`` of a Spark Connect server; ``None`` runs Spark inside this process."""
@@ -92,6 +95,7 @@ class Settings:
             token_key_file=_path(env, "BACKFILL_TOKEN_KEY_FILE", home / "token.key"),
             spark_conf=_path(env, "BACKFILL_SPARK_CONF", _REPOSITORY / "spark_conf"),
             jars=_path(env, "BACKFILL_JARS", _REPOSITORY / ".cache" / "jars"),
+            datasets=env.get("BACKFILL_DATASETS", "").strip() or _datasets_of_project(Path("pyproject.toml")),
             spark_profile=_profile(env, default="connect" if remote else "local"),
             spark_remote=remote,
             rollback_window_days=_positive(
@@ -117,6 +121,17 @@ class Settings:
     def at(cls, home: Path) -> Settings:
         """The defaults, with everything that is written kept below ``home``."""
         return cls.from_environment({"BACKFILL_HOME": str(home)})
+
+
+def _datasets_of_project(file: Path) -> str:
+    """``datasets`` of ``[tool.backfill]``; empty without it."""
+    try:
+        project = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        raise InvalidRequest(f"{file.absolute()} cannot be read: {error}.") from error
+    return str(project.get("tool", {}).get("backfill", {}).get("datasets", ""))
 
 
 def _path(env: Mapping[str, str], variable: str, default: Path) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
+DEFAULT_UI = "http://127.0.0.1:3000"
+"""Where `make dev` serves it, unless another port is asked for."""
 BACKFILLS = "/runs?view=backfills"
 
 

@@ -46,7 +46,7 @@ INTERPRETED = {
 }
 _LONGEST = "test_story_fx.py"
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
-_TIER_OF_FOLDER = {"stories": "story", "defs": "story", "protocol": "protocol"}
+_TIER_OF_FOLDER = {"stories": "story", "defs": "story", "demo": "story", "protocol": "protocol"}
 _HEAVY_IMPORT = re.compile(
     r"^(?:import|from) (?:pandas|pandera|pyarrow\.dataset|backfill_assets_tests\.(?:oracle|workshop))\b",
     re.MULTILINE,

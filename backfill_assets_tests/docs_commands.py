@@ -112,7 +112,7 @@ _RUN_ON = (
 _PLAN_FILE = "backfill_assets_tests/stories/test_plan_file.py::test_a_campaign_is_carried_out_as_its_file_says"
 _PLAN_FILES = "backfill_assets_tests/cli/queries/test_plan_file.py::"
 _LAB = "backfill_assets_tests/stories/test_lab.py::"
-_LAB_COMMAND = "backfill_assets_tests/cli/commands/test_lab.py::"
+_LAB_COMMAND = "backfill_assets_tests/examples/commands/test_lab.py::"
 _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"
 _POSITIONS = "backfill_assets_tests/cli/queries/test_positions.py::"
 _COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
@@ -156,7 +156,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_a_dry_run_shows_the_days_and_changes_nothing",
     "backfill timeline publish finance-v1 --as-current": f"{_AS_CURRENT}"
     "test_a_switch_and_the_way_back_bring_days_and_version_together",
-    "backfill sample --live --events-per-second 50": "backfill_assets_tests/cli/commands/test_sample.py::"
+    "backfill sample --live --events-per-second 50": "backfill_assets_tests/examples/commands/test_sample.py::"
     "test_live_events_are_counted_by_kind",
     "backfill stream raw_sales --from landing": f"{_STREAM}test_facts_follow_landed_events_of_today",
     "backfill stream raw_sales --from landing --rate 2000 --rate-in 06:00-22:00=500": f"{_STREAM}"
@@ -177,7 +177,7 @@ NOT_EXECUTED: Mapping[str, NotExecuted] = {
     "make test": NotExecuted.WHOLE_SUITE,
     "make test-fast": NotExecuted.WHOLE_SUITE,
     "make pins": NotExecuted.REWRITES_SOURCES,
-    ".venv/bin/pytest backfill_assets_tests/datasets -q": NotExecuted.WHOLE_SUITE,
+    ".venv/bin/pytest backfill_assets_tests/examples/datasets -q": NotExecuted.WHOLE_SUITE,
     "python -m backfill_assets.spark.jars": NotExecuted.DOWNLOADS,
     "export BACKFILL_LAKEHOUSE=s3://bucket/prefix": NotExecuted.OBJECT_STORE,
     "make bench-quick": NotExecuted.BENCHMARK,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange, TableDay
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import (
     DayChange,
@@ -42,7 +42,7 @@ class SmallLakehouse:
 
     def __init__(self, root: Path, steps: Sequence[Step] | None = None) -> None:
         self.storage = Storage(str(root))
-        self.steps = registry.steps() if steps is None else steps
+        self.steps = CATALOG.steps if steps is None else steps
         self.minutes: float = 0
         self.publisher = Publisher(self.storage, now=self.now, reached=self._reached)
         self.crash_at: CrashPoint | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayLineage, DayRead, Position, Publication, TableChange
 from backfill_assets.publication.publisher import Pin, Published
 from backfill_assets.published.stream_positions import begun_id, boundary_id, position_id
@@ -49,7 +49,7 @@ class StreamedLakehouse(SmallLakehouse):
 
     def bronze_of(self, id: str, rows: Mapping[date, Sequence[int]], pin: Pin) -> Publication:
         """Bronze and quarantine, computed from raw as it was pinned."""
-        step = registry.step(BRONZE)
+        step = CATALOG.step(BRONZE)
         wanted = decide.wanted(step, step.version(), list(rows), {RAW: pin.inputs[RAW].days})
         inputs = {day: each.inputs for day, each in wanted.items()}
         empty: Rows = {BRONZE: rows, QUARANTINE: {day: [-1] for day in rows}}

@@ -17,7 +17,7 @@ from backfill_assets_tests.stories.landing_snippet import land_rows
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "your-own-data.md"
 SHOWN = (
-    "backfill_assets/datasets/sea_temperatures.py",
+    "backfill_assets/examples/datasets/sea_temperatures.py",
     "backfill_assets_tests/stories/test_sea_temperatures.py",
     "backfill_assets_tests/stories/landing_snippet.py",
     "backfill_assets_tests/quality/few_zeros.py",

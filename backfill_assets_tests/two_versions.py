@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -27,7 +27,7 @@ def publish_inputs(lakehouse: SmallLakehouse, id: str, days: Sequence[date], fir
 def publish_facts(lakehouse: SmallLakehouse, id: str, days: Iterable[date], version: str, number: int) -> None:
     """The facts of ``days`` by ``version``, and their revenue, as runs publish them."""
     for table, code in ((FACT, version), (REVENUE, "v1")):
-        step = registry.step(table)
+        step = CATALOG.step(table)
         asked = list(days)
         reads = decide.read_days(step, step.version(code), asked)
         pin = lakehouse.publisher.pin({}, reads)

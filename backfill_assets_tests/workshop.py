@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +11,16 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from deltalake import DeltaTable
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence, DayRange
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.real import land_real
+from backfill_assets.examples.sample.synthetic import synthesize
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec, SyntheticTally
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.sample.real import land_real
-from backfill_assets.sample.synthetic import synthesize
-from backfill_assets.sample.synthetic_tally import SyntheticSpec, SyntheticTally
 from backfill_assets.settings import Settings
+from backfill_assets_tests.declared import declared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +39,18 @@ class Workshop:
         self.messages: list[str] = []
         self.sessions = 0
         self._spark = spark
-        self.builder = Builder.from_settings(self.settings, self._counted)
+        self._builder = Builder.from_settings(self.settings, declared(), self._counted)
+
+    @property
+    def builder(self) -> Builder:
+        """Builds what is declared now."""
+        if self._builder.lake.catalog is not declared():
+            self._builder = Builder(replace(self._builder.lake, catalog=declared()))
+        return self._builder
+
+    @builder.setter
+    def builder(self, other: Builder) -> None:
+        self._builder = other
 
     def _counted(self) -> SparkSession:
         self.sessions += 1
@@ -53,7 +66,7 @@ class Workshop:
         self, table: str, days: Sequence[date] | DayRange, version: str | None = None, *, force: bool = False
     ) -> BuildResult:
         return self.builder.build(
-            registry.step(table),
+            declared().step(table),
             list(days),
             run=RunInfo("test-run"),
             version=version,
@@ -105,5 +118,5 @@ class Workshop:
                 day: (state.content.rows, state.content.checksum) if state.content else None
                 for day, state in sorted(self.states(table.name).items())
             }
-            for table in registry.tables()
+            for table in CATALOG.tables
         }

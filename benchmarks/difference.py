@@ -21,9 +21,9 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table as Rows
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.difference.compare import compare
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
 from backfill_assets.lakehouse.rows import stage, staged_rows
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
@@ -37,8 +37,8 @@ from backfill_assets.spark.session import spark_session
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-FACT = registry.table("fact_sales_transactions")
-STEP = registry.step(FACT.name)
+FACT = CATALOG.table("fact_sales_transactions")
+STEP = CATALOG.step(FACT.name)
 FIRST = date(2017, 3, 1)
 _FIRST_SECOND = int(datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC).timestamp())
 CAMPAIGN = "campaign-benchmark"
@@ -143,7 +143,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.at(Path(folder))
         with spark_session(settings, "benchmark") as spark:
-            builder = Builder.from_settings(settings, lambda: spark)
+            builder = Builder.from_settings(settings, CATALOG, lambda: spark)
             publish(
                 builder, staged(builder, spark, days, "first", made_up(spark, asked.days, asked.rows, mended=False))
             )

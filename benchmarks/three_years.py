@@ -361,7 +361,7 @@ def questions(years: Years, campaign: str) -> dict[str, Callable[[], object]]:
         "newest 20 of the history": lambda: history(years.storage, most=20),
         "a sensor's tick": lambda: (observe(years.storage, years.tables), rollbacks(years.storage)),
         "reclaimable of one table": lambda: reclaimable(years.publisher(), table),
-        "roll back 90 days of 4 tables": lambda: roll_back(years.publisher(), campaign, id="measured-back"),
+        "roll back 90 days of 4 tables": lambda: roll_back(years.publisher(), campaign, id="measured-back", steps=()),
         "publish a day": publish,
     }
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table as Rows
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Dataset
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
@@ -53,13 +54,13 @@ def spend(spark: SparkSession, builder: Builder, dataset: Dataset, rows: int, nu
 def measure(fields: Sequence[int], rows: int, rounds: int) -> dict[int, list[list[Spent]]]:
     """By number of fields and round, what each step takes."""
     datasets = {number: wide_dataset(number) for number in fields}
-    registry._DATASETS = (*registry.datasets(), *datasets.values())
+    catalog = Catalog.of([*CATALOG.datasets, *datasets.values()])
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.at(Path(folder))
         settings.token_key_file.parent.mkdir(parents=True, exist_ok=True)
         settings.token_key_file.write_text("no field of these is personal; a key there must be")
         with spark_session(settings, "benchmark") as spark:
-            builder = Builder.from_settings(settings, lambda: spark)
+            builder = Builder.from_settings(settings, catalog, lambda: spark)
             found: dict[int, list[list[Spent]]] = {number: [] for number in fields}
             for turn in range(rounds):
                 for number, dataset in datasets.items():

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.records import Expected, Notice, Publication
@@ -191,13 +190,12 @@ def _request(
         raise InvalidRequest(f"{campaign} has staged nothing that main does not have already.")
     made = provenance(run, campaign).model_copy(update={"campaign": campaign})
     tables = tuple(change for request in requests for change in request.tables)
-    declared = registry.steps()
-    view = observe(lake.storage, [name for step in declared for name in step.table_names], log=lake.publisher.log)
+    view = observe(lake.storage, lake.catalog.table_names, log=lake.publisher.log)
     found = Publication(
         id=lake.new_id(campaign),
         kind="replace",
         tables=tables,
-        leaves_stale=left_stale(declared, view, tables),
+        leaves_stale=left_stale(lake.catalog.steps, view, tables),
         inputs=tuple(read for request in requests for read in request.inputs if read.days),
         provenance=made,
     )

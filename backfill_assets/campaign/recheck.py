@@ -98,7 +98,7 @@ def compare_and_keep(
     found = find_difference(at.builder.lake, at.plan, progress, staged=staged_by(done), known=known)
     planner = planned_by(at.builder.lake.storage, at.plan.id)
     terms = letter_terms(at.plan, at.approval_by, planner, at.state, at.ui)
-    page = difference_page(found, time_rows(at.plan, at.entries()), terms)
+    page = difference_page(at.catalog, found, time_rows(at.plan, at.entries()), terms)
     keep_page(at.builder.lake.storage, at.plan.id, page)
     return found
 

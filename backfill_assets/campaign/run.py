@@ -28,7 +28,6 @@ from backfill_assets.campaign.course import (
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
 from backfill_assets.campaign.look import catch_up, look
 from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
-from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import FiguresRead, complete
 from backfill_assets.difference.find import find_difference
@@ -39,6 +38,7 @@ from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, JournalEntry, Spent, campaign_of
 from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.durations import sizes, step_line
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan, PlannedStep
@@ -155,6 +155,10 @@ class CampaignRun:
     @property
     def campaign(self) -> str:
         return campaign_of(self.plan.id)
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.builder.lake.catalog
 
     @property
     def state(self) -> CampaignState:
@@ -372,7 +376,7 @@ class CampaignRun:
 
     def stage(self, days: Mapping[str, tuple[date, ...]] | None = None) -> list[ShadowedStep]:
         """Stage ``days`` by step; by default all days of the plan."""
-        steps = shadow_steps(self.plan, days)
+        steps = shadow_steps(self.catalog, self.plan, days)
         self.shadowed = shadow(self.builder.lake, self.campaign, steps, self.run, self.progress)
         return self.shadowed
 
@@ -426,7 +430,7 @@ class CampaignRun:
         before: Held = {}
         for name, days in found.items():
             was = {day: content for day, content in published.get(name, {}).items() if day in days}
-            table, version = registry.table(name), observed.versions.get(name)
+            table, version = self.catalog.table(name), observed.versions.get(name)
             staged[name] = complete(lake, table, days, version, overlay, self.read)
             before[name] = complete(lake, table, was, version, read=self.read)
         return staged, before

@@ -17,7 +17,6 @@ from backfill_assets.campaign.recheck import Review, compare_and_keep, evidence
 from backfill_assets.campaign.run import CampaignRun, StepReport, now, shadow_report
 from backfill_assets.campaign.standing import PlanWord
 from backfill_assets.campaign.undo import undo
-from backfill_assets.datasets import registry
 from backfill_assets.difference.metadata import changes, table_difference
 from backfill_assets.difference.records import TableDifference
 from backfill_assets.errors import CampaignStopped, InvalidRequest
@@ -25,6 +24,7 @@ from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, 
 from backfill_assets.lakehouse.plans import close_plan, open_plan
 from backfill_assets.lakehouse.records import Notice, Publication
 from backfill_assets.lakehouse.timelines import newest_days, timelines_of
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import NO_DAYS, Days
 from backfill_assets.plan.make import make_plan
@@ -88,7 +88,8 @@ def announce_campaign(at: CampaignRun, sender: Sender) -> StepReport:
     """Announce the campaign and open its plan: from now on `backfill status` shows it on its tables."""
     storage = at.builder.lake.storage
     open_plan(storage, at.plan.id)
-    notice = begins(at.plan, _reports(table for step in at.plan.steps if step.days for table in step.tables))
+    tables = (table for step in at.plan.steps if step.days for table in step.tables)
+    notice = begins(at.plan, _reports(at.catalog, tables))
     announce(storage, begins_key(at.campaign), notice)
     delivery = deliver(at.builder.lake.publisher, sender)
     return {"notice": notice.title, "reports": list(notice.reports), "delivered": list(delivery.sent)}
@@ -102,7 +103,7 @@ def verify_source(at: CampaignRun) -> StepReport:
     """
     refreshed: StepReport = {}
     for each in at.plan.steps:
-        step = registry.step(each.name)
+        step = at.catalog.step(each.name)
         if each.kind == "take in" and each.source_files:
             refreshed[each.name] = _refreshed(at, each, step)
         if each.kind == "take in" and each.days:
@@ -180,7 +181,7 @@ def bring_into_main(at: CampaignRun) -> StepReport:
     done = cut_over(
         lake,
         at.campaign,
-        shadow_steps(at.plan),
+        shadow_steps(at.catalog, at.plan),
         at.run,
         at.progress,
         without_held_back=at.options.without_held_back,
@@ -221,7 +222,7 @@ def _completion(
     moved: MovedDays | None = None,
     stale: Days = NO_DAYS,
 ) -> Notice:
-    reports = _reports(change.table for change in changed if change.changed)
+    reports = _reports(at.catalog, (change.table for change in changed if change.changed))
     return completion(at.plan, changed, reports, at.approved_by, moved, stale)
 
 
@@ -241,7 +242,7 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
         days = [day for day in each.days if day not in own.get(each.name, ())]
         if each.kind == "rebuild" and days:
             at.progress(f"{each.name}: {format_count(len(days), each.cadence.noun)} that read what was published ...")
-            at.builder.build(registry.step(each.name), days, run=at.run, progress=at.progress)
+            at.builder.build(at.catalog.step(each.name), days, run=at.run, progress=at.progress)
             rebuilt[each.name] = list(as_ranges(days))
     return {"checked": len(watched), "rebuilt": rebuilt}
 
@@ -254,7 +255,7 @@ def _read_again(
     watch = _watch(at)
     for table, days in days_by_table:
         with waiting(at.progress, f"{table}: published days are read again"):
-            watched = watch.look([registry.table(table)], days)
+            watched = watch.look([at.catalog.table(table)], days)
         done += len(days)
         at.progress(days_so_far(f"{table}: read again", done, total, time.monotonic() - started))
         yield table, watched
@@ -263,13 +264,13 @@ def _read_again(
 def notify(at: CampaignRun, sender: Sender) -> StepReport:
     """Deliver the notice that was written with the publication. One that does not arrive stays due."""
     delivery = deliver(at.builder.lake.publisher, sender)
-    reports = _reports(table for each in at.steps for table in each.tables)
+    reports = _reports(at.catalog, (table for each in at.steps for table in each.tables))
     return {"reports": list(reports), "delivered": list(delivery.sent), "still due": dict(delivery.failed)}
 
 
-def _reports(tables: Iterable[str]) -> tuple[str, ...]:
+def _reports(catalog: Catalog, tables: Iterable[str]) -> tuple[str, ...]:
     """The tables that people read."""
-    return tuple(name for name in dict.fromkeys(tables) if registry.table(name).layer == "report")
+    return tuple(name for name in dict.fromkeys(tables) if catalog.table(name).layer == "report")
 
 
 def decommission(at: CampaignRun) -> StepReport:
@@ -304,7 +305,7 @@ def abandon(at: CampaignRun) -> None:
 
 def _watch(at: CampaignRun) -> Watch:
     lake = at.builder.lake
-    return Watch(lake.storage, lake.publisher.log, lake.spark)
+    return Watch(lake.catalog, lake.storage, lake.publisher.log, lake.spark)
 
 
 def _boundaries(found: Iterable[DaysBoundary]) -> StepReport:

@@ -16,7 +16,6 @@ from backfill_assets.campaign.undo_days import (
     first_of,
     require_undoable,
 )
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
@@ -91,8 +90,7 @@ class UndoAttempt:
     @cached_property
     def view(self) -> LogView:
         """What is published when the attempt begins: which days there are that may read one that changes."""
-        tables = [name for step in registry.steps() for name in step.table_names]
-        return observe(self.lake.storage, tables, log=self.lake.publisher.log)
+        return observe(self.lake.storage, self.lake.catalog.table_names, log=self.lake.publisher.log)
 
     @cached_property
     def contents(self) -> Callable[[str], Mapping[date, DayContent | None]]:
@@ -120,7 +118,7 @@ class UndoAttempt:
 
     def parts(self) -> Iterator[tuple[VersionDays, list[UndoneDay]]]:
         """Decide about each part, in build order, and put back what can be; the caller stages the rest meanwhile."""
-        for step in registry.steps():
+        for step in self.lake.catalog.steps:
             for part in self.parts_of(step):
                 pin = self.pin(part)
                 found = [each for each in self.decide(part, pin) if self.is_shown(each)]
@@ -130,7 +128,7 @@ class UndoAttempt:
 
     def is_shown(self, day: UndoneDay) -> bool:
         """A reader that stays as it is was only looked at."""
-        return day.way is not UndoAction.STANDS or day.day in self.own_days(registry.step(day.step))
+        return day.way is not UndoAction.STANDS or day.day in self.own_days(self.lake.catalog.step(day.step))
 
     # ------------------------------------------------------------------ decide
 
@@ -346,7 +344,7 @@ class UndoAttempt:
         found: dict[str, list[date]] = {}
         for each in self.days:
             if each.way is UndoAction.LEFT_STALE:
-                for name in registry.step(each.step).table_names:
+                for name in self.lake.catalog.step(each.step).table_names:
                     found.setdefault(name, []).append(each.day)
         return {table: tuple(days) for table, days in found.items()}
 

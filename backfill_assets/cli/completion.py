@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 
 from backfill_assets.cli import ids
 from backfill_assets.cli.short_ids import ShortIds
+from backfill_assets.cli.wiring import current_catalog
 
 if TYPE_CHECKING:
     from backfill_assets.lakehouse.storage import Storage
@@ -37,27 +38,22 @@ def _quiet(offer: Offer) -> Offer:
 
 @_quiet
 def complete_table(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from backfill_assets.datasets import registry
-
-    given = _given(ctx)
-    found = (CompletionItem(table.name, help=table.layer) for table in registry.tables() if table.name not in given)
+    given, tables = _given(ctx), current_catalog().tables
+    found = (CompletionItem(table.name, help=table.layer) for table in tables if table.name not in given)
     return [item for item in found if item.value.startswith(incomplete)]
 
 
 @_quiet
 def complete_dataset(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from backfill_assets.datasets import registry
-
-    return _starting(incomplete, [each.name for each in registry.datasets()])
+    return _starting(incomplete, [each.name for each in current_catalog().datasets])
 
 
 @_quiet
 def complete_version(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Of the logic of the tables that were typed before; of every step without one."""
-    from backfill_assets.datasets import registry
-
-    named = [registry.step(word) for word in _given(ctx) if any(word == each.name for each in registry.tables())]
-    return _starting(incomplete, {version.name for step in named or registry.steps() for version in step.versions})
+    catalog = current_catalog()
+    named = [catalog.step(word) for word in _given(ctx) if word in catalog.table_names]
+    return _starting(incomplete, {version.name for step in named or catalog.steps for version in step.versions})
 
 
 @_quiet
@@ -142,13 +138,12 @@ def _storage(ctx: click.Context) -> Storage:
 
 
 def _published_days(ctx: click.Context) -> set[date]:
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.delta_log import read_log
     from backfill_assets.published.reading import pinned_version
 
     storage = _storage(ctx)
     days: set[date] = set()
-    known = {table.name for table in registry.tables()}
+    known = set(current_catalog().table_names)
     for table in [word for word in _given(ctx) if word in known] or sorted(known):
         if (version := pinned_version(storage, table)) is not None:
             days |= read_log(storage, table, version).by_day().keys()

@@ -18,6 +18,7 @@ from uuid import uuid4
 import click
 
 from backfill_assets.cli.running_dev import shared_spark
+from backfill_assets.cli.wiring import current_catalog
 from backfill_assets.text import escape_controls
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def foreground_builder(settings: Settings, stack: ExitStack, options: Mapping[st
     def spark() -> SparkSession:
         return foreground_spark(chosen, stack, options, keeper)
 
-    return Builder.from_settings(chosen, spark)
+    return Builder.from_settings(chosen, current_catalog(), spark)
 
 
 def foreground_spark(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +17,8 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.settings import lakehouse_path
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from click.shell_completion import CompletionItem
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -30,7 +33,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "queries.check:check",
             "Try a dataset's declaration on the first landed file.",
         ),
-        "demo": (".defs.demo.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "diff": (
             "queries.diff:diff",
             "Compare a plan, or any two states, row by row.",
@@ -41,10 +43,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Compute the days of a timeline again.",
         ),
         "history": ("queries.history:history", "List publications, newest first."),
-        "lab": (
-            "commands.lab:lab",
-            "Play the hazards of a backfill, without this and with it.",
-        ),
         "maintain": (
             "commands.maintain:maintain",
             "Compact files, and delete files that nothing needs.",
@@ -87,7 +85,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Put back what the days held before a publication.",
         ),
         "run": ("commands.run:run", "Build a range of days in this process, without a daemon."),
-        "sample": ("commands.sample:sample", "Put real or synthetic data into the landing zone."),
         "show": ("queries.show:show", "Show one day of a table: its state and its rows."),
         "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
         "standby": ("commands.standby:standby", "Keep another version of a step ready beside the current one."),
@@ -103,16 +100,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "versions": ("queries.versions:versions", "List the versions of steps: current, and on standby."),
     }
 )
-"""Where each command is in this package, and its line in ``backfill --help``.
-
-The demo is above this package, because it works with Dagster.
-"""
+"""Where each command is in this package, and its line in ``backfill --help``."""
+ADDED = "backfill.commands"
+"""The group of entry points by which other packages add commands."""
 
 _EPILOG = """
 \b
 Examples:
   backfill doctor
-  backfill sample --days 2017-03-01..2017-05-29
   backfill status fact_daily_revenue --days 2017-03-01..2017-05-29
   backfill history --limit 5
   backfill rollback <publication>
@@ -173,24 +168,20 @@ class CommandGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return command_names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f".{module}", __package__), name)
-        return _with_link(command)
+        return _with_link(load_command(cmd_name)) if cmd_name in COMMANDS or cmd_name in _added() else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from backfill_assets.cli.completion import complete_command
 
-        named = complete_command(incomplete, ((name, line) for name, (_, line) in COMMANDS.items()))
+        named = complete_command(incomplete, _lines())
         return [*named, *(click.Command.shell_complete(self, ctx, incomplete) if incomplete.startswith("-") else [])]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl(_lines())
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -207,6 +198,36 @@ class CommandGroup(click.Group):
         except (BackfillError, click.ClickException) as error:
             message = error.message if isinstance(error, click.ClickException) else str(error)
             raise CommandFailed(message) from error
+
+
+@cache
+def _added() -> Mapping[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {each.name: each for each in entry_points(group=ADDED)}
+
+
+def command_names() -> list[str]:
+    """The commands of this package and those that others add."""
+    return sorted({*COMMANDS, *_added()})
+
+
+def load_command(name: str) -> click.Command:
+    """Import the command ``name``, which is one of :func:`command_names`."""
+    if name in COMMANDS:
+        module, _, attribute = COMMANDS[name][0].partition(":")
+        found: click.Command = getattr(import_module(f".{module}", __package__), attribute)
+    else:
+        found = _added()[name].load()
+    return found
+
+
+def _lines() -> list[tuple[str, str]]:
+    """Each command and its line in the overview. Those of this package are not imported for it."""
+    return [
+        (name, COMMANDS[name][1] if name in COMMANDS else load_command(name).get_short_help_str(80))
+        for name in command_names()
+    ]
 
 
 def _with_link(command: click.Command) -> click.Command:
@@ -244,8 +265,8 @@ def _say_link(ctx: click.Context) -> None:
 def _refuse_unknown(ctx: click.Context, name: str) -> None:
     from backfill_assets.text import suggest_name
 
-    if name not in COMMANDS and not name.startswith("-"):
-        raise click.UsageError(f"There is no command {name!r}. {suggest_name(name, COMMANDS)}".rstrip(), ctx)
+    if name not in COMMANDS and not name.startswith("-") and name not in _added():
+        raise click.UsageError(f"There is no command {name!r}. {suggest_name(name, command_names())}".rstrip(), ctx)
 
 
 @click.group(

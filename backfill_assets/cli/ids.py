@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.cli.output import screen
 from backfill_assets.cli.short_ids import ShortIds, complete, distinguishing_part, is_whole, matching
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -97,12 +97,11 @@ def find_plan(storage: Storage, text: str) -> str:
 
 def is_plan(text: str) -> bool:
     """Whether a word that may be a table means a plan: by how it begins, or as the beginning of the hash of one."""
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.timelines import CAMPAIGN
 
     if text.startswith(("plan-", CAMPAIGN)):
         return True
-    if any(text == table.name for table in registry.tables()) or not _HEX.fullmatch(text):
+    if text in current_catalog().table_names or not _HEX.fullmatch(text):
         return False
     return bool(matching(text, plans(typed_storage())))
 

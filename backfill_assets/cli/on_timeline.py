@@ -12,7 +12,7 @@ from backfill_assets.cli.foreground import foreground_builder, report_progress, 
 from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.output import ranges, say
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import open_publisher
+from backfill_assets.cli.wiring import current_catalog, open_publisher
 
 if TYPE_CHECKING:
     from backfill_assets.lakehouse.named_timelines import NamedTimeline
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 
 def observe_timeline(settings: Settings, name: str) -> ObservedTimeline:
     """Every table as the timeline ``name`` has it."""
-    from backfill_assets.datasets import registry
     from backfill_assets.timeline import observed
 
-    tables = [table.name for table in registry.tables()]
-    return observed.observe_timeline(open_publisher(settings), tables, name)
+    return observed.observe_timeline(open_publisher(settings), current_catalog().table_names, name)
 
 
 @dataclass(frozen=True)
@@ -47,19 +45,19 @@ def plan_on_timeline(settings: Settings, asked: RunRequest, name: str) -> PlanOn
 
     Raises :class:`InvalidRequest` for raw tables, and for the timeline of a campaign.
     """
-    from backfill_assets.datasets import registry
     from backfill_assets.plan.table_run import RunContext, plan_run
     from backfill_assets.timeline.places import refuse_campaign
     from backfill_assets.timeline.run_on import refuse_raw
 
     refuse_campaign(name)
-    steps = [registry.step(table) for table in asked.tables]
+    catalog = current_catalog()
+    steps = [catalog.step(table) for table in asked.tables]
     place = observe_timeline(settings, name)
     for step in steps:
         refuse_raw(step, name)
     today = open_publisher(settings).now().date()
-    plan = plan_run(asked, RunContext(place.view.with_current(registry.steps()), place.view, today))
-    raw = {step.name for step in registry.steps() if step.source is not None}
+    plan = plan_run(asked, RunContext(place.view.with_current(catalog.steps), place.view, today))
+    raw = {step.name for step in catalog.steps if step.source is not None}
     kept = tuple(each for each in plan.steps if each.name not in raw)
     left_out = tuple(each.name for each in plan.steps if each.name in raw)
     return PlanOnTimeline(place, replace(plan, steps=kept, not_taken_in=()), left_out)
@@ -75,14 +73,13 @@ class RanOnTimeline:
 
 def run_on_timeline(settings: Settings, planned: PlanOnTimeline) -> RanOnTimeline:
     """Build what is planned on the timeline; Spark starts when a day has to be computed."""
-    from backfill_assets.datasets import registry
     from backfill_assets.plan.records import days_of
     from backfill_assets.timeline.run_on import StepRequest, run_on
 
-    place, plan = planned.place.timeline, planned.plan
+    place, plan, catalog = planned.place.timeline, planned.plan, current_catalog()
     asked = [
         StepRequest(
-            registry.step(each.name), each.all_days, each.version, frozenset(days_of([*each.later, *each.earlier]))
+            catalog.step(each.name), each.all_days, each.version, frozenset(days_of([*each.later, *each.earlier]))
         )
         for each in plan.steps
     ]
@@ -126,10 +123,9 @@ def say_run(ran: RanOnTimeline) -> None:
 
 def stale_on(storage: Storage, timeline: NamedTimeline) -> StaleDays:
     """The days of the timeline, and those that read them, that were computed from others than it shows."""
-    from backfill_assets.datasets import registry
     from backfill_assets.timeline.opened import OpenedTimeline
 
-    return OpenedTimeline(storage, timeline).stale_days(registry.steps())
+    return OpenedTimeline(storage, timeline).stale_days(current_catalog().steps)
 
 
 def say_stale(timeline: NamedTimeline, stale: StaleDays) -> None:

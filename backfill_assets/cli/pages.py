@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from backfill_assets.cli.wiring import current_catalog
 from backfill_assets.errors import BackfillError
 from backfill_assets.ui_addresses import BACKFILLS, asset_page
 
@@ -50,9 +51,7 @@ def page_about(word: str, day: str = "", command: str = "") -> str:
 
     Of a campaign that is carried out by commands it is the first page, which names the commands that it waits for.
     """
-    from backfill_assets.datasets import registry
-
-    if any(word == table.name for table in registry.tables()):
+    if word in current_catalog().table_names:
         return asset_page(word, day)
     if campaign := _campaign(word):
         if not _is_of_daemon(campaign):

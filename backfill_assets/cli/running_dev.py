@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.settings import Settings
 
-DEFAULT_UI = "http://127.0.0.1:3000"
 _PROBE_SECONDS = 0.15
 _ANY_HOST = ("0.0.0.0", "::", "")  # noqa: S104
 _STARTED_TOLERANCE_SECONDS = 1.0

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
     from backfill_assets.lakehouse.storage import Storage
+    from backfill_assets.model.catalog import Catalog
     from backfill_assets.publication.publisher import Publisher
 
 
@@ -21,6 +23,20 @@ def current_settings() -> Settings:
     context = click.get_current_context(silent=True)
     lakehouse = context.find_object(Path) if context else None
     return replace(settings, lakehouse=lakehouse.absolute()) if lakehouse else settings
+
+
+def current_catalog() -> Catalog:
+    """The datasets that the settings name. A process imports them once."""
+    from backfill_assets.model import catalog
+
+    name = current_settings().datasets
+    if not name:
+        raise InvalidRequest(
+            "No datasets are named.",
+            hint="Set BACKFILL_DATASETS to the package that declares them, or datasets under [tool.backfill] in the "
+            "pyproject.toml of this folder. backfill init FOLDER writes a project that does.",
+        )
+    return catalog.load(name)
 
 
 def open_storage(settings: Settings) -> Storage:

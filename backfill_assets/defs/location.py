@@ -9,7 +9,6 @@ from typing import Any
 import dagster as dg
 from dagster_shared.utils.warnings import disable_dagster_warnings
 
-from backfill_assets.datasets.registry import chains
 from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaigns.carry_on import Code
@@ -32,6 +31,7 @@ from backfill_assets.defs.streams.assets import COMMAND, StreamedDataset, stream
 from backfill_assets.defs.streams.sensor import stream_sensor
 from backfill_assets.defs.timelines.shown import timelines_sensor, timelines_spec
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
+from backfill_assets.model.catalog import chains
 from backfill_assets.model.declaration import Dataset
 from backfill_assets.model.graph import build_order
 

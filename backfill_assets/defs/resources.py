@@ -9,11 +9,11 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.datasets import registry
 from backfill_assets.defs.private_dagster import BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
 from backfill_assets.errors import SparkLost
 from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.keep import plan_as_kept
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication_log.log import PublicationLog, utc_now
@@ -107,6 +107,7 @@ class Backfill(dg.ConfigurableResource[Any]):
     """The resource ``backfill``: assets get the builder from it, and sensors the logs."""
 
     settings: dg.ResourceDependency[Settings]
+    catalog: dg.ResourceDependency[Catalog]
     spark: dg.ResourceDependency[SharedSpark]
 
     @property
@@ -115,7 +116,7 @@ class Backfill(dg.ConfigurableResource[Any]):
         return Storage(str(self.settings.lakehouse))
 
     def builder(self) -> Builder:
-        return Builder.from_settings(self.settings, self.spark.session)
+        return Builder.from_settings(self.settings, self.catalog, self.spark.session)
 
     def resume(self, work: Callable[[], Work], say: Callable[[str], None]) -> Work:
         """Do ``work``. If its Spark server is lost and comes back, do it once more, from what is staged."""
@@ -139,11 +140,11 @@ class Backfill(dg.ConfigurableResource[Any]):
     def watch(self) -> Watch | None:
         """Reads published days afresh; None as long as nothing was published."""
         log = self.publications()
-        return Watch(self.storage, log, self.spark.session) if log else None
+        return Watch(self.catalog, self.storage, log, self.spark.session) if log else None
 
     def maintenance(self) -> Maintenance:
         publisher = Publisher(self.storage, retention_days=self.settings.rollback_window_days)
-        return Maintenance(publisher, [table.name for table in registry.tables()], self.settings.timeline_days)
+        return Maintenance(publisher, self.catalog.table_names, self.settings.timeline_days)
 
     def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
         """The campaign, to carry it out in ``run``; without a run, to read its state."""

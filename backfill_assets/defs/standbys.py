@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from backfill_assets.datasets import registry
 from backfill_assets.defs.events import failing_plainly, plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.metadata import metadata_table
@@ -44,7 +43,7 @@ def standby_asset(pool: str | None = None) -> dg.AssetsDefinition:
             require_own_lakehouse(context.instance, backfill.storage)
             lake = backfill.builder().lake
             done = _refresh_all(context, lake)
-            versions = step_versions(lake, registry.steps())
+            versions = step_versions(lake, lake.catalog.steps)
         staged = sum(len(part.staged) for each in done for part in each.steps)
         return dg.MaterializeResult(
             metadata={
@@ -63,7 +62,7 @@ def _refresh_all(context: dg.AssetExecutionContext, lake: Lake) -> list[Refreshe
     failed: list[BackfillError] = []
     for found in kept_standbys(lake.storage, lake.publisher.now()):
         try:
-            done.append(refresh_standby(lake, registry.steps(), found, run_info(context.run), context.log.info))
+            done.append(refresh_standby(lake, lake.catalog.steps, found, run_info(context.run), context.log.info))
         except BackfillError as error:
             context.log.warning(f"{found[0].name}: {error}")
             failed.append(error)

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import dagster as dg
 
 from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
-from backfill_assets.datasets.registry import chains
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
 from backfill_assets.defs.campaigns.jobs import step_key
 from backfill_assets.defs.campaigns.pages import LOCATION
@@ -26,6 +25,7 @@ from backfill_assets.defs.streams.switches import is_on
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, entries, newest_entries, plan_of
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.catalog import chains
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.model.graph import build_order
 from backfill_assets.text import days_options, escape_markdown

@@ -34,7 +34,7 @@ def find_difference(
     With ``staged``, compare only that. ``known`` are earlier comparisons: only tables that moved since are read again.
     Raises :class:`InvalidRequest` when nothing is staged: before the campaign ran, and after it was cut over.
     """
-    steps = shadow_steps(plan)
+    steps = shadow_steps(lake.catalog, plan)
     tables = [table.name for each in steps for table in each.step.tables]
     found_staged = staged or days_staged_in(lake.storage, campaign_of(plan.id), tables)
     if not any(found_staged.overlay.days.values()):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from backfill_assets.datasets import registry
 from backfill_assets.difference import charts, letter, text
 from backfill_assets.difference.agreement import SameTotal, agreement_sentence, find_agreements
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.letter import LetterTerms
 from backfill_assets.difference.records import ROWS, TableCompared
 from backfill_assets.difference.sentences import table_sentence, unit
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.rules import TotalAgrees
 from backfill_assets.plan import durations
 from backfill_assets.text import column_label, format_count, pluralize
@@ -20,7 +20,7 @@ _GROUPS = 10
 
 
 def difference_page(
-    difference: Difference, times: Sequence[Sequence[str]] = (), terms: LetterTerms | None = None
+    catalog: Catalog, difference: Difference, times: Sequence[Sequence[str]] = (), terms: LetterTerms | None = None
 ) -> str:
     """HTML without scripts. It grows with the days, not with the rows.
 
@@ -36,15 +36,14 @@ def difference_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    tables = [table for step in registry.steps() for table in step.tables]
     shown = {table.table for table in difference.tables}
     page = environment.get_template("page.html").render(
         difference=difference,
         terms=terms,
         times=times,
         counts=_counts(difference.tables),
-        agreement=agreement_sentence(find_agreements(_same_totals(shown), difference.tables)),
-        reports=letter.reports_line(difference, {table.name for table in tables if table.layer == "report"}),
+        agreement=agreement_sentence(find_agreements(_same_totals(catalog, shown), difference.tables)),
+        reports=letter.reports_line(difference, {table.name for table in catalog.tables if table.layer == "report"}),
         charts=charts,
         size=(charts.WIDTH, charts.HEIGHT),
         letter=letter,
@@ -60,13 +59,12 @@ def difference_page(
     return page.lstrip()
 
 
-def _same_totals(shown: set[str]) -> Iterator[SameTotal]:
+def _same_totals(catalog: Catalog, shown: set[str]) -> Iterator[SameTotal]:
     """What the declared rules say of the tables that are shown."""
-    for step in registry.steps():
-        for table in step.tables:
-            for rule in table.rules if table.name in shown else ():
-                if isinstance(rule, TotalAgrees):
-                    yield SameTotal(table.name, rule.column, rule.fact, rule.fact_total)
+    for table in catalog.tables:
+        for rule in table.rules if table.name in shown else ():
+            if isinstance(rule, TotalAgrees):
+                yield SameTotal(table.name, rule.column, rule.fact, rule.fact_total)
 
 
 def _counts(tables: Sequence[TableCompared]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

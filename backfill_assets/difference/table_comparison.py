@@ -17,7 +17,6 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence, parse_day
 from backfill_assets.difference.from_files import examples
 from backfill_assets.difference.from_files.compare_days import can_compare, columns_beside, compare_days
@@ -136,12 +135,17 @@ class TableComparison(ABC):
         more = {"groups": parts.groups, "sample": self._sample(read, sample_rows)}
         return _with_days(found.model_copy(update=more), [*found.days, *read])
 
+    @property
+    def personal_columns(self) -> frozenset[str]:
+        return personal_columns(self.table.name, self.lake.catalog.step)
+
     def _day(self, day: date, how: DayIs, rows: RowCounts, sums: Mapping[str, Sums | None]) -> DayCompared:
         published, staged = self.logicals(day)
         return DayCompared(day=day, how=how, rows=rows, sums=sums, published=published, staged=staged)
 
     def _read(self, days: Sequence[date]) -> Parts:
-        return Parts.of(self.table, self._compared_rows(days))
+        hidden = self.personal_columns if self.table.groups else frozenset()
+        return Parts.of(self.table, self._compared_rows(days), hidden)
 
     def _compared_rows(self, days: Sequence[date]) -> list[dict[str, Any]]:
         before, after = self.files(days)
@@ -178,7 +182,7 @@ class TableComparison(ABC):
         fullest = sorted((each for each in days if each.rows.changed), key=lambda each: (-each.rows.changed, each.day))
         if not fullest or most < 1:
             return ()
-        withheld = personal_columns(self.table.name, registry.step)
+        withheld = self.personal_columns
         shown = [name for name in self.table.key if name not in withheld]
         rows = self._changed_rows([each.day for each in fullest[:_SAMPLED_DAYS]], withheld, most)
         return tuple(_changed_row(row, shown) for row in rows)
@@ -200,8 +204,8 @@ class Parts:
     groups: tuple[GroupsCompared, ...]
 
     @classmethod
-    def of(cls, table: Table, rows: Sequence[Mapping[str, Any]]) -> Parts:
-        hidden = personal_columns(table.name, registry.step) if table.groups else frozenset()
+    def of(cls, table: Table, rows: Sequence[Mapping[str, Any]], hidden: Collection[str]) -> Parts:
+        """``hidden`` columns have no groups."""
         by_kind: dict[str, list[Mapping[str, Any]]] = {}
         for row in sorted(rows, key=lambda row: int(row["place"])):
             by_kind.setdefault(str(row["kind"]), []).append(row)

@@ -14,12 +14,11 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.raw_rows import rows_of_lines
 from backfill_assets.model.canonical import key_text
-from backfill_assets.model.declaration import Source
+from backfill_assets.model.declaration import Source, Table
 from backfill_assets.model.deletion import DELETED, DELETION
 
 _ARRIVAL, _COUNTS = "arrival_day", "rows left"
@@ -27,14 +26,14 @@ _KEY, _DAY, _BY_FILE, _BY_LINE = "deleted key", "deleted day", "deleted by file"
 """No landed field has a space in its name."""
 
 
-def days_with_deletions(states: Mapping[TableDay, DayState], table: str, days: Iterable[date]) -> list[date]:
+def days_with_deletions(states: Mapping[TableDay, DayState], table: Table, days: Iterable[date]) -> list[date]:
     """Those of ``days`` of a raw table that have deletions, or may have some: where ``states`` does not say it.
 
     None of any other table. No state at all is that of an earlier moment, which the log was not asked for.
     """
-    if registry.step(table).source is None:
+    if table.layer != "raw":
         return []
-    return [day for day in days if not states or _may_have_deletions(states.get(TableDay(table, day)))]
+    return [day for day in days if not states or _may_have_deletions(states.get(TableDay(table.name, day)))]
 
 
 def _may_have_deletions(state: DayState | None) -> bool:
@@ -42,7 +41,7 @@ def _may_have_deletions(state: DayState | None) -> bool:
 
 
 def rows_that_stand(
-    states: Mapping[TableDay, DayState], table: str, days: Sequence[date], rows: Callable[[Sequence[date]], DataFrame]
+    states: Mapping[TableDay, DayState], table: Table, days: Sequence[date], rows: Callable[[Sequence[date]], DataFrame]
 ) -> DataFrame:
     """What ``rows`` reads of ``days`` of a table; of raw days with deletions, and only of these, what stands."""
     corrected = days_with_deletions(states, table, days)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.corrections import resolved_positions
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Source, Step
 from backfill_assets.published.snapshot import Snapshot
 
@@ -46,31 +46,36 @@ class Rejects:
         """The table beside it, which holds the accepted rows."""
         return self.step.name
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key of the accepted rows."""
+        return next(table.key for table in self.step.tables if table.name == self.typed)
 
-def all_rejects() -> tuple[Rejects, ...]:
-    """Every quarantine table of the registry, in build order."""
-    steps = (step for step in registry.steps() if any(table.layer == "quarantine" for table in step.tables))
-    return tuple(_rejects(step) for step in steps)
+
+def all_rejects(catalog: Catalog) -> tuple[Rejects, ...]:
+    """Every quarantine table, in build order."""
+    steps = (step for step in catalog.steps if any(table.layer == "quarantine" for table in step.tables))
+    return tuple(_rejects(catalog, step) for step in steps)
 
 
-def rejects_named(name: str | None) -> tuple[Rejects, ...]:
+def rejects_named(catalog: Catalog, name: str | None) -> tuple[Rejects, ...]:
     """The quarantine table ``name``, or that of the step that builds ``name``; all of them for None.
 
     Raises :class:`InvalidRequest` for a typo, and for a table that nothing is rejected from.
     """
     if name is None:
-        return all_rejects()
-    step = registry.step(name)
-    matching = tuple(rejects for rejects in all_rejects() if rejects.step.name == step.name)
+        return all_rejects(catalog)
+    step = catalog.step(name)
+    matching = tuple(rejects for rejects in all_rejects(catalog) if rejects.step.name == step.name)
     if not matching:
-        known = ", ".join(rejects.table for rejects in all_rejects())
+        known = ", ".join(rejects.table for rejects in all_rejects(catalog))
         raise InvalidRequest(f"{name} has no quarantine.", hint=f"Quarantine tables: {known}.")
     return matching
 
 
-def _rejects(step: Step) -> Rejects:
+def _rejects(catalog: Catalog, step: Step) -> Rejects:
     table = next(table.name for table in step.tables if table.layer == "quarantine")
-    sources = {read.table: registry.step(read.table).source for read in step.version().reads}
+    sources = {read.table: catalog.step(read.table).source for read in step.version().reads}
     raw, source = next((name, source) for name, source in sources.items() if source is not None)
     return Rejects(table, step, raw, source)
 

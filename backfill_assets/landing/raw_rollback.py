@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.arrow_dataset import dataset_of, dataset_of_files
 from backfill_assets.lakehouse.records import DayState, InputRead, Kind, Prepared, TableChange
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.deletion import DELETED, DELETION
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication_log.log import PublicationLog
@@ -37,18 +37,18 @@ TransactionVersion = tuple[str, int]
 """A version of a transaction: its day and the hash of its content."""
 
 
-def require_sound_rollback(publisher: Publisher, prepared: Prepared) -> tuple[InputRead, ...]:
+def require_sound_rollback(publisher: Publisher, catalog: Catalog, prepared: Prepared) -> tuple[InputRead, ...]:
     """Raise :class:`PublicationRefused` if undoing ``prepared`` would lose or double a superseded transaction.
 
     Returns what was read to know it: the rollback is refused if that gains rows before it is published.
     """
-    checked = (_check(publisher, prepared, change) for change in prepared.publication.tables)
+    checked = (_check(publisher, catalog, prepared, change) for change in prepared.publication.tables)
     return tuple(read for read in checked if read is not None)
 
 
-def _check(publisher: Publisher, prepared: Prepared, change: TableChange) -> InputRead | None:
+def _check(publisher: Publisher, catalog: Catalog, prepared: Prepared, change: TableChange) -> InputRead | None:
     own, kind = [day.day for day in change.days], prepared.publication.kind
-    beside = _within_window(change.table, own)
+    beside = _within_window(catalog, change.table, own)
     if not beside or kind == "compact":
         return None
     pin = publisher.pin({}, {change.table: [*own, *beside]}, exact=[change.table])
@@ -69,10 +69,10 @@ def _deletes(change: TableChange) -> bool:
     return any(day.content is not None and DELETED in day.content.metrics for day in change.days)
 
 
-def _within_window(table: str, days: Iterable[date]) -> list[date]:
+def _within_window(catalog: Catalog, table: str, days: Iterable[date]) -> list[date]:
     """The other days on which a row may be superseded by one of ``days``; none if the source has no such window."""
     try:
-        source = registry.step(table).source
+        source = catalog.step(table).source
     except InvalidRequest:
         return []
     width = source.supersession_window_days if source else 0

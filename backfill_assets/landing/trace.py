@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.arrow_dataset import python_rows
@@ -18,6 +17,7 @@ from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.landing.quarantine import Rejects, all_rejects
 from backfill_assets.landing.trace_keys import landed_keys, occurrence_in, places, typed_key
 from backfill_assets.landing.trace_outcomes import RECEIVED, Place, deleted_rows
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Reads, Step, Table
 from backfill_assets.model.deletion import DELETION, REFRESH
@@ -73,72 +73,138 @@ class Trail:
         return (*self.raw, *self.quarantined, *self.typed, *self.counted)
 
 
-def trails(snapshot: Snapshot, key: str, table: str | None = None, day: date | None = None) -> list[Trail]:
+def trails(
+    snapshot: Snapshot, catalog: Catalog, key: str, table: str | None = None, day: date | None = None
+) -> list[Trail]:
     """The trail of ``key`` in each dataset that has it; of ``table``'s dataset and of event ``day`` if they are given.
 
     A key of several columns is written with ``/`` between. Raises :class:`InvalidRequest` for a key that nothing has,
     and for one that is on too many days to report at once.
     """
-    trails_found = [trail for origin in _origins(table) if (trail := _trail(snapshot, origin, key, day)) is not None]
+    tracing = Tracing(snapshot, catalog)
+    origins = tracing.origins(table)
+    trails_found = [trail for origin in origins if (trail := tracing.trail(origin, key, day)) is not None]
     if not trails_found:
-        keys = ", ".join(f"{'/'.join(registry.table(each.typed).key)} of {each.typed}" for each in _origins(table))
+        keys = ", ".join(f"{'/'.join(each.key)} of {each.typed}" for each in origins)
         raise InvalidRequest(
             f"No row has the key {key!r}" + (f" on {day}." if day else "."),
             hint=f"A key is {keys}, with a slash between columns: {EXAMPLE}. backfill show TABLE --day D lists rows. "
             "What landed is known once raw is built.",
         )
-    return [_with_counted(snapshot, trail) for trail in trails_found]
+    return [tracing.with_counted(trail) for trail in trails_found]
 
 
-def _origins(table: str | None) -> tuple[Rejects, ...]:
-    """The landed data that the rows of ``table`` come from; without ``table``, all landed data."""
-    if table is None:
-        return all_rejects()
-    asked = registry.table(table)
-    above = _upstream(table)
-    origins = tuple(
-        each
-        for each in all_rejects()
-        if table in (each.raw, each.table) or (each.typed in above and registry.table(each.typed).key == asked.key)
-    )
-    if not origins:
-        raise InvalidRequest(
-            f"A row of {table} is made of many rows: it has no trail of its own.",
-            hint="Trace one of the rows it counts, by its key in the bronze or fact table.",
+@dataclass(frozen=True)
+class Tracing:
+    """Follows rows through what is declared, as of one moment."""
+
+    snapshot: Snapshot
+    catalog: Catalog
+
+    def origins(self, table: str | None) -> tuple[Rejects, ...]:
+        """The landed data that the rows of ``table`` come from; without ``table``, all landed data."""
+        if table is None:
+            return all_rejects(self.catalog)
+        asked = self.catalog.table(table)
+        above = self.upstream(table)
+        origins = tuple(
+            each
+            for each in all_rejects(self.catalog)
+            if table in (each.raw, each.table) or (each.typed in above and each.key == asked.key)
         )
-    return origins
+        if not origins:
+            raise InvalidRequest(
+                f"A row of {table} is made of many rows: it has no trail of its own.",
+                hint="Trace one of the rows it counts, by its key in the bronze or fact table.",
+            )
+        return origins
 
+    def upstream(self, table: str) -> set[str]:
+        return {table}.union(*(self.upstream(read.table) for read in self.catalog.step(table).reads))
 
-def _upstream(table: str) -> set[str]:
-    return {table}.union(*(_upstream(read.table) for read in registry.step(table).reads))
+    def trail(self, origin: Rejects, key: str, day: date | None) -> Trail | None:
+        days = DayRange.of(day) if day else None
+        typed = self.matching(self.catalog.table(origin.typed), typed_key(self.snapshot, origin, key), days)
+        landed = landed_keys(origin, key)
+        quarantined = self.matching(self.catalog.table(origin.table), landed, days)
+        also = places([found.row for found in typed])
+        either = landed | also if landed is not None and also is not None else landed if also is None else also
+        raw = self.matching(self.catalog.table(origin.raw), either, days)
+        number = occurrence_in(origin, key)
+        if number is not None and raw:
+            raw = self.with_line_number(origin, raw, quarantined, number)
+        if not (raw or typed or quarantined):
+            return None
+        return Trail(origin, raw, typed, quarantined)
 
+    def with_line_number(
+        self, origin: Rejects, raw: Sequence[Found], quarantined: Sequence[Found], number: int
+    ) -> list[Found]:
+        """Those of ``raw`` that have ``number`` among identical lines of their day, and those that were rejected."""
+        days = DayRange(min(found.day for found in raw), max(found.day for found in raw))
+        identical = pc.field("content_hash").isin([found.row["content_hash"] for found in raw])
+        lines = self.matching(self.catalog.table(origin.raw), identical, days)
+        chosen = {_place(found.row) for found in quarantined}
+        chosen |= {place for place, count in occurrences([found.row for found in lines]).items() if count == number}
+        return [found for found in raw if _place(found.row) in chosen]
 
-def _trail(snapshot: Snapshot, origin: Rejects, key: str, day: date | None) -> Trail | None:
-    days = DayRange.of(day) if day else None
-    typed = _matching(snapshot, registry.table(origin.typed), typed_key(snapshot, origin.typed, key), days)
-    landed = landed_keys(origin, key)
-    quarantined = _matching(snapshot, registry.table(origin.table), landed, days)
-    also = places([found.row for found in typed])
-    either = landed | also if landed is not None and also is not None else landed if also is None else also
-    raw = _matching(snapshot, registry.table(origin.raw), either, days)
-    number = occurrence_in(origin, key)
-    if number is not None and raw:
-        raw = _with_line_number(snapshot, origin, raw, quarantined, number)
-    if not (raw or typed or quarantined):
-        return None
-    return Trail(origin, raw, typed, quarantined)
+    def matching(self, table: Table, chosen: pc.Expression | None, days: DayRange | None) -> list[Found]:
+        rows = None if chosen is None else self.snapshot.rows(table.name, days, chosen)
+        if rows is None:
+            return []
+        held = sorted(set(rows.column("day").to_pylist()))
+        if len(held) > _MOST_DAYS:
+            raise InvalidRequest(
+                f"This key is on {len(held)} days of {table.name}, from {held[0]} to {held[-1]}.",
+                hint=f"Say which: --day {held[-1]}",
+            )
+        cadence = self.catalog.step(table.name).cadence
+        order = [(name, "ascending") for name in ("day", "source_file", "source_line") if name in rows.column_names]
+        found = python_rows(rows.sort_by(order))
+        return [Found(table.name, table.layer, row, cadence.period(row["day"])) for row in found]
 
+    def with_counted(self, trail: Trail) -> Trail:
+        """Follow what current versions read: a table that reads the row's day, and whose key the row has, counts it."""
+        held = {trail.origin.typed: list(trail.typed)}
+        unnamed: dict[Unnamed, None] = {}
+        for step in with_current(self.catalog.steps, read_switches(self.snapshot.storage)):
+            if step.source is None and step.name != trail.origin.typed:
+                for counting in self.counting(step, held):
+                    if isinstance(counting, Unnamed):
+                        unnamed[counting] = None
+                    elif counting not in held.setdefault(counting.table, []):
+                        held[counting.table].append(counting)
+        counted = tuple(counting for table, rows in held.items() if table != trail.origin.typed for counting in rows)
+        return replace(trail, counted=counted, unnamed=tuple(unnamed))
 
-def _with_line_number(
-    snapshot: Snapshot, origin: Rejects, raw: Sequence[Found], quarantined: Sequence[Found], number: int
-) -> list[Found]:
-    """Those of ``raw`` that have ``number`` among identical lines of their day, and those that were rejected."""
-    days = DayRange(min(found.day for found in raw), max(found.day for found in raw))
-    identical = pc.field("content_hash").isin([found.row["content_hash"] for found in raw])
-    lines = _matching(snapshot, registry.table(origin.raw), identical, days)
-    chosen = {_place(found.row) for found in quarantined}
-    chosen |= {place for place, count in occurrences([found.row for found in lines]).items() if count == number}
-    return [found for found in raw if _place(found.row) in chosen]
+    def counting(self, step: Step, held: Mapping[str, Sequence[Found]]) -> Iterator[Found | Unnamed]:
+        for read in step.version().reads:
+            if read.first == read.last == 0:
+                for row in tuple(held.get(read.table, ())):
+                    for table in step.tables:
+                        yield from self.row_that_counts(step, table, read, row)
+
+    def row_that_counts(self, step: Step, table: Table, read: Reads, found: Found) -> Sequence[Found | Unnamed]:
+        """The row is one of its period: a key of the day alone is the first day of that period."""
+        period = step.cadence.period(found.day)
+        others = [other for other in step.version().reads if other.table != read.table]
+        values = {**self.with_reference_data(table, found, others), "day": period.first}
+        if made_there := tuple(name for name in table.key if values.get(name) is None):
+            return [Unnamed(table.name, period, made_there)] if table.layer != "quarantine" else []
+        return self.matching(table, _equal(values, table.key), DayRange.of(period.first))
+
+    def with_reference_data(self, table: Table, found: Found, others: Sequence[Reads]) -> Row:
+        """The row, and what the step looks up for it: the newest entry of its key on or before the day."""
+        values: Row = found.row
+        for other in others:
+            key = self.catalog.table(other.table).key
+            if any(name not in values for name in table.key) and key and all(name in values for name in key):
+                days = DayRange(found.day + timedelta(days=other.first), found.day + timedelta(days=other.last))
+                rows = self.snapshot.rows(other.table, days, _equal(values, key))
+                entries = python_rows(rows.sort_by("day")) if rows is not None else []
+                values = {**(entries[-1] if entries else {}), **values}
+        unknown = {rule.column: rule.unknown for rule in table.rules if isinstance(rule, FewUnknown)}
+        return {**unknown, **values}
 
 
 def deleted_by(snapshot: Snapshot, trail: Trail) -> dict[Place, str]:
@@ -174,71 +240,6 @@ def occurrences(rows: Sequence[Row]) -> dict[tuple[date, str, int], int]:
 
 def _place(row: Row) -> tuple[date, str, int]:
     return row["day"], row["source_file"], row["source_line"]
-
-
-def _matching(snapshot: Snapshot, table: Table, chosen: pc.Expression | None, days: DayRange | None) -> list[Found]:
-    rows = None if chosen is None else snapshot.rows(table.name, days, chosen)
-    if rows is None:
-        return []
-    held = sorted(set(rows.column("day").to_pylist()))
-    if len(held) > _MOST_DAYS:
-        raise InvalidRequest(
-            f"This key is on {len(held)} days of {table.name}, from {held[0]} to {held[-1]}.",
-            hint=f"Say which: --day {held[-1]}",
-        )
-    cadence = registry.step(table.name).cadence
-    order = [(name, "ascending") for name in ("day", "source_file", "source_line") if name in rows.column_names]
-    found = python_rows(rows.sort_by(order))
-    return [Found(table.name, table.layer, row, cadence.period(row["day"])) for row in found]
-
-
-def _with_counted(snapshot: Snapshot, trail: Trail) -> Trail:
-    """Follow what current versions read: a table that reads the row's day, and whose key the row has, counts it."""
-    held = {trail.origin.typed: list(trail.typed)}
-    unnamed: dict[Unnamed, None] = {}
-    for step in with_current(registry.steps(), read_switches(snapshot.storage)):
-        if step.source is None and step.name != trail.origin.typed:
-            for counting in _counting(snapshot, step, held):
-                if isinstance(counting, Unnamed):
-                    unnamed[counting] = None
-                elif counting not in held.setdefault(counting.table, []):
-                    held[counting.table].append(counting)
-    counted = tuple(counting for table, rows in held.items() if table != trail.origin.typed for counting in rows)
-    return replace(trail, counted=counted, unnamed=tuple(unnamed))
-
-
-def _counting(snapshot: Snapshot, step: Step, held: Mapping[str, Sequence[Found]]) -> Iterator[Found | Unnamed]:
-    for read in step.version().reads:
-        if read.first == read.last == 0:
-            for row in tuple(held.get(read.table, ())):
-                for table in step.tables:
-                    yield from _row_that_counts(snapshot, step, table, read, row)
-
-
-def _row_that_counts(
-    snapshot: Snapshot, step: Step, table: Table, read: Reads, found: Found
-) -> Sequence[Found | Unnamed]:
-    """The row is one of its period: a key of the day alone is the first day of that period."""
-    period = step.cadence.period(found.day)
-    others = [other for other in step.version().reads if other.table != read.table]
-    values = {**_with_reference_data(snapshot, table, found, others), "day": period.first}
-    if made_there := tuple(name for name in table.key if values.get(name) is None):
-        return [Unnamed(table.name, period, made_there)] if table.layer != "quarantine" else []
-    return _matching(snapshot, table, _equal(values, table.key), DayRange.of(period.first))
-
-
-def _with_reference_data(snapshot: Snapshot, table: Table, found: Found, others: Sequence[Reads]) -> Row:
-    """The row, and what the step looks up for it: the newest entry of its key on or before the day."""
-    values: Row = found.row
-    for other in others:
-        key = registry.table(other.table).key
-        if any(name not in values for name in table.key) and key and all(name in values for name in key):
-            days = DayRange(found.day + timedelta(days=other.first), found.day + timedelta(days=other.last))
-            rows = snapshot.rows(other.table, days, _equal(values, key))
-            entries = python_rows(rows.sort_by("day")) if rows is not None else []
-            values = {**(entries[-1] if entries else {}), **values}
-    unknown = {rule.column: rule.unknown for rule in table.rules if isinstance(rule, FewUnknown)}
-    return {**unknown, **values}
 
 
 def _equal(values: Row, names: Sequence[str]) -> pc.Expression:

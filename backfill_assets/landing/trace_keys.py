@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backfill_assets.datasets import registry
 from backfill_assets.landing.quarantine import Rejects
 from backfill_assets.model.joined_key import parts_of_key
 from backfill_assets.model.landed import OCCURRENCE
@@ -17,10 +16,10 @@ from backfill_assets.published.snapshot import Snapshot
 BETWEEN = "/"
 
 
-def typed_key(snapshot: Snapshot, table: str, key: str) -> pc.Expression | None:
-    """Rows of a typed table with this key; None if it cannot be one."""
-    published = snapshot.table(table)
-    names, texts = registry.table(table).key, key.split(BETWEEN)
+def typed_key(snapshot: Snapshot, origin: Rejects, key: str) -> pc.Expression | None:
+    """Typed rows with this key; None if it cannot be one."""
+    published = snapshot.table(origin.typed)
+    names, texts = origin.key, key.split(BETWEEN)
     if published is None or len(texts) != len(names):
         return None
     schema = published.dataset().schema
@@ -30,7 +29,7 @@ def typed_key(snapshot: Snapshot, table: str, key: str) -> pc.Expression | None:
 
 def landed_keys(origin: Rejects, key: str) -> pc.Expression | None:
     """Landed rows with this key, or with the parts that it was joined of."""
-    names, texts = registry.table(origin.typed).key, key.split(BETWEEN)
+    names, texts = origin.key, key.split(BETWEEN)
     if OCCURRENCE in names and len(texts) == len(names):
         texts = [text for name, text in zip(names, texts, strict=True) if name != OCCURRENCE]
         names, key = tuple(name for name in names if name != OCCURRENCE), BETWEEN.join(texts)
@@ -44,7 +43,7 @@ def landed_keys(origin: Rejects, key: str) -> pc.Expression | None:
 
 def occurrence_in(origin: Rejects, key: str) -> int | None:
     """The number among identical lines that ``key`` asks for; None where they are not numbered."""
-    names, texts = registry.table(origin.typed).key, key.split(BETWEEN)
+    names, texts = origin.key, key.split(BETWEEN)
     if OCCURRENCE not in names or len(texts) != len(names):
         return None
     text = texts[names.index(OCCURRENCE)]

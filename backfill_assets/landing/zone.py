@@ -148,7 +148,7 @@ class LandingZone:
         if folder is None:
             raise SourceUnreadable(
                 f"The landing zone {self.root} has no folder {source!r}.",
-                hint="Point --landing at the right place, or put data there with `backfill sample`.",
+                hint="Point --landing at the right place, or land files there.",
             )
         return {day: self._require_inside(entry) for entry in _visible(folder) if (day := _day_of(entry)) is not None}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.plans import keep_plan, keep_planner, kept_plan, kept_planner
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.basis import PlanDrift, drift_since
 from backfill_assets.plan.boundaries import planned_boundaries
 from backfill_assets.plan.expectations import Expectation
@@ -31,6 +31,7 @@ from backfill_assets.settings import Settings
 
 def plan_and_keep(
     settings: Settings,
+    catalog: Catalog,
     asked: PlanRequest,
     expected: Sequence[str] = (),
     *,
@@ -38,7 +39,7 @@ def plan_and_keep(
     by: Person = UNKNOWN,
 ) -> tuple[Plan, datetime]:
     """Plan as :func:`plan_as_of_now`, and keep the plan under its id; ``by`` is kept beside it, if it is known."""
-    made, now = plan_as_of_now(settings, asked, expected, terms)
+    made, now = plan_as_of_now(settings, catalog, asked, expected, terms)
     storage = Storage(str(settings.lakehouse))
     if by:
         keep_planner(storage, made.id, by.to_report())
@@ -52,18 +53,22 @@ def planned_by(storage: Storage, id: str) -> Person:
 
 
 def plan_as_of_now(
-    settings: Settings, asked: PlanRequest, expected: Sequence[str] = (), terms: PlanTerms = NO_TERMS
+    settings: Settings,
+    catalog: Catalog,
+    asked: PlanRequest,
+    expected: Sequence[str] = (),
+    terms: PlanTerms = NO_TERMS,
 ) -> tuple[Plan, datetime]:
     """The plan of what is asked for, with the moment it was computed at. Nothing is written.
 
     ``expected`` are expectations as people write them. Raises :class:`InvalidRequest` for an unknown table, days that
     are none, and expectations that cannot be read. Starts no Spark.
     """
-    registry.table(asked.target)
+    catalog.table(asked.target)
     storage = Storage(str(settings.lakehouse))
     expectations, days = [Expectation.parse(text) for text in expected], DayRange.parse(asked.days)
     with gc_paused():
-        situation = observe_context(settings, asked.target, days, read_files=asked.scope is Scope.SOURCE)
+        situation = observe_context(settings, catalog, asked.target, days, read_files=asked.scope is Scope.SOURCE)
         made = with_boundaries(storage, make_plan(asked, situation, expectations, terms), situation.observed)
     return made, situation.now
 
@@ -92,14 +97,14 @@ def days_of_open_plans(storage: Storage) -> dict[TableDay, str]:
     }
 
 
-def look_again(settings: Settings, id: str) -> tuple[Plan, PlanDrift, datetime]:
+def look_again(settings: Settings, catalog: Catalog, id: str) -> tuple[Plan, PlanDrift, datetime]:
     """A plan as it was made, what of its basis has moved since, and the moment of looking."""
     found = plan_as_kept(settings, id)
-    now = observe_context_of(settings, found)
+    now = observe_context_of(settings, catalog, found)
     return found, _drift(settings, found, now), now.now
 
 
-def require_carried_out(settings: Settings, plan: Plan, *, started: bool) -> None:
+def require_carried_out(settings: Settings, catalog: Catalog, plan: Plan, *, started: bool) -> None:
     """Raise :class:`InvalidRequest` if ``plan`` cannot be carried out.
 
     A finding stops it, or what it was computed from has moved; once it is ``started``, what moves is staged again.
@@ -109,7 +114,7 @@ def require_carried_out(settings: Settings, plan: Plan, *, started: bool) -> Non
         raise InvalidRequest(f"{plan.id} cannot be run: {stops[0].message}", hint=stops[0].next_step)
     if started:
         return
-    moved = _drift(settings, plan, observe_context_of(settings, plan))
+    moved = _drift(settings, plan, observe_context_of(settings, catalog, plan))
     if moved:
         raise InvalidRequest(
             f"What {plan.id} was computed from has moved: {'; '.join(moved.lines()[:3])}.",

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import campaign_journal
@@ -16,6 +15,7 @@ from backfill_assets.lakehouse.plans import kept_plan, open_plan_ids
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_days import LandedDay, landed_days
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import upstream
@@ -31,6 +31,7 @@ _TIMED_CAMPAIGNS = 5
 
 def observe_context(
     settings: Settings,
+    catalog: Catalog,
     target: str,
     days: DayRange,
     pinned: Mapping[str, int] | None = None,
@@ -42,9 +43,8 @@ def observe_context(
     With ``read_files`` the content of landed files is compared with what raw has read of them, not only their names.
     """
     storage, now = Storage(str(settings.lakehouse)), datetime.now(UTC).replace(microsecond=0)
-    step = registry.step(target)
-    dataset = next(dataset for dataset in registry.datasets() if step in dataset.steps)
-    declared = registry.steps_with(dataset.name)
+    step, dataset = catalog.step(target), catalog.dataset_of(target)
+    declared = catalog.steps_with(dataset.name)
     standing = observe_tables(storage, [table.name for step in declared for table in step.tables])
     steps = standing.observed.with_current(declared)
     versions = standing.observed.versions if pinned is None else pinned
@@ -81,11 +81,11 @@ def declared_schemas(steps: Iterable[Step], tables: Container[str]) -> dict[str,
     return {table.name: struct_type(table.contract).json() for table in declared}
 
 
-def observe_context_of(settings: Settings, plan: Plan) -> PlanContext:
+def observe_context_of(settings: Settings, catalog: Catalog, plan: Plan) -> PlanContext:
     """What there is now of all that ``plan`` is about, with the versions that it pinned."""
     versions = {each.table: each.version for each in plan.pinned if each.version is not None}
     days, refreshes = DayRange.parse(plan.asked.days), plan.asked.scope is Scope.SOURCE
-    return observe_context(settings, plan.asked.target, days, versions, read_files=refreshes)
+    return observe_context(settings, catalog, plan.asked.target, days, versions, read_files=refreshes)
 
 
 def _landed_days(

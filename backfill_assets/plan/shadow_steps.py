@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
-from backfill_assets.datasets import registry
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.records import Plan, PlannedStep
 from backfill_assets.rebuild.shadow import ShadowStep
 
@@ -15,9 +15,9 @@ def rebuilt_steps(plan: Plan) -> list[PlannedStep]:
     return [each for each in plan.steps if each.kind == "rebuild" and each.days]
 
 
-def shadow_steps(plan: Plan, days: Mapping[str, tuple[date, ...]] | None = None) -> list[ShadowStep]:
+def shadow_steps(catalog: Catalog, plan: Plan, days: Mapping[str, tuple[date, ...]] | None = None) -> list[ShadowStep]:
     """The same with their logic, by the versions that the plan names; of those in ``days`` just these, by step."""
     steps = rebuilt_steps(plan)
     chosen = {each.name: each.days for each in steps} if days is None else days
-    found = [(registry.step(each.name), each.version) for each in steps if each.name in chosen]
+    found = [(catalog.step(each.name), each.version) for each in steps if each.name in chosen]
     return [ShadowStep(step, step.version(version), chosen[step.name]) for step, version in found]

@@ -162,8 +162,8 @@ def markdown(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> str:
     if said := [*expectation_lines(plan), *terms_lines(plan)]:
         parts.append(bullets(said))
     if plan.findings:
-        rows = [(each.severity, each.message, each.next_step) for each in plan.findings]
-        parts.append(markdown_table(("finding", "what", "what to do"), rows))
+        found = [(each.severity, each.message, each.next_step) for each in plan.findings]
+        parts.append(markdown_table(("finding", "what", "what to do"), found))
     parts += [scope_line(plan), after_line(plan)]
     return "\n\n".join(parts) + "\n"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from backfill_assets.campaign.approvers import missing_approvers
 from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.keep import plan_and_keep, plan_as_of_now
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan_file.read import FileProblem, InvalidPlanFile, read_plan_file
@@ -46,23 +47,23 @@ def plan_files(place: Path) -> list[Path]:
     return found
 
 
-def check_file(settings: Settings, path: Path, by: Person) -> CheckedPlanFile:
+def check_file(settings: Settings, catalog: Catalog, path: Path, by: Person) -> CheckedPlanFile:
     """Plan ``path`` as ``by`` would, and write nothing. What is found wrong is in the result; nothing is raised."""
     try:
         asked = read_plan_file(path)
     except InvalidPlanFile as error:
         return CheckedPlanFile(str(path), problems=error.problems, valid=False)
     try:
-        plan, now = plan_as_of_now(settings, asked.request, asked.expectations, asked.terms)
+        plan, now = plan_as_of_now(settings, catalog, asked.request, asked.expectations, asked.terms)
     except BackfillError as error:
         return CheckedPlanFile(str(path), problems=(FileProblem(error.message, error.hint or ""),))
     return CheckedPlanFile(str(path), plan, now, tuple(problems_of(settings, plan, by)))
 
 
-def plan_file_and_keep(settings: Settings, path: Path, by: Person) -> CheckedPlanFile:
+def plan_file_and_keep(settings: Settings, catalog: Catalog, path: Path, by: Person) -> CheckedPlanFile:
     """Plan ``path`` and keep the plan. Raises :class:`InvalidPlanFile`, and what planning raises."""
     asked = read_plan_file(path)
-    plan, now = plan_and_keep(settings, asked.request, asked.expectations, terms=asked.terms, by=by)
+    plan, now = plan_and_keep(settings, catalog, asked.request, asked.expectations, terms=asked.terms, by=by)
     return CheckedPlanFile(str(path), plan, now, tuple(problems_of(settings, plan, by)))
 
 

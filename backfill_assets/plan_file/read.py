@@ -185,7 +185,7 @@ def schema_text(tables: Iterable[str]) -> str:
 # ------------------------------------------------------------------ reading
 
 
-class _TextLoader(yaml.BaseLoader):
+class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # PyYAML has no types
     """Every value is text: YAML makes a truth value of Norway's ``no``. A key that is there twice is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

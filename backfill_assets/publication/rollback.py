@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
@@ -49,14 +48,14 @@ def roll_back(
     publication: str,
     *,
     id: str,
-    steps: Sequence[Step] | None = None,
+    steps: Sequence[Step],
     provenance: Provenance | None = None,
     inputs: tuple[InputRead, ...] = (),
 ) -> Published:
     """Undo ``publication``: its days get the files and the content they had before, in all its tables at once.
 
-    ``inputs`` is what was looked at to decide that it may be undone; if that has moved, it is refused. ``steps`` say
-    what days are made of, by default all that are declared: those that read what is put back are named as stale.
+    ``inputs`` is what was looked at to decide that it may be undone; if that has moved, it is refused. ``steps``, all
+    that are declared, say what days are made of: those that read what is put back are named as stale.
 
     A rollback is a publication and can be rolled back itself. Raises :class:`InvalidRequest` for an unknown or
     aborted publication and for one that is undone, :class:`PublicationRefused` when a day was published again since,
@@ -66,7 +65,7 @@ def roll_back(
     publisher.recover()
     prepared = undoable(publisher, publication)
     require_in_force(publisher, prepared)
-    request = rollback_request(publisher, prepared, registry.steps() if steps is None else steps, id, provenance)
+    request = rollback_request(publisher, prepared, steps, id, provenance)
     result = publisher.publish(request.model_copy(update={"inputs": (*request.inputs, *inputs)}))
     if isinstance(result, Conflict):
         raise _refusal(publication, result)

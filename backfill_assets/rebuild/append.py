@@ -12,7 +12,6 @@ from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
@@ -31,6 +30,7 @@ from backfill_assets.lakehouse.timelines import StagedDay, Timeline, open_timeli
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets.landing.token_key import require_token_key
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Step, Table
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 from backfill_assets.publication.holds import LONGEST_WAIT_SECONDS, holding
@@ -181,7 +181,8 @@ class AppendBuild:
 
     def stage_rows(self, arrivals: Arrivals) -> Timeline:
         if self.source.personal_fields:
-            require_token_key(self.lake.storage, Path(self.lake.token_key_file), {self.table.name, *tables_of_tokens()})
+            tables = {self.table.name, *tables_of_tokens(self.lake.catalog)}
+            require_token_key(self.lake.storage, Path(self.lake.token_key_file), tables)
         timeline = self.lake.timelines(self.step)[self.table.name]
         self.cancels_of = arrivals.stage(timeline)
         self.environment = environment_of(self.lake.spark())
@@ -360,6 +361,6 @@ def holds_markers(timeline: Timeline, file: AddedFile) -> bool:
     return first is not None and not first.column(_FILE)[0].is_valid
 
 
-def tables_of_tokens() -> list[str]:
+def tables_of_tokens(catalog: Catalog) -> list[str]:
     """The raw tables of the sources that have personal fields."""
-    return [step.name for step in registry.steps() if step.source and step.source.personal_fields]
+    return [step.name for step in catalog.steps if step.source and step.source.personal_fields]

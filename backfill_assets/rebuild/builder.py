@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import Switches, gone_version, require_current, step_with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.placement import INGEST
@@ -41,13 +42,13 @@ class Builder:
         self.lake = lake
 
     @classmethod
-    def from_settings(cls, settings: Settings, spark: Callable[[], SparkSession]) -> Builder:
+    def from_settings(cls, settings: Settings, catalog: Catalog, spark: Callable[[], SparkSession]) -> Builder:
         """``spark`` is only called when a day has to be computed."""
         storage = Storage(str(settings.lakehouse))
         publisher = Publisher(storage, retention_days=settings.rollback_window_days)
         landing = LandingZone(settings.landing)
         key_file, refuse = str(settings.token_key_file), settings.refuse_dirty_tree
-        return cls(Lake(storage, publisher, landing, spark, key_file, refuse_dirty_tree=refuse))
+        return cls(Lake(catalog, storage, publisher, landing, spark, key_file, refuse_dirty_tree=refuse))
 
     def build(
         self,

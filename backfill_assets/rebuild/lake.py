@@ -15,6 +15,7 @@ from backfill_assets.lakehouse.records import DayState, Environment, Provenance
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import Switches, with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication.holds import LONGEST_WAIT_SECONDS, DaysOf, wait_for_holds
@@ -33,8 +34,9 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Lake:
-    """``spark`` is called only when a day really has to be computed."""
+    """``spark`` is called only when a day really has to be computed; ``catalog`` has all that is declared."""
 
+    catalog: Catalog
     storage: Storage
     publisher: Publisher
     landing: LandingZone

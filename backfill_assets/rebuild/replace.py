@@ -173,6 +173,7 @@ class ReplaceBuild:
             before: Future[list[StagedTableDay]] | None = None
             for part in decide.chunks(days, self.bytes_of_day(pin, days)):
                 chunk = Chunk(
+                    self.lake.catalog,
                     self.step,
                     self.version,
                     part,

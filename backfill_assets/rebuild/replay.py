@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.landing.deletions import days_with_deletions, standing_rows
 from backfill_assets.landing.quarantine import GENERAL_FORMS, Rejects
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, reading, walk_downstream
@@ -78,7 +78,9 @@ def quarantined_days(lake: Lake, rejects: Rejects, days: DayRange | None = None)
     return sorted(day for day in held if days is None or day in days)
 
 
-def to_rebuild(freed: Mapping[str, Sequence[date]], published: Mapping[str, Collection[date]]) -> dict[str, list[date]]:
+def to_rebuild(
+    catalog: Catalog, freed: Mapping[str, Sequence[date]], published: Mapping[str, Collection[date]]
+) -> dict[str, list[date]]:
     """The days to build, by step in build order: those with freed rows, and what was published from them downstream.
 
     ``freed`` is by bronze step; ``published`` has the days (the first days of periods) of every table.
@@ -90,9 +92,8 @@ def to_rebuild(freed: Mapping[str, Sequence[date]], published: Mapping[str, Coll
     def readers(step: Step, changed: Days) -> set[date]:
         return {day for version in step.versions for day in reading(step, changed, version)}
 
-    steps = registry.steps()
-    found = walk_downstream(steps, freed, visit, readers)
-    return {step.name: sorted(found[step.name]) for step in steps if step.name in found}
+    found = walk_downstream(catalog.steps, freed, visit, readers)
+    return {step.name: sorted(found[step.name]) for step in catalog.steps if step.name in found}
 
 
 def rebuild(
@@ -104,9 +105,10 @@ def rebuild(
     rows. What is made of them keeps the version that each day was published with. What a step raises comes through;
     steps before it are published then.
     """
-    states = {key: state for step in registry.steps() for key, state in builder.lake.states(step).items()}
-    for name, days in to_rebuild(freed, decide.published_days(states)).items():
-        step = registry.step(name)
+    catalog = builder.lake.catalog
+    states = {key: state for step in catalog.steps for key, state in builder.lake.states(step).items()}
+    for name, days in to_rebuild(catalog, freed, decide.published_days(states)).items():
+        step = catalog.step(name)
         version = None if name in freed else AS_PUBLISHED
         progress(f"{name}: {format_count(len(days), step.cadence.noun)} ...")
         yield step, builder.build(step, days, run=run, version=version, force=name in freed, progress=progress)
@@ -134,9 +136,9 @@ def _verdicts(lake: Lake, rejects: Rejects, pin: Pin, days: Collection[date]) ->
     )
 
 
-def _read(lake: Lake, pin: Pin, table: str) -> DataFrame:
-    read = pin.inputs[table]
-    rows = published_rows(lake.spark(), lake.storage, read, struct_type(registry.table(table).contract))
+def _read(lake: Lake, pin: Pin, name: str) -> DataFrame:
+    read, table = pin.inputs[name], lake.catalog.table(name)
+    rows = published_rows(lake.spark(), lake.storage, read, struct_type(table.contract))
     return standing_rows(rows) if days_with_deletions(pin.states, table, read.days) else rows
 
 

@@ -16,7 +16,6 @@ from datetime import date
 from functools import cached_property
 from pathlib import Path
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import (
@@ -32,6 +31,7 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.zone import LandedFile, LandingZone
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.deletion import REFRESH
 from backfill_assets.model.graph import step_by_table
@@ -198,7 +198,7 @@ class _Again:
                 self.settle(day, None, again)
             return
         self.take(days, again)
-        if reason := declared_anew(self.made_by):
+        if reason := declared_anew(self.lake.catalog, self.made_by):
             for day in days:
                 if self.done[day.key].verdict is ReproductionVerdict.DIFFERENT:
                     self.settle(day, None, reason)
@@ -220,7 +220,7 @@ class _Again:
 
     def of_steps(self, days: Iterable[_Day]) -> Iterator[tuple[Step, list[_Day]]]:
         """The days by the step that builds their table; those of tables that are no longer declared are settled."""
-        declared = step_by_table(registry.steps())
+        declared = step_by_table(self.lake.catalog.steps)
         by_step: dict[str, list[_Day]] = {}
         for day in days:
             if day.table in declared:
@@ -265,7 +265,7 @@ class _Again:
         timelines = {table.name: Timeline(self.lake.storage, table.name, name) for table in step.tables}
         spark = self.lake.spark()
         for part in decide.chunks(sorted(content), 0):
-            chunk = Chunk(step, version, part, wanted, pin, _nothing, judged=False, overlay=overlay)
+            chunk = Chunk(self.lake.catalog, step, version, part, wanted, pin, _nothing, judged=False, overlay=overlay)
             with waiting(self.progress, f"{step.name}: Spark computes {part[0]} to {part[-1]}"):
                 staged = stage_chunk(spark, self.lake.storage, chunk, timelines)
             self.take(days, {TableDay(day.table, day.day): day.content for day in staged})
@@ -293,7 +293,7 @@ def ingest_again(lake: Lake, made_by: Prepared, progress: Progress) -> Contents 
     """The rows that the landed files of ``made_by`` give today, or a sentence that says why they cannot be ingested."""
     (change,) = made_by.publication.tables
     try:
-        step = registry.step(change.table)
+        step = lake.catalog.step(change.table)
     except InvalidRequest:
         return f"the table {change.table} is not declared any more"
     if never := _why_never(made_by, change):
@@ -310,13 +310,13 @@ def ingest_again(lake: Lake, made_by: Prepared, progress: Progress) -> Contents 
     return _taken_in(build, files, made_by)
 
 
-def declared_anew(made_by: Prepared) -> str:
+def declared_anew(catalog: Catalog, made_by: Prepared) -> str:
     """A sentence that says which fields of the source were declared or dropped since ``made_by``; empty for none.
 
     Raw keeps the value of a field that is not declared elsewhere, so the same lines give other rows.
     """
     (change,) = made_by.publication.tables
-    source = registry.step(change.table).source
+    source = catalog.step(change.table).source
     if source is None:
         return ""
     then = {field["name"] for field in json.loads(change.table_schema)["fields"]}

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
@@ -21,6 +20,7 @@ from backfill_assets.lakehouse.rows import nullable_schema, rows_of_files, rows_
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
 from backfill_assets.landing.deletions import rows_that_stand
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.deletion import OF_DELETIONS
@@ -73,6 +73,7 @@ class StagedTableDay:
 class Chunk:
     """Days that are computed by one set of Spark jobs, and what each of them is computed from."""
 
+    catalog: Catalog
     step: Step
     version: Version
     days: Sequence[date]
@@ -235,13 +236,14 @@ def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, Da
 
 def _input_rows(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, days: Sequence[date]) -> DataFrame:
     """The rows of ``days`` of an input; of raw those that its source has not taken back."""
-    schema = struct_type(registry.table(name).contract)
+    table = chunk.catalog.table(name)
+    schema = struct_type(table.contract)
 
     def rows(of: Sequence[date]) -> DataFrame:
         read = chunk.pin.inputs[name].model_copy(update={"days": dict.fromkeys(of, "")})
         return chunk.overlay.rows(spark, storage, read, schema)
 
-    return rows_that_stand(chunk.pin.states, name, days, rows)
+    return rows_that_stand(chunk.pin.states, table, days, rows)
 
 
 def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[date]]) -> dict[str, DataFrame]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.disk import full_disk
@@ -66,7 +65,7 @@ class Follower:
 
     @property
     def steps(self) -> list[Step]:
-        return followed_steps(self.lake.with_current(registry.steps()), self.raw.name)
+        return followed_steps(self.lake.with_current(self.lake.catalog.steps), self.raw.name)
 
     def catch_up(self) -> None:
         """Bring up to date what a stream that was killed has left behind."""
@@ -178,8 +177,8 @@ class _ReferenceData:
         Also of today: what lands later today makes its facts stale.
         """
         for table, wanted in self._missing(days).items():
-            (step,) = self.lake.with_current([registry.step(table)])
-            (raw,) = (registry.step(read.table) for read in step.version().reads[:1])
+            (step,) = self.lake.with_current([self.lake.catalog.step(table)])
+            (raw,) = (self.lake.catalog.step(read.table) for read in step.version().reads[:1])
             landed = self._landed(raw, wanted)
             if raw.source is None or not landed:
                 continue

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication_log.fold import trim
 from backfill_assets.publication_log.gather import gather
@@ -73,7 +73,7 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
     Raises :class:`AnotherStreamRuns` if one runs already, :class:`InvalidRequest` for a table that takes no events, and
     what :meth:`LiveStream.run` raises.
     """
-    step = _streamed_step(request.table)
+    step = _streamed_step(lake.catalog, request.table)
     _require_countable(request)
     _require_a_history_to_begin(request)
     if request.start.new_topic and not isinstance(request.source, KafkaTopic):
@@ -118,10 +118,10 @@ def _require_a_history_to_begin(request: StreamRequest) -> None:
         raise InvalidRequest("--since is where history begins.", hint="Add --from-beginning.")
 
 
-def _streamed_step(table: str) -> Step:
-    step = registry.step(table)
+def _streamed_step(catalog: Catalog, table: str) -> Step:
+    step = catalog.step(table)
     if step.source is None:
-        raws = [each.name for each in registry.steps() if each.source]
+        raws = [each.name for each in catalog.steps if each.source]
         raise InvalidRequest(f"{table} is no raw table.", hint=f"Events are read into: {', '.join(raws)}.")
     return step
 

@@ -51,7 +51,7 @@ class StartPage:
     def sentence(self) -> str:
         """Of the datasets that have data; of the first if none has."""
         if not any(each.days for each in self.datasets):
-            return "Nothing is published yet. Land data (`backfill sample`), then launch a range."
+            return "Nothing is published yet. Land data, then launch a range."
         built = "; ".join(str(each) for each in self.datasets if each.days)
         moment = f" at {self.newest_at:%Y-%m-%d %H:%M} UTC" if self.newest_at else ""
         newest = f" The newest publication is {self.newest}{moment}." if self.newest else ""

@@ -12,7 +12,6 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse import fingerprints
@@ -22,6 +21,7 @@ from backfill_assets.lakehouse.records import DayContent, DayState, InputRead
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
 from backfill_assets.plan.status import DayStatus, day_statuses
@@ -89,6 +89,7 @@ class TablesAtOnce:
 class Watch:
     """Looks at tables. Each is read in one pass over all the days that any of them is judged by, files only once."""
 
+    catalog: Catalog
     storage: Storage
     log: PublicationLog
     spark: Callable[[], SparkSession]
@@ -106,13 +107,13 @@ class Watch:
         """
         asked = sorted(set(days))
         needed = {table.name: table for table in tables}
-        needed |= {name: registry.table(name) for t in tables for name in watchdogs.metrics_needed(t)}
-        sight = self._sight({*needed, *_read_by(needed)})
+        needed |= {name: self.catalog.table(name) for t in tables for name in watchdogs.metrics_needed(t)}
+        sight = self._sight({*needed, *_read_by(self.catalog, needed)})
         watched = {table.name: [day for day in asked if _published(sight, table.name, day)] for table in tables}
         columns = self._columns_then(sight, watched)
-        self._measure(needed, sight, _days_to_measure(tables, watched))
+        self._measure(needed, sight, _days_to_measure(self.catalog, tables, watched))
         found = [self._judge(table, day, sight, columns) for table in tables for day in watched[table.name]]
-        return _with_those_behind(found, sight)
+        return _with_those_behind(self.catalog, found, sight)
 
     def _sight(self, tables: Collection[str]) -> TablesAtOnce:
         """Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile."""
@@ -217,7 +218,7 @@ class Watch:
 
     def _others(self, table: Table, day: date) -> dict[str, Metrics]:
         """What the tables that the rules look at hold in the period of ``day``, together."""
-        period = registry.step(table.name).cadence.period(day)
+        period = self.catalog.step(table.name).cadence.period(day)
         return {
             name: measures.add_up([self._measured[TableDay(name, each)] for each in period])
             for name in watchdogs.metrics_needed(table)
@@ -225,7 +226,7 @@ class Watch:
 
     def _unread(self, table: Table, day: date) -> set[str]:
         """The tables that the rules look at and that cannot be read in the whole period of ``day``."""
-        period = registry.step(table.name).cadence.period(day)
+        period = self.catalog.step(table.name).cadence.period(day)
         unread = self._gone | self._damaged.keys()
         return {name for name in watchdogs.metrics_needed(table) if any(TableDay(name, d) in unread for d in period)}
 
@@ -233,13 +234,13 @@ class Watch:
         return self.storage.missing(f"{table}/{path}" for path in sight.files(table, day))
 
 
-def _read_by(tables: Iterable[str]) -> set[str]:
+def _read_by(catalog: Catalog, tables: Iterable[str]) -> set[str]:
     """What any version of the steps of ``tables`` reads."""
-    versions = (version for name in tables for version in registry.step(name).versions)
+    versions = (version for name in tables for version in catalog.step(name).versions)
     return {read.table for version in versions for read in version.reads}
 
 
-def _with_those_behind(found: Sequence[WatchedDay], sight: TablesAtOnce) -> list[WatchedDay]:
+def _with_those_behind(catalog: Catalog, found: Sequence[WatchedDay], sight: TablesAtOnce) -> list[WatchedDay]:
     """By the status of each table that a day is judged by, at the moment of ``sight``, if none has a foreign write.
 
     A stream brings rows to raw first and to what is made of them seconds later: in between, a day that reads no raw
@@ -248,10 +249,10 @@ def _with_those_behind(found: Sequence[WatchedDay], sight: TablesAtOnce) -> list
     failed = [each for each in found if not each.passed]
     if not failed:
         return list(found)
-    cadences = {each.table: registry.step(each.table).cadence for each in failed}
+    cadences = {each.table: catalog.step(each.table).cadence for each in failed}
     ends = [cadences[each.table].period(each.day) for each in failed]
-    judged_by = {name: (name, *watchdogs.metrics_needed(registry.table(name))) for name in cadences}
-    steps = {registry.step(name).name: registry.step(name) for names in judged_by.values() for name in names}
+    judged_by = {name: (name, *watchdogs.metrics_needed(catalog.table(name))) for name in cadences}
+    steps = {step.name: step for names in judged_by.values() for step in map(catalog.step, names)}
     days = DayRange(min(each.first for each in ends), max(each.last for each in ends))
     statuses = day_statuses(list(steps.values()), sight.view(), days, as_published=True)
 
@@ -288,11 +289,13 @@ def _rows_of(sight: TablesAtOnce, table: str, day: date) -> int:
     return state.content.rows if state and state.content else 0
 
 
-def _days_to_measure(tables: Sequence[Table], watched: Mapping[str, Sequence[date]]) -> dict[str, set[date]]:
+def _days_to_measure(
+    catalog: Catalog, tables: Sequence[Table], watched: Mapping[str, Sequence[date]]
+) -> dict[str, set[date]]:
     days: dict[str, set[date]] = {}
     for table in tables:
         days.setdefault(table.name, set()).update(watched[table.name])
-        cadence = registry.step(table.name).cadence
+        cadence = catalog.step(table.name).cadence
         for name in watchdogs.metrics_needed(table):
             days.setdefault(name, set()).update(d for day in watched[table.name] for d in cadence.period(day))
     return days

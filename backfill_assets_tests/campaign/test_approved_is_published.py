@@ -26,7 +26,6 @@ from backfill_assets.campaign import steps as campaign_work
 from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.recheck import compare_and_keep
 from backfill_assets.campaign.run import CampaignRun, Options
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.difference import compare as difference
 from backfill_assets.difference import find as difference_search
@@ -35,6 +34,7 @@ from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import GroupCompared, RowCounts, Sides, Sums
 from backfill_assets.difference.table_comparison import Parts, TableComparison
 from backfill_assets.errors import BackfillError, CampaignStopped, InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.lakehouse.records import HELD_BACK, DayContent, DayState, Expected, InputRead, Publication
@@ -59,7 +59,7 @@ from backfill_assets.text import percent
 from backfill_assets_tests.strategies.how_many import drawn
 
 DAYS = (date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3))
-STEP = registry.step("fact_daily_revenue")
+STEP = CATALOG.step("fact_daily_revenue")
 TABLE, MEASURE = STEP.name, "revenue_eur"
 BEFORE, PLANNED = 100, 105
 MOMENTS_OF_STAGING = MOMENTS_OF_COMPARING = 3
@@ -133,7 +133,7 @@ class World:
         publisher = SimpleNamespace(
             recover=lambda tables=(): {}, now=lambda: MADE, publish=self.publish, log=self.log, storage=self.storage
         )
-        lake = Lake(self.storage, cast("Any", publisher), cast("Any", None), cast("Any", None), "")
+        lake = Lake(CATALOG, self.storage, cast("Any", publisher), cast("Any", None), cast("Any", None), "")
         self.at = CampaignRun(Builder(lake), PLAN, RunInfo("r", launched_by="ana"), lambda _: None)
 
     def moment(self) -> None:

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from backfill_assets.campaign.breaker import BreakerInput
 from backfill_assets.campaign.breaker_input import computed_seconds, held_back_lines, input_of, staged_contents
-from backfill_assets.datasets import registry
 from backfill_assets.difference.metadata import Contents
 from backfill_assets.difference.records import Sums, TableDifference
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.rebuild.outcome import RunInfo
@@ -33,7 +33,7 @@ def a_step(
     name: str, staged: Mapping[date, Mapping[str, DayContent]], *held_back: HeldBack, unchanged: Iterable[date] = ()
 ) -> ShadowedStep:
     """One that has staged the contents of days by table."""
-    step = registry.step(name)
+    step = CATALOG.step(name)
     nothing = cast("Any", None)
     build = ReplaceBuild(nothing, step, step.version(), RunInfo("r"), force=False, progress=nothing)
     for day, contents in staged.items():

@@ -12,6 +12,7 @@ from backfill_assets.campaign.look import catch_up
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.steps import do_step
 from backfill_assets.errors import CampaignStopped
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.lakehouse.records import Provenance
@@ -54,7 +55,13 @@ def lakehouse(settings: Settings) -> SmallLakehouse:
 
 def _undo(lakehouse: SmallLakehouse, publication: str, id: str) -> None:
     """As an undo publishes, and nothing else: its process died before the journal knew."""
-    roll_back(lakehouse.publisher, publication, id=id, provenance=Provenance(campaign=CAMPAIGN, undoes=publication))
+    roll_back(
+        lakehouse.publisher,
+        publication,
+        id=id,
+        steps=CATALOG.steps,
+        provenance=Provenance(campaign=CAMPAIGN, undoes=publication),
+    )
 
 
 def _kinds(lakehouse: SmallLakehouse) -> list[str]:
@@ -86,7 +93,9 @@ def test_other_campaigns_and_unknown_ones_are_left_alone(lakehouse: SmallLakehou
 
 
 def _at(settings: Settings) -> CampaignRun:
-    return CampaignRun(Builder.from_settings(settings, _no_spark), PLAN, RunInfo("r", launched_by="sensor"), print)
+    return CampaignRun(
+        Builder.from_settings(settings, CATALOG, _no_spark), PLAN, RunInfo("r", launched_by="sensor"), print
+    )
 
 
 def test_no_step_goes_on_with_what_was_undone(settings: Settings, lakehouse: SmallLakehouse) -> None:

@@ -16,8 +16,8 @@ from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, campaign_days, held_back_days
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.cli.queries.campaign_table import campaign_json
-from backfill_assets.datasets import registry
 from backfill_assets.errors import CampaignStopped, InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent
 from backfill_assets.lakehouse.plans import keep_planner
@@ -48,7 +48,7 @@ PLAN = Plan(asked=PlanRequest(target="fact_daily_revenue", days=f"{FIRST}..{LAST
 @pytest.fixture
 def at(tmp_path: Path) -> CampaignRun:
     """A campaign that was never started; a core hour has no price."""
-    return CampaignRun(Builder.from_settings(Settings.at(tmp_path), _no_spark), PLAN, RunInfo("r"), print)
+    return CampaignRun(Builder.from_settings(Settings.at(tmp_path), CATALOG, _no_spark), PLAN, RunInfo("r"), print)
 
 
 def test_money_cannot_be_limited_without_a_price(at: CampaignRun) -> None:
@@ -140,7 +140,7 @@ def test_tables_that_are_built_together_are_held_back_together(tmp_path: Path, m
     tables = ("bronze_sales", "quarantine_sales")
     step = PlannedStep(tables=tables, version="v1", rebuild={Why.INPUT_CHANGED: (f"{FIRST}..{BAD}",)})
     plan = Plan(asked=PlanRequest(target="bronze_sales", days=f"{FIRST}..{BAD}"), steps=(step,), made_at=MADE)
-    at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), _no_spark), plan, RunInfo("r"), print)
+    at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), CATALOG, _no_spark), plan, RunInfo("r"), print)
     verdicts = {"bronze_sales": {FIRST: True, BAD: False}, "quarantine_sales": {FIRST: True, BAD: True}}
     monkeypatch.setattr(campaign_days_of_log, "_newest_verdicts", lambda _storage, table, _campaign: verdicts[table])
     at.start(Options())
@@ -158,7 +158,7 @@ def test_a_stop_by_too_many_bad_days_names_the_first_and_why(at: CampaignRun) ->
     """In the error, in the journal for good, and among the days of the campaign: it says what to fix."""
     gate = RuleOutcome("few_rejected", "validity", passed=False, observed="9 of 10 rows", expected="at most 2")
     waits = HeldBack("fact_daily_revenue", FIRST, because_of="fact_sales_transactions 2017-03-01")
-    step = registry.step("fact_daily_revenue")
+    step = CATALOG.step("fact_daily_revenue")
     build = ReplaceBuild(at.builder.lake, step, step.version(), RunInfo("r"), force=False, progress=print)
     done = [ShadowedStep(build, (), (), (waits, HeldBack("fact_daily_revenue", BAD, rules=(gate,))))]
     at.start(Options())
@@ -183,7 +183,7 @@ def test_the_advice_to_plan_again_is_the_same_request(tmp_path: Path, terms: Pla
     """With the scope of the plan; a plan from a file has its waves, limits and approvers there."""
     asked = PlanRequest(target="bronze_sales", days=f"{FIRST}", version="v1", scope=Scope.WHOLE)
     plan = Plan(asked=asked, steps=(FACT,), terms=terms, made_at=MADE)
-    at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), _no_spark), plan, RunInfo("r"), print)
+    at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), CATALOG, _no_spark), plan, RunInfo("r"), print)
     assert command in at.plan_again
 
 
@@ -259,7 +259,9 @@ def test_the_time_until_spark_has_started_is_apart(tmp_path: Path) -> None:
     def slow() -> Any:
         clock.now += 7
 
-    at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), slow), PLAN, RunInfo("r"), print, clock=clock)
+    at = CampaignRun(
+        Builder.from_settings(Settings.at(tmp_path), CATALOG, slow), PLAN, RunInfo("r"), print, clock=clock
+    )
     at.begin()
     at.builder.lake.spark()
     found = at.time_spent(CampaignStep.VALIDATE)
@@ -273,9 +275,7 @@ def test_plans_go_by_the_campaigns_that_were_carried_on_last(at: CampaignRun, mo
         journal.write(storage, f"campaign-{number}", JournalEntry(kind="started", at=MADE, by=str(number)))
         os.utime(storage.uri(f"_campaigns/campaign-{number}/000000.json"), (number, number))
     assert [entries[0].by for entries in journal.newest(storage, 2)] == ["3", "2"]
-    assert (
-        journal.newest(Builder.from_settings(Settings.at(Path(storage.root) / "none"), _no_spark).lake.storage, 2) == []
-    )
+    assert journal.newest(Storage(str(Path(storage.root) / "none")), 2) == []
 
 
 class _Clock:

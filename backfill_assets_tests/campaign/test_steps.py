@@ -12,6 +12,7 @@ import pytest
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.steps import abandon, do_step, pin_watermarks
 from backfill_assets.errors import NotDelivered
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
 from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
@@ -49,7 +50,7 @@ def streamed(home: Path) -> StreamedLakehouse:
 
 
 def campaign(home: Path) -> CampaignRun:
-    return CampaignRun(Builder.from_settings(Settings.at(home), _no_spark), PLAN, RunInfo("r"), print)
+    return CampaignRun(Builder.from_settings(Settings.at(home), CATALOG, _no_spark), PLAN, RunInfo("r"), print)
 
 
 def cut_over(lakehouse: StreamedLakehouse, at: CampaignRun) -> None:

@@ -74,7 +74,7 @@ class Prepared:
 def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
     operation: Operation = request.param
     with pytest.MonkeyPatch.context() as patch:
-        staged_by_arrow(patch, STEPS)
+        staged_by_arrow(patch)
         begun = UndoLakehouse(tmp_path_factory.mktemp("begun"))
         begun.begin()
         before, work = operation(begun)

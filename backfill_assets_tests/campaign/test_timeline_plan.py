@@ -8,8 +8,8 @@ import pytest
 
 from backfill_assets.campaign.course import CampaignState, state_of
 from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, timeline_request
-from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Kind
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
 from backfill_assets.plan.expectations import Expectation
@@ -34,22 +34,22 @@ def timeline(**versions: str) -> NamedTimeline:
 
 def test_the_target_is_the_first_table_that_differs_with_all_of_its_days() -> None:
     differing = {RANKING: {FIRST}, FACT: {SECOND, THIRD}, REVENUE: {FIRST, SECOND, THIRD}}
-    asked = timeline_request(registry.steps(), timeline(**WENT), differing)
+    asked = timeline_request(CATALOG.steps, timeline(**WENT), differing)
     assert (asked.target, asked.days, asked.version) == (FACT, "2017-03-07..2017-03-08", "v1")
-    asked = timeline_request(registry.steps(), timeline(**WENT), {**differing, FACT: set(), RANKING: set()})
+    asked = timeline_request(CATALOG.steps, timeline(**WENT), {**differing, FACT: set(), RANKING: set()})
     assert (asked.target, asked.days, asked.version) == (REVENUE, "2017-03-06..2017-03-08", "v3")
 
 
 def test_days_that_do_not_differ_are_left_as_they_are() -> None:
     """Main has a day between, by another version: it is no day of the timeline, and no part of what is published."""
-    asked = timeline_request(registry.steps(), timeline(**WENT), {FACT: {FIRST, THIRD}})
+    asked = timeline_request(CATALOG.steps, timeline(**WENT), {FACT: {FIRST, THIRD}})
     assert (asked.days, asked.leaves) == ("2017-03-06..2017-03-08", ("2017-03-07",))
-    assert timeline_request(registry.steps(), timeline(**WENT), {RANKING: {FIRST}}).leaves == ()
+    assert timeline_request(CATALOG.steps, timeline(**WENT), {RANKING: {FIRST}}).leaves == ()
 
 
 def test_days_that_stay_of_other_code_are_named_with_what_to_do() -> None:
     """Both versions make the same of them: nothing is published over them, and their status stays what it was."""
-    asked = timeline_request(registry.steps(), timeline(**WENT), {FACT: {FIRST, THIRD}})
+    asked = timeline_request(CATALOG.steps, timeline(**WENT), {FACT: {FIRST, THIRD}})
     before = dict.fromkeys((date(2017, 3, 5), FIRST, SECOND, THIRD), DayStatus.CODE_CHANGED)
     assert left_sentence(asked, "x", before) == (
         f"2 days of {FACT} stay as they are, `stale: code changed`: x holds nothing else for 2017-03-05, 2017-03-07. "
@@ -64,21 +64,21 @@ def test_days_that_stay_of_other_code_are_named_with_what_to_do() -> None:
 def test_tables_that_are_not_computed_from_each_other_need_a_plan_each() -> None:
     differing = {RATES: {FIRST}, "bronze_sales": {FIRST}, FACT: {FIRST}}
     with pytest.raises(InvalidRequest, match="neither is computed from the other"):
-        timeline_request(registry.steps(), timeline(**WENT), differing)
-    assert timeline_request(registry.steps(), timeline(**WENT), differing, FACT).target == FACT
+        timeline_request(CATALOG.steps, timeline(**WENT), differing)
+    assert timeline_request(CATALOG.steps, timeline(**WENT), differing, FACT).target == FACT
     with pytest.raises(InvalidRequest, match="does not differ on x"):
-        timeline_request(registry.steps(), timeline(**WENT), differing, REVENUE)
+        timeline_request(CATALOG.steps, timeline(**WENT), differing, REVENUE)
 
 
 def test_a_timeline_that_did_not_go_forward_or_does_not_differ_is_refused() -> None:
     rewound = timeline().model_copy(update={"days": {FACT: (HeldDay(day=FIRST),)}})
     with pytest.raises(InvalidRequest, match="has not gone forward"):
-        timeline_request(registry.steps(), rewound, {FACT: {FIRST}})
+        timeline_request(CATALOG.steps, rewound, {FACT: {FIRST}})
     with pytest.raises(InvalidRequest, match="no days of its own") as refused:
-        timeline_request(registry.steps(), timeline(), {})
+        timeline_request(CATALOG.steps, timeline(), {})
     assert refused.value.hint == "backfill run TABLE --days A..B --on x builds some there."
     with pytest.raises(InvalidRequest, match="nothing to publish"):
-        timeline_request(registry.steps(), timeline(**WENT), {FACT: set()})
+        timeline_request(CATALOG.steps, timeline(**WENT), {FACT: set()})
 
 
 def test_the_plan_that_was_begun_for_the_same_goes_on_until_it_is_approved() -> None:

@@ -9,7 +9,7 @@ import pytest
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets_tests.campaign import undo_oracle
 from backfill_assets_tests.campaign.timelines_storm import SharedLakehouse, findings, lines, storm
-from backfill_assets_tests.campaign.undo_lakehouse import DAYS, FACT, FRIDAY, RUN, STEPS, Life
+from backfill_assets_tests.campaign.undo_lakehouse import DAYS, FACT, FRIDAY, RUN, Life
 from backfill_assets_tests.protocol.storm_tally import Line, Told
 from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
 
@@ -33,7 +33,7 @@ def test_campaigns_undos_and_timelines_at_once_lose_and_tear_nothing(tmp_path: P
 
 @pytest.fixture
 def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedLakehouse:
-    staged_by_arrow(monkeypatch, STEPS)
+    staged_by_arrow(monkeypatch)
     SharedLakehouse(tmp_path).begin()
     return SharedLakehouse(tmp_path, number=1)
 

@@ -17,6 +17,7 @@ from backfill_assets.campaign.undo import Undone, plan_undo, undo
 from backfill_assets.campaign.undo_attempt import UndoAttempt
 from backfill_assets.campaign.undo_days import UndoAction
 from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.publication.crash_points import CrashPoint
@@ -46,7 +47,7 @@ class Undoable:
     def __init__(self, home: Path) -> None:
         settings = Settings.at(home)
         self.small = SmallLakehouse(settings.lakehouse)
-        self.lake: Lake = Builder.from_settings(settings, _no_spark).lake
+        self.lake: Lake = Builder.from_settings(settings, CATALOG, _no_spark).lake
         self.small.publish("raw", {"raw_sales": {DAY: [1], NEXT: [2]}})
         self.bronze("old", {DAY: [1], NEXT: [2]})
 
@@ -63,11 +64,11 @@ class Undoable:
         self.bronze("cut", {DAY: [10], NEXT: [20]}, CAMPAIGN)
 
     def undo(self, publisher: Publisher | None = None) -> Undone:
-        lake = Lake(self.lake.storage, publisher or self.small.publisher, self.lake.landing, _no_spark, "")
+        lake = Lake(CATALOG, self.lake.storage, publisher or self.small.publisher, self.lake.landing, _no_spark, "")
         return undo(lake, in_force(self.small.publisher), RUN, print)
 
     def ways(self, publication: str = "cut") -> dict[date, UndoAction]:
-        lake = Lake(self.lake.storage, self.small.publisher, self.lake.landing, _no_spark, "")
+        lake = Lake(CATALOG, self.lake.storage, self.small.publisher, self.lake.landing, _no_spark, "")
         return {day.day: day.way for day in plan_undo(lake, publication).days}
 
     def ids(self) -> list[int]:
@@ -101,7 +102,7 @@ def test_it_is_put_back_reported_and_can_be_brought_back(campaign: Undoable) -> 
     assert [due.key for due in due_notices(campaign.small.publisher)] == [undone.published.publication]
     with pytest.raises(InvalidRequest, match=f"undone already: {undone.published.publication} did it"):
         campaign.undo()
-    lake = Lake(campaign.lake.storage, campaign.small.publisher, campaign.lake.landing, _no_spark, "")
+    lake = Lake(CATALOG, campaign.lake.storage, campaign.small.publisher, campaign.lake.landing, _no_spark, "")
     undo(lake, undone.published.publication, RUN, print)
     assert campaign.ids() == [10, 20]
     campaign.undo()
@@ -130,7 +131,7 @@ def test_what_is_put_back_is_read_by_the_files_that_the_log_names(campaign: Undo
     clean_up(campaign, "bronze_sales")
     held = campaign.small.publisher.log.find_prepared("cut")
     assert held is not None
-    lake = Lake(campaign.lake.storage, campaign.small.publisher, campaign.lake.landing, _no_spark, "")
+    lake = Lake(CATALOG, campaign.lake.storage, campaign.small.publisher, campaign.lake.landing, _no_spark, "")
     undoing = UndoAttempt(lake, held[0])
     undoing.look()
     read = undoing.overlay.before["bronze_sales"]
@@ -175,7 +176,7 @@ def test_days_that_another_campaign_published_since_are_for_a_person(campaign: U
 def test_another_campaign_that_is_undone_itself_is_no_reason(campaign: Undoable) -> None:
     """The later one first, then this one: what the refusal asks for."""
     campaign.bronze("other", {DAY: [100]}, "campaign-fedcba9876543210", code="v2")
-    roll_back(campaign.small.publisher, "other", id="undo-other")
+    roll_back(campaign.small.publisher, "other", id="undo-other", steps=CATALOG.steps)
     campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
     campaign.bronze("nightly", {DAY: [10, 70]}, code="v2")
     assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}
@@ -216,7 +217,9 @@ def test_a_day_that_it_brought_first_is_taken_away_with_the_row_that_came_there(
     assert of_a_new_day.ids() == [1, 2]
     notice = due_notices(of_a_new_day.small.publisher)[0].notice
     assert "bronze_sales: 1 as before; 1 withdrawn, since published first by what is undone." in notice.lines
-    lake = Lake(of_a_new_day.lake.storage, of_a_new_day.small.publisher, of_a_new_day.lake.landing, _no_spark, "")
+    lake = Lake(
+        CATALOG, of_a_new_day.lake.storage, of_a_new_day.small.publisher, of_a_new_day.lake.landing, _no_spark, ""
+    )
     undo(lake, undone.published.publication, RUN, print)
     assert of_a_new_day.ids() == [2, 10, 33]
 

@@ -33,7 +33,6 @@ from backfill_assets_tests.campaign.undo_lakehouse import (
     REFUSED,
     RUN,
     SATURDAY,
-    STEPS,
     SUNDAY,
     Arrival,
     Reach,
@@ -230,7 +229,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
     """What every history begins with."""
     ENDED.clear()
     with pytest.MonkeyPatch.context() as patch:
-        staged_by_arrow(patch, STEPS)
+        staged_by_arrow(patch)
         found = UndoLakehouse(tmp_path_factory.mktemp("begun"))
         found.begin()
         yield found

@@ -10,6 +10,7 @@ from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.cli import foreground
 from backfill_assets.cli.commands import campaign as commands
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.lakehouse.plans import open_plan_ids
 from backfill_assets.lakehouse.records import Provenance
@@ -249,7 +250,13 @@ def test_an_approval_names_days_that_a_person_rolled_back_since_they_were_staged
     """It takes them: the person who says yes has to know."""
     played.lakehouse.publish("nightly", {TABLE: {NEXT: [3]}})
     played.stage(replaces="nightly", days={DAY: [5], NEXT: [6]})
-    roll_back(played.lakehouse.publisher, "nightly", id="by-hand", provenance=Provenance(launched_by="eva"))
+    roll_back(
+        played.lakehouse.publisher,
+        "nightly",
+        id="by-hand",
+        steps=CATALOG.steps,
+        provenance=Provenance(launched_by="eva"),
+    )
     monkeypatch.setattr("backfill_assets.campaign.steps.staged_notice", _no_notice)
     said = played.backfill("approve", PLAN.id, exit_code=2).output
     assert f"Rolled back since, by by-hand, and published by a yes: {TABLE} {NEXT}." in " ".join(said.split())

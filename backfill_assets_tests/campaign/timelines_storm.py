@@ -29,7 +29,7 @@ from backfill_assets.lakehouse.named_timelines import delete_timeline, find_time
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets_tests.campaign.undo_lakehouse import DAYS, STEPS, Life, UndoLakehouse, Work, days_of
+from backfill_assets_tests.campaign.undo_lakehouse import CATALOG, DAYS, STEPS, Life, UndoLakehouse, Work, days_of
 from backfill_assets_tests.campaign.undo_oracle import Judge, Seen, Torn
 from backfill_assets_tests.protocol.storm import Storm
 from backfill_assets_tests.protocol.storm_tally import Tally, Told
@@ -52,7 +52,9 @@ class SharedLakehouse(UndoLakehouse):
 
     def lake(self, life: Life) -> Lake:
         publisher, engine = Publisher(self.storage, reached=life), cast("Any", ArrowEngine(life))
-        return Lake(self.storage, publisher, LandingZone(self.root / "landing"), lambda: engine, "", sleep=time.sleep)
+        return Lake(
+            CATALOG, self.storage, publisher, LandingZone(self.root / "landing"), lambda: engine, "", sleep=time.sleep
+        )
 
     def now(self) -> datetime:
         self.clock = datetime.now(UTC)
@@ -153,7 +155,7 @@ def run(
     os.environ.update(variables)
     tally, number = Tally(Path(tallies) / f"{name}.jsonl"), int(name.rpartition("-")[2])
     with pytest.MonkeyPatch.context() as patch:
-        staged_by_arrow(patch, STEPS)
+        staged_by_arrow(patch)
         person = Person(SharedLakehouse(Path(root), number), tally, role, name)
         while time.time() < until:
             try:
@@ -230,7 +232,7 @@ def storm(root: str, tallies: Path, seconds: float, seed: int) -> tuple[Storm, T
         begins=begin,
     )
     with pytest.MonkeyPatch.context() as patch:
-        staged_by_arrow(patch, STEPS)
+        staged_by_arrow(patch)
         played.play()
         told = Told.read(tallies)
         return played, told, [*played.ended, *findings(root, told)]

@@ -37,6 +37,7 @@ from backfill_assets.timeline.attempts import attempt_forward
 from backfill_assets.timeline.forward import forward
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.campaign.undo_oracle import Judge, Names, Torn, names_of
+from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.protocol.staging import change, stage
 from backfill_assets_tests.timeline.arrow_engine import ArrowEngine, ArrowRows, named_table
 from backfill_assets_tests.timeline.played_lakehouse import WatchedStorage, measured_change
@@ -88,6 +89,7 @@ FACT = _step(
 DAILY = _step("daily", "report", {"v1": [Reads("fact")]})
 WEEKLY = _step("weekly", "report", {"v1": [Reads("fact", partial=True), Reads("daily", partial=True)]}, Cadence.WEEKLY)
 STEPS = (RAW, RAW_RATES, BRONZE, RATES, FACT, DAILY, WEEKLY)
+CATALOG = catalog_of(STEPS)
 RATE_DAYS = tuple(DayRange(DAYS[0] - timedelta(days=LOOK_BACK), DAYS[-1]))
 
 
@@ -189,7 +191,9 @@ class UndoLakehouse:
         storage = WatchedStorage(str(self.root), reached=life)
         publisher = Publisher(storage, now=lambda: self.clock, reached=life)
         engine = cast("Any", ArrowEngine(life))
-        return Lake(storage, publisher, LandingZone(self.root / "landing"), lambda: engine, "", sleep=self._sleep)
+        return Lake(
+            CATALOG, storage, publisher, LandingZone(self.root / "landing"), lambda: engine, "", sleep=self._sleep
+        )
 
     def _sleep(self, seconds: float) -> None:
         """Who waits for a hold waits by this clock."""
@@ -282,7 +286,7 @@ class UndoLakehouse:
             require_in_force(lake.publisher, prepared)
             if prepared.publication.provenance.campaign:
                 return undo(lake, publication, RUN, silent)
-            return roll_back(lake.publisher, publication, id=lake.new_id("rollback"))
+            return roll_back(lake.publisher, publication, id=lake.new_id("rollback"), steps=STEPS)
 
         return work
 

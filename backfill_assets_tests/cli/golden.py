@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,8 +25,7 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.campaign.run import StepReport
 from backfill_assets.cli import main
-from backfill_assets.cli.group import COMMANDS
-from backfill_assets.datasets import registry
+from backfill_assets.cli.group import command_names, load_command
 from backfill_assets.difference.from_files.day_rows import arrow_types
 from backfill_assets.difference.kept import difference_of
 from backfill_assets.difference.records import (
@@ -40,6 +38,7 @@ from backfill_assets.difference.records import (
     Sums,
     TableCompared,
 )
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import (
     HELD_BACK_DAYS,
@@ -190,7 +189,7 @@ class DeclaredLakehouse(SmallLakehouse):
     """Its rows have the columns that their tables declare, with values made from the id."""
 
     def rows_of(self, table: str, day: date, ids: Sequence[int]) -> pa.Table:
-        types = arrow_types(registry.table(table).contract)
+        types = arrow_types(CATALOG.table(table).contract)
         columns = {name: pa.array([_value(name, kind, id, day) for id in ids], kind) for name, kind in types.items()}
         return pa.table(columns | {"day": pa.array([day] * len(ids), pa.date32())})
 
@@ -218,7 +217,7 @@ def build(home: Path) -> None:
     base = Snapshot.newest(lakehouse.storage)
     lakehouse.minutes += 1
     undone = PROVENANCE.model_copy(update={"reason": f"rollback of {AGAIN}"})
-    roll_back(lakehouse.publisher, AGAIN, id=UNDO, provenance=undone)
+    roll_back(lakehouse.publisher, AGAIN, id=UNDO, steps=CATALOG.steps, provenance=undone)
     storage = lakehouse.storage
     create_timeline(
         storage,
@@ -324,9 +323,7 @@ def _sections(command: str) -> str:
 
 def _forget_help(command: str) -> None:
     """Click keeps the help option of the first caller of the command, which may not have been the group."""
-    module, _, name = COMMANDS[command][0].partition(":")
-    found = getattr(import_module(f".{module}", "backfill_assets.cli"), name)
-    found._help_option = None
+    load_command(command)._help_option = None
 
 
 def stable(text: str, home: Path) -> str:
@@ -367,12 +364,12 @@ def _run(words: Sequence[str], answer: str = "", **settings: Any) -> Result:
 def renew() -> None:
     FOLDER.mkdir(exist_ok=True)
     with golden_home() as home:
-        for command in COMMANDS:
+        for command in command_names():
             (FOLDER / f"{command}.txt").write_text(page(command, home))
     for file in FOLDER.glob("*.txt"):
-        if file.stem not in COMMANDS:
+        if file.stem not in command_names():
             file.unlink()
-    print(f"Written: {len(COMMANDS)} pages in {FOLDER}")
+    print(f"Written: {len(command_names())} pages in {FOLDER}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill
 
@@ -19,7 +19,7 @@ DAYS = f"{FIRST}..{SECOND}"
 def placed(backfill: Backfill) -> Backfill:
     """Two days of raw, one of bronze. ``then`` has the state of then; main has another row since."""
     backfill.lakehouse.publish("raw", {RAW: {FIRST: [1], SECOND: [2]}})
-    step = registry.step(BRONZE)
+    step = CATALOG.step(BRONZE)
     inputs = decide.wanted(step, step.version(), [FIRST], {RAW: {FIRST: "1:1"}})[FIRST].inputs
     rows = {BRONZE: {FIRST: [1]}, "quarantine_sales": {FIRST: [1]}}
     backfill.lakehouse.publish("bronze", rows, code=step.current, inputs={FIRST: inputs})
@@ -69,7 +69,7 @@ def test_unchanged_days_start_no_spark(placed: Backfill) -> None:
 
 def test_a_run_names_the_days_that_were_computed_from_others_than_the_timeline_shows(placed: Backfill) -> None:
     """It builds the second day alone: the first one is bronze of then, beside raw of now."""
-    step = registry.step(BRONZE)
+    step = CATALOG.step(BRONZE)
     inputs = {SECOND: decide.wanted(step, step.version(), [SECOND], {RAW: {SECOND: "1:2"}})[SECOND].inputs}
     rows: dict[str, dict[date, list[int]]] = {BRONZE: {SECOND: [2]}, "quarantine_sales": {SECOND: []}}
     placed.lakehouse.publish("second", rows, code=step.current, inputs=inputs)

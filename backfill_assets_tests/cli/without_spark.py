@@ -10,8 +10,8 @@ from typing import Any
 from unittest import mock
 
 from backfill_assets.cli.queries.checkup import MachineFinding
-from backfill_assets.lab import collision
-from backfill_assets.lab.hazard import Hazard, SourceReads, TableCount, WayCounts
+from backfill_assets.examples.lab import collision
+from backfill_assets.examples.lab.hazard import Hazard, SourceReads, TableCount, WayCounts
 from backfill_assets.lakehouse.named_timelines import NamedTimeline
 from backfill_assets.lakehouse.records import DayContent, Environment
 from backfill_assets.landing.declaration_trial import BrokenGate, CheckedFile, RejectReason
@@ -138,7 +138,7 @@ def _forwarded(_: object, timeline: NamedTimeline, *__: object) -> Forwarded:
 
 
 _PATCHES: tuple[tuple[str, object], ...] = (
-    *((f"{where}.foreground_spark", mock.MagicMock()) for where in ("cli.foreground", "cli.commands.lab")),
+    *((f"{where}.foreground_spark", mock.MagicMock()) for where in ("cli.foreground", "examples.commands.lab")),
     ("rebuild.builder.Builder.build", _build),
     ("rebuild.builder.Builder.reproduce", _reproduce),
     ("rebuild.builder.Builder.preview_refresh", _preview_refresh),

@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import RuleOutcome, Step, Table
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.rebuild.builder import Builder
@@ -87,7 +88,7 @@ def fake_resources(fake: FakeBuilder, home: Path = Path("nowhere")) -> dict[str,
     """``home`` has the lakehouse and the landing zone; the builder decides what is built, published and watched."""
     settings = Settings.at(home)
     spark = SharedSpark(settings=settings)
-    return {"spark": spark, "backfill": FakeBackfill(fake=fake, settings=settings, spark=spark)}
+    return {"spark": spark, "backfill": FakeBackfill(fake=fake, settings=settings, catalog=CATALOG, spark=spark)}
 
 
 def built_day(table: str, day: date, *, passed: bool = True) -> BuiltDay:

@@ -10,6 +10,7 @@ import pytest
 from backfill_assets import defs
 from backfill_assets.defs.maintenance import ASSET, SCHEDULE, maintenance_asset, maintenance_job, maintenance_schedule
 from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.settings import Settings
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets_tests.protocol.lake import D1, Lake
@@ -27,7 +28,7 @@ class OverLake(Backfill):
 def over(lake: Lake) -> dict[str, Any]:
     settings = Settings.at(lake.root.parent)
     spark = SharedSpark(settings=settings)
-    return {"spark": spark, "backfill": OverLake(lake=lake, settings=settings, spark=spark)}
+    return {"spark": spark, "backfill": OverLake(lake=lake, settings=settings, catalog=CATALOG, spark=spark)}
 
 
 @pytest.fixture

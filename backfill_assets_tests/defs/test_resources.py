@@ -13,6 +13,7 @@ from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.defs import resources
 from backfill_assets.defs.resources import SESSION_TAG, Backfill, SharedSpark, launched_by, person_behind
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan, keep_planner
@@ -150,7 +151,7 @@ def test_a_run_of_dagster_approves_by_the_rule_of_its_place(tmp_path: Path) -> N
     """The same question as in `backfill approve`: a run that names no person is no other person."""
     settings = replace(Settings.at(tmp_path), approval_by=ApprovalRule.ANOTHER_PERSON, ui="http://127.0.0.1:3000")
     spark = SharedSpark(settings=settings)
-    backfill = Backfill(settings=settings, spark=spark)
+    backfill = Backfill(settings=settings, catalog=CATALOG, spark=spark)
     plan = Plan(asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01"), steps=(), made_at=utc_now())
     keep_planner(backfill.storage, plan.id, Person("ana", "OS user").to_report())
     keep_plan(backfill.storage, plan.id, plan.to_json())

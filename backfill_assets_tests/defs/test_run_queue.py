@@ -17,7 +17,7 @@ from dagster._core.utils import make_new_run_id
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 from dagster_shared.utils.warnings import disable_dagster_warnings
 
-from backfill_assets.cli.demo.dagster_home import dagster_home
+from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import EMBEDDED_SPARK
 from backfill_assets.defs.streams.assets import STREAM_TAG

@@ -7,11 +7,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.defs.location import table_partitions
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.sensors.repairs import decide
 from backfill_assets.defs.standbys import ASSET, SCHEDULE, standby_asset, standby_job, standby_schedule
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.settings import Settings
 from backfill_assets_tests.cli import command
 from backfill_assets_tests.two_versions import DAYS, FACT, SALES, STANDBY, keep_first_version, publish_inputs
@@ -27,7 +27,7 @@ def backfill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> command.Backfil
 def _resources(backfill: command.Backfill) -> dict[str, Any]:
     settings = Settings.at(backfill.home)
     spark = SharedSpark(settings=settings)
-    return {"spark": spark, "backfill": Backfill(settings=settings, spark=spark)}
+    return {"spark": spark, "backfill": Backfill(settings=settings, catalog=CATALOG, spark=spark)}
 
 
 def _records(event: dg.AssetMaterialization, name: str) -> list[dict[str, Any]]:
@@ -71,11 +71,11 @@ def test_a_repair_says_which_days_are_not_of_the_current_version(
 ) -> None:
     """It builds them as they were published; which version is current is what was switched to."""
     keep_first_version(backfill)
-    partitions = table_partitions(registry.datasets())
+    partitions = table_partitions(CATALOG.datasets)
     backfill.lakehouse.publish("late", {SALES: {DAYS[1]: [7, 8]}})
 
     def versions() -> object:
-        decision = decide(dagster_instance, backfill.lakehouse.storage, registry.steps(), partitions)
+        decision = decide(dagster_instance, backfill.lakehouse.storage, CATALOG.steps, partitions)
         (repair,) = [each for each in decision.launch if FACT in each.days]
         return repair.versions
 

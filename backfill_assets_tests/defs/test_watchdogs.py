@@ -16,6 +16,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.watchdogs import CRON_VARIABLE, JOB, SCHEDULE, STEP, watchdog_key, watchdog_schedule
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import RuleOutcome, Table
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
@@ -47,7 +48,7 @@ class FakeWatch(Watch):
 
 def fake_watch(lakehouse: SmallLakehouse, wrong: Sequence[date] = ()) -> FakeWatch:
     """Raises when it asks for Spark."""
-    return FakeWatch(lakehouse.storage, lakehouse.publisher.log, pytest.fail, wrong=wrong)
+    return FakeWatch(CATALOG, lakehouse.storage, lakehouse.publisher.log, pytest.fail, wrong=wrong)
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_a_table_that_cannot_be_read_hides_no_other(
 
     log = Path(lakehouse.storage.root) / "raw_sales" / "_delta_log"
     max(log.glob("*.json")).write_text("{damaged")
-    damaged = Damaged(lakehouse.storage, watch.log, pytest.fail)
+    damaged = Damaged(CATALOG, lakehouse.storage, watch.log, pytest.fail)
     defs = code_location([SMALL], fake_resources(FakeBuilder(log=watch.log, watch=damaged)))
     job, config = defs.resolve_job_def(JOB), {"ops": {STEP: {"config": {"days": str(DAYS)}}}}
     result = job.execute_in_process(instance=dagster_instance, run_config=config, raise_on_error=False)

@@ -13,6 +13,7 @@ from backfill_assets.difference import page
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.letter import LetterTerms
 from backfill_assets.difference.page import difference_page
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets_tests.difference.compared_month import MARCH, a_day, a_sample, by, canary, difference, month
 
 pytestmark = pytest.mark.data
@@ -28,7 +29,7 @@ def terms_of(found: Difference, **more: object) -> LetterTerms:
 
 
 def a_page(found: Difference, **more: object) -> str:
-    return difference_page(found, [("source verified", "8..20 s", "12 s")], terms_of(found, **more))
+    return difference_page(CATALOG, found, [("source verified", "8..20 s", "12 s")], terms_of(found, **more))
 
 
 def full() -> Difference:
@@ -227,7 +228,7 @@ def test_a_letter_links_to_where_it_is_decided() -> None:
 
 def test_a_comparison_of_two_states_asks_no_one_for_approval() -> None:
     found = difference(month(1)).model_copy(update={"plan": "", "left": "main", "right": "with-v2"})
-    html = difference_page(found)
+    html = difference_page(CATALOG, found)
     assert "Before is main, after is with-v2." in html
     assert not re.search(r"approve|abandon|rollback|As expected", html)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.difference.lakehouse_states import StatesRequest, compare_states
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, create_timeline
 from backfill_assets.lakehouse.records import DayContent
@@ -30,7 +30,7 @@ REVENUE = "fact_daily_revenue"
 FIRST = date(2017, 3, 1)
 DAYS = DayRange(FIRST, FIRST + timedelta(days=89))
 CHANGED = [FIRST + timedelta(days=number) for number in (3, 20, 41, 62, 88)]
-METRICS = dict.fromkeys(measures.compared_metrics(registry.table(REVENUE)), 0)
+METRICS = dict.fromkeys(measures.compared_metrics(CATALOG.table(REVENUE)), 0)
 
 
 def test_two_timelines_that_share_85_of_90_days_read_the_other_five_only(
@@ -50,7 +50,7 @@ def test_two_timelines_that_share_85_of_90_days_read_the_other_five_only(
 
     monkeypatch.setattr(overlay, "rows_of_main_files", counting)
     monkeypatch.setattr(overlay, "published_rows", only_without_version)
-    found = compare_states(workshop.builder.lake, registry.steps(), StatesRequest("at-one", "at-two"), print)
+    found = compare_states(workshop.builder.lake, CATALOG.steps, StatesRequest("at-one", "at-two"), print)
     (table,) = found.tables
     how = {day.day: day.how for day in table.days}
     assert len(how) == 90 and [day for day in DAYS if how[day] == "compared"] == CHANGED
@@ -61,7 +61,7 @@ def rewind(lakehouse: SmallLakehouse, name: str) -> NamedTimeline:
     """All 90 days as of the publication, with every figure measured."""
     moment = find_moment(lakehouse.storage, name, REVENUE)
     asked = RewindRequest(f"at-{name}", (REVENUE,), DAYS)
-    made = rewound_timeline(lakehouse.storage, registry.steps(), asked, moment, lakehouse.now())
+    made = rewound_timeline(lakehouse.storage, CATALOG.steps, asked, moment, lakehouse.now())
     return create_timeline(lakehouse.storage, made.with_days({REVENUE: measured(made)}))
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.landing.deletions import (
     as_deletions,
@@ -71,9 +71,9 @@ def test_only_days_that_may_have_deletions_are_looked_through(spark: SparkSessio
         TableDay("raw_sales", day): DayState("raw_sales", day, "p", 1, "", content)
         for day, content in ((DAY, deleted), (OTHER, clean))
     }
-    assert days_with_deletions(states, "raw_sales", [DAY, OTHER, date(2017, 3, 3)]) == [DAY]
-    assert days_with_deletions({}, "raw_sales", [OTHER]) == [OTHER]
-    assert days_with_deletions({}, "bronze_sales", [OTHER]) == []
+    assert days_with_deletions(states, CATALOG.table("raw_sales"), [DAY, OTHER, date(2017, 3, 3)]) == [DAY]
+    assert days_with_deletions({}, CATALOG.table("raw_sales"), [OTHER]) == [OTHER]
+    assert days_with_deletions({}, CATALOG.table("bronze_sales"), [OTHER]) == []
 
     row = raw_sales(spark, [{}])
     raw = row.unionByName(as_deletions(row)).unionByName(raw_sales(spark, [{"day": OTHER}]))
@@ -83,7 +83,7 @@ def test_only_days_that_may_have_deletions_are_looked_through(spark: SparkSessio
         read.append(list(days))
         return raw.where(raw["day"].isin(list(days)))
 
-    found = rows_that_stand(states, "raw_sales", [DAY, OTHER], rows)
+    found = rows_that_stand(states, CATALOG.table("raw_sales"), [DAY, OTHER], rows)
     assert [row["day"] for row in found.collect()] == [OTHER]
     assert read == [[DAY], [OTHER]]
 
@@ -102,7 +102,7 @@ def test_a_key_is_one_text_or_an_object_and_may_name_a_day(
     spark: SparkSession, tmp_path: Path, key: str, days: list[date]
 ) -> None:
     """Of a source whose rows have their day as a part of what they are, a key alone deletes all of its days."""
-    source = registry.step("raw_fx_rates").source
+    source = CATALOG.step("raw_fx_rates").source
     assert source is not None
     shape = "value string, source_file string, source_line bigint, arrival_day date"
     rates = [json.dumps({"currency": "EUR", "rate_day": str(day), "rate": "1.1"}) for day in (DAY, OTHER)]

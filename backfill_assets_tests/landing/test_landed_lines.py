@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.landed_lines import landed_line
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Source
@@ -20,7 +20,7 @@ DAY = date(2017, 3, 1)
 
 
 def _sales() -> Source:
-    source = registry.step("raw_sales").source
+    source = CATALOG.step("raw_sales").source
     assert source is not None
     return source
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from backfill_assets.datasets.sea_temperatures import SEA
+from backfill_assets.examples.datasets.sea_temperatures import SEA
 from backfill_assets.landing.landed_values import overtakes
 
 

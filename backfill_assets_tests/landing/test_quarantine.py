@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.landed_values import comparable
 from backfill_assets.landing.quarantine import all_rejects, general, rejects_named
 
@@ -40,13 +41,13 @@ def test_a_landed_value_cannot_look_like_another_reason(value: str) -> None:
 
 def test_every_quarantine_table_knows_its_source() -> None:
     """By any table of its step; others have no quarantine, and a typo gets the right name."""
-    for rejects in all_rejects():
+    for rejects in all_rejects(CATALOG):
         assert rejects.raw == f"raw_{rejects.source.name}" and rejects.typed == f"bronze_{rejects.source.name}"
-        assert rejects_named(rejects.table) == rejects_named(rejects.typed) == (rejects,)
+        assert rejects_named(CATALOG, rejects.table) == rejects_named(CATALOG, rejects.typed) == (rejects,)
     with pytest.raises(InvalidRequest, match="fact_daily_revenue has no quarantine"):
-        rejects_named("fact_daily_revenue")
+        rejects_named(CATALOG, "fact_daily_revenue")
     with pytest.raises(InvalidRequest, match="Did you mean quarantine_sales"):
-        rejects_named("quarantine_sale")
+        rejects_named(CATALOG, "quarantine_sale")
 
 
 @pytest.mark.parametrize(

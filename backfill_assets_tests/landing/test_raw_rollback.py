@@ -11,6 +11,7 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from backfill_assets.errors import PublicationRefused
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
 from backfill_assets.landing.raw_rollback import require_sound_rollback
 from backfill_assets.publication.compact import compact
@@ -66,7 +67,7 @@ def lakehouse(tmp_path: Path) -> RawLakehouse:
 
 
 def _check(publisher: Publisher, publication: str) -> object:
-    return require_sound_rollback(publisher, undoable(publisher, publication))
+    return require_sound_rollback(publisher, CATALOG, undoable(publisher, publication))
 
 
 def test_a_row_that_arrived_late_keeps_the_newer_version_there(lakehouse: RawLakehouse) -> None:
@@ -75,7 +76,7 @@ def test_a_row_that_arrived_late_keeps_the_newer_version_there(lakehouse: RawLak
     lakehouse.arrive("older", {OLD: [5, MARKER]})
     with pytest.raises(PublicationRefused, match=rf"newer cannot be rolled back: on {OLD} of {RAW} rows that arrived"):
         _check(lakehouse.publisher, "newer")
-    roll_back(lakehouse.publisher, "older", id="undo-older")
+    roll_back(lakehouse.publisher, "older", id="undo-older", steps=CATALOG.steps)
     assert _check(lakehouse.publisher, "newer")
 
 
@@ -97,7 +98,7 @@ def test_another_copy_of_the_newer_version_is_enough(lakehouse: RawLakehouse) ->
 def test_rows_that_come_back_are_compared_with_what_arrived_meanwhile(lakehouse: RawLakehouse) -> None:
     """The older version came without a marker while the newer one was away: both would count."""
     lakehouse.arrive("newer", {NEW: [7]})
-    roll_back(lakehouse.publisher, "newer", id="undo")
+    roll_back(lakehouse.publisher, "newer", id="undo", steps=CATALOG.steps)
     assert _check(lakehouse.publisher, "undo")
     lakehouse.arrive("elsewhere", {FAR: [1]})
     assert _check(lakehouse.publisher, "undo")
@@ -130,7 +131,7 @@ def test_rows_from_before_a_compaction_arrived_since_as_well(lakehouse: RawLakeh
     lakehouse.arrive("some", {NEW: [3]})
     lakehouse.arrive("more", {NEW: [4]})
     lakehouse.arrive("newer", {NEW: [7]})
-    roll_back(lakehouse.publisher, "newer", id="undo")
+    roll_back(lakehouse.publisher, "newer", id="undo", steps=CATALOG.steps)
     lakehouse.arrive("older", {OLD: [5]})
     compact(lakehouse.publisher, RAW, [NEW], id="compacted")
     with pytest.raises(PublicationRefused, match=f"undo cannot be rolled back: rows arrived on {OLD}"):
@@ -142,7 +143,7 @@ def test_a_compaction_elsewhere_brings_no_rows(lakehouse: RawLakehouse) -> None:
     for id, content in (("some", 1), ("more", 2)):
         lakehouse.arrive(id, {OLD: [content]})
     lakehouse.arrive("newer", {NEW: [7]})
-    roll_back(lakehouse.publisher, "newer", id="undo")
+    roll_back(lakehouse.publisher, "newer", id="undo", steps=CATALOG.steps)
     compact(lakehouse.publisher, RAW, [OLD], id="compacted")
     assert _check(lakehouse.publisher, "undo")
 
@@ -161,10 +162,10 @@ def test_rows_that_arrive_after_the_look_refuse_the_rollback(lakehouse: RawLakeh
     """What was looked at is an input of the rollback."""
     lakehouse.arrive("newer", {NEW: [7]})
     prepared = undoable(lakehouse.publisher, "newer")
-    looked_at = require_sound_rollback(lakehouse.publisher, prepared)
+    looked_at = require_sound_rollback(lakehouse.publisher, CATALOG, prepared)
     lakehouse.arrive("older", {OLD: [5, MARKER]})
     with pytest.raises(PublicationRefused, match=RAW):
-        roll_back(lakehouse.publisher, "newer", id="undo", inputs=looked_at)
+        roll_back(lakehouse.publisher, "newer", id="undo", steps=CATALOG.steps, inputs=looked_at)
 
 
 def test_tables_without_a_window_are_rolled_back_as_they_are(lakehouse: RawLakehouse) -> None:

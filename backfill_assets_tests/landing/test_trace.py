@@ -9,10 +9,9 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence, DayRange
-from backfill_assets.landing import trace
-from backfill_assets.landing.trace import Found, Unnamed, occurrences
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.landing.trace import Found, Tracing, Unnamed, occurrences
 from backfill_assets.model.declaration import Step
 from backfill_assets.published.snapshot import Snapshot
 
@@ -33,7 +32,7 @@ class OneRow:
 
 
 def close_keyed(*key: str) -> Step:
-    close = registry.step("report_monthly_close")
+    close = CATALOG.step("report_monthly_close")
     return replace(close, tables=(replace(close.tables[0], key=key),), cadence=Cadence.MONTHLY)
 
 
@@ -42,7 +41,7 @@ def test_a_report_with_one_row_a_month_counts_the_row_of_a_day(monkeypatch: pyte
     snapshot = OneRow()
     step = close_keyed("day")
     (read,) = step.version().reads
-    found = trace._row_that_counts(cast("Snapshot", snapshot), step, step.tables[0], read, ROW)
+    found = Tracing(cast("Snapshot", snapshot), CATALOG).row_that_counts(step, step.tables[0], read, ROW)
     assert found == [Found("report_monthly_close", "report", {"day": MONTH.first, "revenue_eur": 1}, MONTH)]
     assert snapshot.asked == [("2017-03-01..2017-03-01", "(day == 2017-03-01)")]
 
@@ -51,7 +50,7 @@ def test_a_report_whose_key_the_row_does_not_have_is_named_all_the_same() -> Non
     """Nothing that counts a row is left out without a word."""
     step = close_keyed("size_class", "store_id")
     (read,) = step.version().reads
-    found = trace._row_that_counts(cast("Snapshot", OneRow()), step, step.tables[0], read, ROW)
+    found = Tracing(cast("Snapshot", OneRow()), CATALOG).row_that_counts(step, step.tables[0], read, ROW)
     assert found == [Unnamed("report_monthly_close", MONTH, ("size_class",))]
 
 

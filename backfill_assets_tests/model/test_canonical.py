@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets.sales.landed import SALES
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.datasets.sales.landed import SALES
 from backfill_assets.model.canonical import (
     all_well_written,
     content_hash_of_values,

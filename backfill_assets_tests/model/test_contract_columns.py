@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.contract import CHECKS, Contract, Field, declared_types
 from backfill_assets.model.contract_columns import JUDGES, sound, struct_type, violations
 
@@ -210,7 +210,7 @@ def test_what_cannot_be_judged_on_rows_cannot_be_declared(declare: Callable[[], 
 
 def test_every_contract_is_the_pandera_model_it_declares() -> None:
     """What is read without pandera and what pandera makes of it are one: columns, order, nullability, words, checks."""
-    for table in registry.tables():
+    for table in CATALOG.tables:
         made, declared = table.contract.to_schema().columns, table.contract.fields()
         types = declared_types(table.contract)
         assert list(made) == list(declared), table.name
@@ -226,7 +226,7 @@ def test_every_contract_is_the_pandera_model_it_declares() -> None:
 
 def test_every_declared_table_has_a_day_and_its_key_in_the_contract() -> None:
     """Tables are partitioned by ``day``; a key that is no column would fail in the middle of a run."""
-    for table in registry.tables():
+    for table in CATALOG.tables:
         names = struct_type(table.contract).names
         assert names[-1] == "day", table.name
         assert set(table.key) | set(table.totals) <= set(names), table.name

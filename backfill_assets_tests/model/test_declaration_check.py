@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import types as T
 
-from backfill_assets.datasets import registry
-from backfill_assets.datasets.sea_temperatures import SEA, SeaReading
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.sea_temperatures import SEA, SeaReading
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Dataset, DayRule, Reads, Source, Step, Table, Version
 from backfill_assets.model.declaration_check import require_sound
@@ -300,16 +300,16 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 
 
 def test_every_registered_dataset_is_sound() -> None:
-    """It is judged when the registry is imported, and then with the tables of the others."""
-    require_sound(registry.datasets())
+    """They are judged when the package is read, and then with the tables of the others."""
+    require_sound(CATALOG.datasets)
 
 
 def test_a_total_of_another_dataset_is_judged_with_it() -> None:
-    """A dataset alone cannot know what another one measures; the registry does."""
+    """A dataset alone cannot know what another one measures; the catalogue does."""
     total = TotalAgrees("readings", fact="bronze_sales", fact_total="revenue")
     foreign = declared(report(Reads(BRONZE), Reads("bronze_sales"), rules=(total,)))
     with pytest.raises(InvalidRequest, match="'revenue' is no total of bronze_sales"):
-        require_sound([*(each for each in registry.datasets() if each.name != foreign.name), foreign])
+        require_sound([*(each for each in CATALOG.datasets if each.name != foreign.name), foreign])
 
 
 def test_landed_steps_take_totals() -> None:
@@ -337,5 +337,5 @@ def test_a_refinement_is_judged_when_it_is_made(arguments: dict[str, Any], words
 
 def test_tables_are_described_by_their_rules() -> None:
     """What the rules say they measure is what the judgement of declarations believes."""
-    tables: list[Table] = [table for table in registry.tables() if table.rules]
+    tables: list[Table] = [table for table in CATALOG.tables if table.rules]
     assert all(name for table in tables for rule in table.rules for name in (*rule.measure(), *rule.columns))

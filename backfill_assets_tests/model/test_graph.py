@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import Reads
 from backfill_assets.model.graph import (
     Days,
@@ -25,18 +25,18 @@ WEEK = list(Cadence.WEEKLY.period(DAY))
 
 def test_each_step_comes_after_all_that_it_reads() -> None:
     """In any of its versions, however the steps come; those that could change places stay as they come."""
-    steps = registry.steps()
+    steps = CATALOG.steps
     assert build_order(steps) == list(steps)
     for given in (steps[::-1], tuple(sorted(steps, key=lambda step: step.name))):
         found = [step.name for step in build_order(given)]
         for step in given:
-            reads = {registry.step(read.table).name for each in step.versions for read in each.reads}
+            reads = {CATALOG.step(read.table).name for each in step.versions for read in each.reads}
             assert all(found.index(name) < found.index(step.name) for name in reads)
 
 
 def test_downstream_reaches_every_report_and_upstream_every_source() -> None:
     """In build order, so that each is built after what it reads; other datasets stay out."""
-    steps = registry.steps()
+    steps = CATALOG.steps
     assert expand_tables(steps, ["fact_sales_transactions"], downstream=True) == [
         "fact_sales_transactions",
         "fact_daily_revenue",
@@ -74,7 +74,7 @@ def test_a_cut_period_is_built_from_what_there_is() -> None:
 
 def test_every_table_knows_who_uses_its_rows_later() -> None:
     """Also those that only lead to it: a raw rate counts as long as the typed one does."""
-    found = later_readers(registry.steps())
+    found = later_readers(CATALOG.steps)
     assert found["bronze_fx_rates"] == found["raw_fx_rates"] == {"fact_sales_transactions": 7}
     assert found["bronze_products"] == found["raw_products"] == {"report_department_revenue": 35}
     assert not found.keys() & {"bronze_sales", "raw_sales", "fact_sales_transactions", "fact_daily_revenue"}
@@ -82,7 +82,7 @@ def test_every_table_knows_who_uses_its_rows_later() -> None:
 
 
 WEDNESDAY, THURSDAY, FRIDAY, SATURDAY, SUNDAY, MONDAY, TUESDAY = (date(2017, 3, day) for day in range(1, 8))
-CHAIN = expand_tables(registry.steps(), ["fact_sales_transactions"], upstream=True)
+CHAIN = expand_tables(CATALOG.steps, ["fact_sales_transactions"], upstream=True)
 LANDED = {
     "raw_fx_rates": {date(2017, 2, 1), THURSDAY, FRIDAY, SATURDAY, SUNDAY, MONDAY, TUESDAY},
     "raw_sales": {SATURDAY, SUNDAY},
@@ -90,7 +90,7 @@ LANDED = {
 
 
 def earlier(published: Days, tables: list[str] = CHAIN, landed: dict[str, set[date]] = LANDED) -> dict[str, set[date]]:
-    return earlier_days(registry.steps(), tables, [SUNDAY, MONDAY, TUESDAY], published, landed)
+    return earlier_days(CATALOG.steps, tables, [SUNDAY, MONDAY, TUESDAY], published, landed)
 
 
 def test_a_range_that_begins_on_a_sunday_brings_the_rates_of_friday() -> None:
@@ -121,5 +121,5 @@ def test_days_of_tables_that_are_not_built_do_not_come_along() -> None:
 
 def test_a_week_that_is_cut_is_not_filled_up() -> None:
     """Its days are no look back: the report says that they are missing."""
-    chosen = expand_tables(registry.steps(), ["report_store_ranking"], upstream=True)
+    chosen = expand_tables(CATALOG.steps, ["report_store_ranking"], upstream=True)
     assert not earlier({}, chosen).keys() & {"raw_sales", "bronze_sales", "fact_daily_revenue"}

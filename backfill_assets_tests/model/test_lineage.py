@@ -6,32 +6,32 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.lineage import ColumnOf, column_lineage, columns_of
 
 
-@pytest.mark.parametrize("table", [table.name for table in registry.tables()])
+@pytest.mark.parametrize("table", CATALOG.table_names)
 def test_every_column_is_carried_or_declared(table: str) -> None:
     """And every origin is a column of a table that the step reads; raw tables come from files."""
-    step = registry.step(table)
-    found = column_lineage(step, registry.table(table), registry.table)
+    step = CATALOG.step(table)
+    found = column_lineage(step, CATALOG.table(table), CATALOG.table)
     if step.source is not None:
         assert found == {}
         return
     reads = {read.table for read in step.version().reads}
-    assert set(found) == set(columns_of(registry.table(table)))
+    assert set(found) == set(columns_of(CATALOG.table(table)))
     for column, origins in found.items():
         assert origins, column
         for origin in origins:
             assert origin.table in reads
-            assert origin.column in columns_of(registry.table(origin.table))
+            assert origin.column in columns_of(CATALOG.table(origin.table))
 
 
 def test_an_amount_comes_from_what_was_sold_and_from_the_rate() -> None:
     """The column people ask about first: two tables, none of them by its own name."""
     found = column_lineage(
-        registry.step("fact_sales_transactions"), registry.table("fact_sales_transactions"), registry.table
+        CATALOG.step("fact_sales_transactions"), CATALOG.table("fact_sales_transactions"), CATALOG.table
     )
     assert found["amount_eur"] == (ColumnOf("bronze_sales", "sales_value"), ColumnOf("bronze_fx_rates", "rate"))
     assert found["store_id"] == (ColumnOf("bronze_sales", "store_id"),)
@@ -39,9 +39,9 @@ def test_an_amount_comes_from_what_was_sold_and_from_the_rate() -> None:
 
 def test_a_column_of_unknown_origin_is_refused_by_name() -> None:
     """A lineage with a gap looks like one without."""
-    revenue = registry.table("fact_daily_revenue")
+    revenue = CATALOG.table("fact_daily_revenue")
     with pytest.raises(InvalidRequest, match=r"fact_daily_revenue\.revenue_eur is made of"):
-        column_lineage(registry.step("fact_daily_revenue"), replace(revenue, made_of={}), registry.table)
+        column_lineage(CATALOG.step("fact_daily_revenue"), replace(revenue, made_of={}), CATALOG.table)
     wrong = replace(revenue, made_of={**revenue.made_of, "lines": ("bronze_sales.gone",)})
     with pytest.raises(InvalidRequest, match=r"bronze_sales\.gone"):
-        column_lineage(registry.step("fact_daily_revenue"), wrong, registry.table)
+        column_lineage(CATALOG.step("fact_daily_revenue"), wrong, CATALOG.table)

@@ -5,8 +5,8 @@ from datetime import date
 
 import pytest
 
-from backfill_assets.datasets import registry
-from backfill_assets.datasets.sea_temperatures import SEA
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.sea_temperatures import SEA
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.placement import AHEAD_OF_ARRIVAL, ON_ARRIVAL_DAY, Placement, both
 
@@ -30,7 +30,7 @@ def _source(first_day: date, earliest_day: date | None = None) -> Source:
 
 def test_the_earliest_day_is_the_first_day_of_the_dataset() -> None:
     """A day that was not written down would keep older rows out without a word."""
-    for dataset in registry.datasets():
+    for dataset in CATALOG.datasets:
         for step in dataset.steps:
             if step.source:
                 assert step.source.placement.earliest_day == dataset.first_day, dataset.name

@@ -8,13 +8,13 @@ from typing import get_args
 
 import pytest
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import DayFacts, DayRule, Dimension
 from backfill_assets.model.rules import FewNulls, RatesFound, VolumeWithin
 from backfill_assets.quality.gates import gates_of
 from backfill_assets.quality.measures import zero_metrics
 
-RULES = {type(rule): rule for table in registry.tables() for rule in gates_of(table)}
+RULES = {type(rule): rule for table in CATALOG.tables for rule in gates_of(table)}
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def test_what_a_rule_measures_is_known_without_spark() -> None:
     assert list(RatesFound("rate", "currency", within_days=7).measure()) == ["without_rate", "without_rate_example"]
     nulls = FewNulls("amount", at_most=Decimal(0))
     assert list(nulls.measure()) == list(nulls.compared) == ["nulls_amount"]
-    assert zero_metrics(registry.table("fact_sales_transactions"))["without_rate_example"] == ""
+    assert zero_metrics(CATALOG.table("fact_sales_transactions"))["without_rate_example"] == ""
 
 
 def test_a_count_with_digits_after_the_point_is_refused() -> None:

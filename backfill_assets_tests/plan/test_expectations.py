@@ -8,8 +8,8 @@ from typing import Annotated
 import pytest
 from pyspark.sql import types as T
 
-from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Table
 from backfill_assets.plan.expectations import Expectation, require_known
@@ -80,7 +80,7 @@ def test_anything_else_is_refused(text: str) -> None:
 
 def test_an_expectation_of_what_is_not_there_is_refused_with_the_nearest() -> None:
     """Before the plan is kept."""
-    tables = [registry.table(FACT), registry.table(REVENUE)]
+    tables = [CATALOG.table(FACT), CATALOG.table(REVENUE)]
     require_known([Expectation.parse(t) for t in ("revenue_eur < 2%", "currency=EUR unchanged", "rows < 1")], tables)
     require_known([Expectation.parse("only transaction_id changes")], tables)
     for text, hint in (

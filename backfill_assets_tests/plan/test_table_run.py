@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.landed_days import LandedDay, LandedSource
 from backfill_assets.model.placement import Placement
@@ -23,7 +23,7 @@ from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import NEXT_WEEK, TWO_VERSIONS, WEEK, two_version_world
 
 DAYS = DayRange.parse("2017-03-01..2017-03-07")
-STEPS = registry.steps()
+STEPS = CATALOG.steps
 NOTHING = LogView()
 AFTER = DAYS.last + timedelta(days=1)
 FACT = [step for step in TWO_VERSIONS if step.name == "fact"]
@@ -46,7 +46,7 @@ def _published(*tables: str, days: Collection[date]) -> World:
     world = World({}, {}, {}, STEPS)
     for table in tables:
         for day in days:
-            world.publish(table, day, code=registry.step(table).code_version)
+            world.publish(table, day, code=CATALOG.step(table).code_version)
     return world
 
 
@@ -146,7 +146,7 @@ def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again()
     """By the publication that they are of: one that was built again since is a day like any other."""
     back, kept, again = list(DAYS)[:3]
     reasons = {back: Why.MISSING, kept: None, again: Why.INPUT_CHANGED}
-    plan = [planned_step(registry.step("fact_daily_revenue"), reasons)]
+    plan = [planned_step(CATALOG.step("fact_daily_revenue"), reasons)]
     of = {back: "undo", kept: "undo", again: "p2"}
     states = {TableDay("fact_daily_revenue", day): _published_by(name, day) for day, name in of.items()}
     at = datetime(2017, 6, 1, 12, tzinfo=UTC)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.plan_file.read import schema_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "backfill-plan.schema.json"
 
 
 def current_schema() -> str:
-    return schema_text(table.name for table in registry.tables())
+    return schema_text(table.name for table in CATALOG.tables)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ import pytest
 import yaml
 
 from backfill_assets.campaign.breaker import Limits
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.plan.records import Scope
 from backfill_assets.plan_file.read import PlanFile, schema_text
 from backfill_assets_tests.plan_file.schema_page import PAGE, current_schema
 from backfill_assets_tests.plan_file.test_read import WHOLE
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "backfills").glob("*.yaml"))
-TABLES = [table.name for table in registry.tables()]
+TABLES = [table.name for table in CATALOG.tables]
 SCHEMA = json.loads(schema_text(TABLES))
 _TYPES: dict[str, Any] = {
     "string": str,

@@ -143,7 +143,7 @@ def rolling_back(world: World, publication: str) -> Work:
         positions = {table: {s: (b, a) for s, (a, b) in wish.positions.items()} for table, wish in undone.items()}
         tables = {table: Wish("replace", {}, {}, positions=positions[table]) for table in undone}
         world.wishes[id] = Wishes("rollback", tables, undoes=publication)
-        world.told(id, roll_back(world.publisher(actor.reached), publication, id=id))
+        world.told(id, roll_back(world.publisher(actor.reached), publication, id=id, steps=()))
 
     return refusable(work)
 

@@ -222,7 +222,7 @@ def roll_back_one(worker: Worker) -> None:
     if undone:
         id = worker.new_id("undo")
         worker.write("tried", id=id, undoes=undone)
-        roll_back(worker.publisher, undone, id=id)
+        roll_back(worker.publisher, undone, id=id, steps=())
         worker.write("done", id=id)
     time.sleep(0.1 * worker.pace)
 

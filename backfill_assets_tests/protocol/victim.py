@@ -45,7 +45,7 @@ def work(lake: Lake, reached: Reached) -> None:
     if not _is_done(publisher, "c"):
         compact(publisher, "raw", [D1, D2, D3], id="c")
     if not _is_done(publisher, "undo"):
-        roll_back(publisher, "p2", id="undo")
+        roll_back(publisher, "p2", id="undo", steps=())
     if not lake.rows("report").get(D3):
         ambushed = lake.request("ambushed", {"fact": {D3: ["never"]}, "report": {D3: ["never"]}})
         publisher.publish(ambushed.model_copy(update={"notice": Notice(title="never")}))

@@ -60,7 +60,7 @@ def test_a_clock_that_is_ahead_deletes_no_before_image(lake: Lake, published: in
     newest = lake.clock if published else right
     assert reclaim(lake.publisher(), "t") == []
     lake.clock = right
-    roll_back(lake.publisher(), f"p{newest:%Y%m%d}", id="undo")
+    roll_back(lake.publisher(), f"p{newest:%Y%m%d}", id="undo", steps=())
 
 
 @pytest.mark.protocol

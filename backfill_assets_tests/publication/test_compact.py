@@ -188,5 +188,5 @@ def test_an_undo_of_small_files_put_together_gives_them_back(lake: Lake) -> None
     _batches(lake, 16)
     before = set(lake.state("raw").active)
     compact_small_files(lake.publisher(), "raw", [D1], id="c1")
-    roll_back(lake.publisher(), "c1", id="undo")
+    roll_back(lake.publisher(), "c1", id="undo", steps=())
     assert set(lake.state("raw").active) == before

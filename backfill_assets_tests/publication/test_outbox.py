@@ -218,13 +218,13 @@ def test_what_was_written_before_there_were_notices_is_read(lake: Lake) -> None:
 def test_undoing_a_campaign_is_announced_and_undoing_a_run_is_not(lake: Lake) -> None:
     """People who read that numbers changed must learn that they changed back."""
     lake.publish("plain", {"t": {D1: ["a"]}})
-    roll_back(lake.publisher(), "plain", id="undo-plain")
+    roll_back(lake.publisher(), "plain", id="undo-plain", steps=())
     assert due_notices(lake.publisher()) == []
     request = told(lake, "cut", {"t": {D1: ["b"]}}).model_copy(
         update={"provenance": Provenance(campaign="campaign-x", launched_by="ana")}
     )
     lake.publisher().publish(request)
-    roll_back(lake.publisher(), "cut", id="undo", provenance=Provenance(launched_by="bob"))
+    roll_back(lake.publisher(), "cut", id="undo", steps=(), provenance=Provenance(launched_by="bob"))
     _, undone = due_notices(lake.publisher())
     assert undone.key == "undo" and undone.notice.title == f"Undone: {NOTICE.title}"
     assert (undone.notice.approved_by, undone.notice.undo) == ("bob", "backfill rollback undo")

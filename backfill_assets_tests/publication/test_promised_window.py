@@ -37,7 +37,7 @@ def test_a_promised_window_is_obeyed_by_maintenance_with_a_shorter_one(lake: Lak
     lake.retention_days = 7
     lake.clock += timedelta(days=80)
     assert reclaim(lake.publisher(), "t", clock_checked=True) == []
-    roll_back(lake.publisher(), "p2", id="back")
+    roll_back(lake.publisher(), "p2", id="back", steps=())
     assert lake.rows("t") == {D1: ["a"]}
 
 
@@ -46,7 +46,7 @@ def test_when_the_promised_window_is_over_its_files_go(lake: Lake) -> None:
     lake.retention_days = 7
     lake.clock += timedelta(days=92)
     with pytest.raises(PublicationRefused, match="files are kept for 90 days"):
-        roll_back(lake.publisher(), "p2", id="back")
+        roll_back(lake.publisher(), "p2", id="back", steps=())
     log, data = reclaim(lake.publisher(), "t", clock_checked=True)
     assert log == f"t/_timelines/p1-0/_delta_log/{0:020d}.json" and data.startswith(f"t/_timelines/p1-0/day={D1}/")
     assert lake.rows("t") == {D1: ["b"]}

@@ -45,7 +45,7 @@ def test_what_a_rollback_within_the_window_needs_is_kept(lake: Lake) -> None:
     lake.publish("p2", {"t": {D1: ["b"]}})
     lake.clock += timedelta(days=20)
     assert reclaim(lake.publisher(), "t", clock_checked=True) == []
-    roll_back(lake.publisher(), "p2", id="undo")
+    roll_back(lake.publisher(), "p2", id="undo", steps=())
     assert lake.rows("t") == {D1: ["a"]}
 
 

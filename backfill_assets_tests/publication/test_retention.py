@@ -70,11 +70,11 @@ def test_vacuum_within_its_retention_harms_nothing(vacuuming: SparkSession, lake
     _vacuum(vacuuming, lake, VACUUMS, "t", "u", LOG_TABLE)
     assert isinstance(lake.publisher().publish(staged), Published)
     assert _spark_rows(vacuuming, lake, "t") == {D1: ["A"], D2: ["B"]}
-    roll_back(lake.publisher(), "p3", id="undo3")
-    roll_back(lake.publisher(), "p2", id="undo2")
+    roll_back(lake.publisher(), "p3", id="undo3", steps=())
+    roll_back(lake.publisher(), "p2", id="undo2", steps=())
     assert _spark_rows(vacuuming, lake, "t") == lake.rows("t") == {D1: ["a", "a2"], D2: ["b"]}
     assert _spark_rows(vacuuming, lake, "u") == lake.rows("u") == {D1: ["x"]}
-    roll_back(lake.publisher(), "c1", id="undo1")
+    roll_back(lake.publisher(), "c1", id="undo1", steps=())
     assert _spark_rows(vacuuming, lake, "t") == {D1: ["a", "a2"], D2: ["b"]}
 
 
@@ -92,7 +92,7 @@ def test_a_plain_vacuum_without_retention_leaves_timelines_alone(merciless: Spar
     """Published data lives below a hidden name, which a plain VACUUM does not walk."""
     _history(lake)
     _vacuum(merciless, lake, VACUUMS_WITHOUT_MERCY[:1], "t", "u", LOG_TABLE)
-    roll_back(lake.publisher(), "p2", id="undo")
+    roll_back(lake.publisher(), "p2", id="undo", steps=())
     assert _spark_rows(merciless, lake, "t") == {D1: ["a", "a2"], D2: ["b"]}
     assert _spark_rows(merciless, lake, "u") == {D1: ["x"]}
 
@@ -107,7 +107,7 @@ def test_what_a_lite_vacuum_without_retention_took_is_refused_by_name(merciless:
     _vacuum(merciless, lake, VACUUMS_WITHOUT_MERCY, "t", "u")
     assert _spark_rows(merciless, lake, "t") == {D1: ["A"], D2: ["b"]}
     with pytest.raises(PublicationRefused) as refused:
-        roll_back(lake.publisher(), "p2", id="undo")
+        roll_back(lake.publisher(), "p2", id="undo", steps=())
     assert any(path in str(refused.value) for path in lost)
     assert _spark_rows(merciless, lake, "t") == {D1: ["A"], D2: ["b"]}
     assert _spark_rows(merciless, lake, "u") == {D1: ["X"]}
@@ -139,5 +139,5 @@ def test_the_log_survives_optimize_and_vacuum_of_its_own(merciless: SparkSession
     log = lake.publisher().log
     assert log.head().state.index
     assert log.day_states(log.head())[TableDay("t", D1)].publication == "p34"
-    roll_back(lake.publisher(), "p34", id="undo")
+    roll_back(lake.publisher(), "p34", id="undo", steps=())
     assert lake.rows("t") == {D1: ["a33"]}

@@ -26,7 +26,7 @@ def test_all_tables_go_back_together_with_what_the_log_knows(lake: Lake) -> None
     files = _add_actions(lake, "t")
     assert [file["num_records"] for file in files] == [1]
     lake.publish("p2", {"t": {D1: ["A"], D2: ["new"]}, "u": {D1: ["B"]}})
-    assert isinstance(roll_back(lake.publisher(), "p2", id="undo"), Published)
+    assert isinstance(roll_back(lake.publisher(), "p2", id="undo", steps=()), Published)
     assert (lake.rows("t"), lake.rows("u")) == ({D1: ["a"]}, {D1: ["b"]})
     assert _add_actions(lake, "t") == files, "with sizes and statistics, which readers prune by"
     after = {key: state.content for key, state in _states(lake).items()}
@@ -47,9 +47,9 @@ def test_a_rollback_can_be_rolled_back(lake: Lake) -> None:
     """Undo of undo is the publication again, with its positions and its content."""
     one = Position(id="topic", before=None, after=5)
     lake.append("a1", "raw", {D1: ["x"]}, one)
-    roll_back(lake.publisher(), "a1", id="undo")
+    roll_back(lake.publisher(), "a1", id="undo", steps=())
     assert lake.rows("raw") == {}
-    roll_back(lake.publisher(), "undo", id="redo")
+    roll_back(lake.publisher(), "undo", id="redo", steps=())
     assert lake.rows("raw") == {D1: ["x"]}
     assert lake.table("raw").transaction_version("topic") == 5
 
@@ -58,7 +58,7 @@ def test_rolling_back_an_append_returns_its_positions(lake: Lake) -> None:
     """The landed file counts as not taken in, and can be appended again: once."""
     one = Position(id="landed:file", before=None, after=1)
     lake.append("a1", "raw", {D1: ["x"]}, one)
-    roll_back(lake.publisher(), "a1", id="undo")
+    roll_back(lake.publisher(), "a1", id="undo", steps=())
     assert lake.table("raw").transaction_version("landed:file") == 0
     assert isinstance(lake.append("a2", "raw", {D1: ["x"]}, one), Published)
     assert lake.rows("raw") == {D1: ["x"]}
@@ -70,10 +70,10 @@ def test_a_day_that_was_published_since_is_not_undone(lake: Lake) -> None:
     lake.publish("p2", {"t": {D1: ["b"], D2: ["c"]}})
     lake.publish("p3", {"t": {D2: ["d"]}})
     with pytest.raises(PublicationRefused, match=str(D2)):
-        roll_back(lake.publisher(), "p2", id="undo")
+        roll_back(lake.publisher(), "p2", id="undo", steps=())
     assert lake.rows("t") == {D1: ["b"], D2: ["d"]}
-    roll_back(lake.publisher(), "p3", id="undo3")
-    roll_back(lake.publisher(), "p2", id="undo2")
+    roll_back(lake.publisher(), "p3", id="undo3", steps=())
+    roll_back(lake.publisher(), "p2", id="undo2", steps=())
     assert lake.rows("t") == {D1: ["a"]}
 
 
@@ -82,18 +82,18 @@ def test_one_that_is_undone_names_what_undid_it_also_after_a_compaction(lake: La
     for name in ("a0", "a1"):
         lake.append(name, "t", {D1: [name]})
     lake.publish("p1", {"t": {D1: ["A"], D2: ["B"]}})
-    roll_back(lake.publisher(), "p1", id="undo")
+    roll_back(lake.publisher(), "p1", id="undo", steps=())
     assert isinstance(compact(lake.publisher(), "t", [D1], id="small"), Published)
     with pytest.raises(InvalidRequest, match="p1 is undone already: undo did it on ") as refused:
-        roll_back(lake.publisher(), "p1", id="again")
+        roll_back(lake.publisher(), "p1", id="again", steps=())
     assert refused.value.hint == "To bring it back: backfill rollback undo"
-    roll_back(lake.publisher(), "undo", id="redo")
+    roll_back(lake.publisher(), "undo", id="redo", steps=())
     assert lake.rows("t") == {D1: ["A"], D2: ["B"]}
     with pytest.raises(InvalidRequest, match="undo is undone already: redo did it on "):
-        roll_back(lake.publisher(), "undo", id="again")
+        roll_back(lake.publisher(), "undo", id="again", steps=())
     lake.publish("since", {"t": {D1: ["C"], D2: ["D"]}})
     with pytest.raises(PublicationRefused, match="Roll back the later publications first"):
-        roll_back(lake.publisher(), "p1", id="again")
+        roll_back(lake.publisher(), "p1", id="again", steps=())
 
 
 def test_an_append_whose_source_moved_on_is_not_undone(lake: Lake) -> None:
@@ -101,7 +101,7 @@ def test_an_append_whose_source_moved_on_is_not_undone(lake: Lake) -> None:
     lake.append("a1", "raw", {D1: ["x"]}, Position(id="topic", before=None, after=1))
     lake.append("a2", "raw", {D2: ["y"]}, Position(id="topic", before=1, after=2))
     with pytest.raises(PublicationRefused, match="topic"):
-        roll_back(lake.publisher(), "a1", id="undo")
+        roll_back(lake.publisher(), "a1", id="undo", steps=())
     assert lake.rows("raw") == {D1: ["x"], D2: ["y"]}
 
 
@@ -110,12 +110,12 @@ def test_foreign_rows_refuse_the_rollback_and_foreign_files_come_back(lake: Lake
     lake.publish("p1", {"t": {D1: ["a"], D2: ["b"]}})
     lake.foreign_rows("t", {D1: ["foreign"]})
     lake.publish("p2", {"t": {D1: ["c"]}})
-    roll_back(lake.publisher(), "p2", id="undo")
+    roll_back(lake.publisher(), "p2", id="undo", steps=())
     assert lake.rows("t") == {D1: ["a", "foreign"], D2: ["b"]}
     lake.publish("p3", {"t": {D2: ["d"]}})
     lake.foreign_rows("t", {D2: ["more"]})
     with pytest.raises(PublicationRefused, match=str(D2)):
-        roll_back(lake.publisher(), "p3", id="undo3")
+        roll_back(lake.publisher(), "p3", id="undo3", steps=())
 
 
 def test_an_expired_window_is_refused(lake: Lake) -> None:
@@ -124,7 +124,7 @@ def test_an_expired_window_is_refused(lake: Lake) -> None:
     lake.publish("p2", {"t": {D1: ["b"]}})
     lake.clock += timedelta(days=31)
     with pytest.raises(PublicationRefused, match="window of p2 is over: it was published 31 days ago"):
-        roll_back(lake.publisher(), "p2", id="undo")
+        roll_back(lake.publisher(), "p2", id="undo", steps=())
 
 
 def test_files_that_are_gone_are_named(lake: Lake) -> None:
@@ -134,24 +134,24 @@ def test_files_that_are_gone_are_named(lake: Lake) -> None:
     lake.publish("p2", {"t": {D1: ["A"]}, "u": {D1: ["B"]}})
     (lake.root / "u" / lost).unlink()
     with pytest.raises(PublicationRefused, match=lost):
-        roll_back(lake.publisher(), "p2", id="undo")
+        roll_back(lake.publisher(), "p2", id="undo", steps=())
     assert (lake.rows("t"), lake.rows("u")) == ({D1: ["A"]}, {D1: ["B"]})
 
 
 def test_unknown_and_aborted_publications_are_distinguished(lake: Lake) -> None:
     with pytest.raises(InvalidRequest, match="no publication 'unknown'"):
-        roll_back(lake.publisher(), "unknown", id="undo")
+        roll_back(lake.publisher(), "unknown", id="undo", steps=())
     request = lake.request("p1", {"t": {D1: ["a"]}})
     with pytest.raises(Died):
         lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)
     lake.foreign_rows("t", {D1: ["foreign"]})
     with pytest.raises(InvalidRequest, match="was aborted"):
-        roll_back(lake.publisher(), "p1", id="undo")
+        roll_back(lake.publisher(), "p1", id="undo", steps=())
 
 
 def test_columns_gained_since_stay(lake: Lake) -> None:
     """Going back to files of an older schema keeps the table's columns: they read as null."""
     lake.publish("p1", {"t": {D1: ["a"]}})
     lake.publish("p2", {"t": {D1: ["b"]}}, extra=1)
-    roll_back(lake.publisher(), "p2", id="undo")
+    roll_back(lake.publisher(), "p2", id="undo", steps=())
     assert lake.table("t").to_pyarrow_table().column("extra_0").to_pylist() == [None]

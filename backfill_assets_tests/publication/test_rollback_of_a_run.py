@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Position, Publication
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.rollback import roll_back
@@ -44,7 +44,7 @@ class Runs:
         return request.id
 
     def run(self, table: str, id: str, rows: Sequence[int], version: str | None = None) -> str:
-        step = registry.step(table)
+        step = CATALOG.step(table)
         chosen = step.version(version)
         reads = decide.read_days(step, chosen, [DAY])
         logicals = {name: read.days for name, read in self.small.publisher.pin({}, reads).inputs.items()}
@@ -55,7 +55,7 @@ class Runs:
 
     def undo(self, publication: str) -> Mapping[str, Sequence[date]]:
         """The days that the rollback names as stale."""
-        undone = roll_back(self.small.publisher, publication, id=f"undo-{publication}")
+        undone = roll_back(self.small.publisher, publication, id=f"undo-{publication}", steps=CATALOG.steps)
         found = self.small.publisher.log.find_prepared(undone.publication)
         assert found is not None
         return found[0].publication.leaves_stale
@@ -118,7 +118,7 @@ def test_rows_that_were_only_gained_are_no_reason_to_refuse_it(runs: Runs, compa
 
 def test_rows_that_raw_does_not_have_any_more_do_not_come_back(runs: Runs) -> None:
     """Bronze of two rows was replaced after one was rolled back from raw: it must not bring that row back."""
-    roll_back(runs.small.publisher, "raw-2", id="undo-raw-2")
+    roll_back(runs.small.publisher, "raw-2", id="undo-raw-2", steps=CATALOG.steps)
     runs.run(BRONZE, "bronze-three", [1])
     with pytest.raises(PublicationRefused, match=f"(bronze|quarantine)_sales {DAY} would be older"):
         runs.undo("bronze-three")

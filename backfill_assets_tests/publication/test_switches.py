@@ -75,20 +75,20 @@ def test_a_rollback_puts_days_and_version_back_and_is_undone_itself(lake: Lake) 
     lake.publish("p1", {"t": {D1: ["v1"]}, "u": {D1: ["v1"]}})
     lake.publisher().publish(_with_days(lake, "s1", "v2", "v2"))
     lake.publisher().publish(_with_days(lake, "s2", "v3", "v3"))
-    roll_back(lake.publisher(), "s2", id="undo")
+    roll_back(lake.publisher(), "s2", id="undo", steps=())
     assert _current(lake) == {"t": CurrentVersion(version="v2", publication="undo")}
     assert lake.rows("t") == {D1: ["v2"]}
-    roll_back(lake.publisher(), "s1", id="undo-more")
+    roll_back(lake.publisher(), "s1", id="undo-more", steps=())
     assert _current(lake) == {}, "the declared version counts again"
     assert lake.rows("u") == {D1: ["v1"]}
-    roll_back(lake.publisher(), "undo-more", id="redo")
+    roll_back(lake.publisher(), "undo-more", id="redo", steps=())
     assert _current(lake) == {"t": CurrentVersion(version="v2", publication="redo")}
     assert lake.rows("u") == {D1: ["v2"]}
 
 
 def test_a_rollback_of_a_switch_for_new_days_puts_the_version_back(lake: Lake) -> None:
     lake.publisher().publish(_switch("s1", "v2"))
-    roll_back(lake.publisher(), "s1", id="undo")
+    roll_back(lake.publisher(), "s1", id="undo", steps=())
     assert _current(lake) == {}
 
 
@@ -99,7 +99,7 @@ def test_a_switch_is_refused_if_another_one_came_first_and_so_is_its_undo(lake: 
     assert moved.reasons == ("t was switched to v2 since",)
     lake.publisher().publish(_switch("s3", "v3", "v2", "s1"))
     with pytest.raises(PublicationRefused, match="switched to v3 since"):
-        roll_back(lake.publisher(), "s1", id="undo")
+        roll_back(lake.publisher(), "s1", id="undo", steps=())
     assert lake.publisher().log.head().state.switches == {"t": "v3"}
 
 
@@ -162,6 +162,6 @@ def test_a_head_with_a_switch_is_not_written_by_processes_that_would_drop_it(lak
     state = lake.publisher().log.head().state
     assert state.writer == 2
     assert parse_head(state.model_dump_json()) == state
-    roll_back(lake.publisher(), "s1", id="undo")
+    roll_back(lake.publisher(), "s1", id="undo", steps=())
     lake.publish("p1", {"t": {D1: ["a"]}})
     assert lake.publisher().log.head().state.writer == 2, "the entries are still there"

@@ -31,7 +31,7 @@ def _old_history(lake: Lake) -> PublicationLog:
     """Three publications and a rollback, three weeks ago; one publication today."""
     for number, day in enumerate((D1, D2, D3)):
         lake.publish(f"p{number}", {"t": {day: [f"row {number}"]}, "u": {day: ["u"]}})
-    roll_back(lake.publisher(), "p2", id="back")
+    roll_back(lake.publisher(), "p2", id="back", steps=())
     lake.clock += timedelta(days=21)
     lake.publish("today", {"t": {D1: ["new"]}})
     return lake.publisher().log
@@ -61,7 +61,7 @@ def test_folding_moves_rows_and_loses_none(lake: Lake) -> None:
     assert log.head().state == head.state and log.head().version > head.version
     assert named <= set(log.files().paths), "what the head names keeps a file of its own"
     assert len([path for path in log.files().paths if "/month-" in path]) >= 2, "rollbacks have files of their own"
-    roll_back(lake.publisher(), "today", id="undo")
+    roll_back(lake.publisher(), "today", id="undo", steps=())
     assert lake.rows("t")[D1] == ["row 0"]
 
 

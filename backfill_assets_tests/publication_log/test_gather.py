@@ -60,7 +60,7 @@ def test_gathering_moves_rows_and_loses_none(lake: Lake) -> None:
     assert named | others <= set(log.files().paths)
     assert sum(map(is_gathered, log.files().paths)) == 1
     _stream(lake, 1, first=9)
-    roll_back(lake.publisher(), "s009", id="undo")
+    roll_back(lake.publisher(), "s009", id="undo", steps=())
     assert lake.rows("raw")[D1] == sorted(f"r{number}" for number in range(9))
 
 

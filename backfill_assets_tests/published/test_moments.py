@@ -113,7 +113,7 @@ def test_a_time_names_the_state_of_then_also_when_entries_were_folded_by_kind(
     for name in ("good", "wrong"):
         lake.publish(name, {"t": {D1: [name]}})
         lake.clock += timedelta(hours=1)
-    roll_back(lake.publisher(), "wrong", id="undo")
+    roll_back(lake.publisher(), "wrong", id="undo", steps=())
     moment = f"{lake.clock + timedelta(hours=1):%Y-%m-%dT%H:%M:%S}"
     lake.clock += timedelta(hours=2)
     for number in range(32):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import VersionGone
 from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.publication.publisher import Published
@@ -69,7 +69,7 @@ def test_raw_has_its_positions_at_every_version(lakehouse: StreamedLakehouse) ->
 def test_a_rollback_gives_the_positions_back(lakehouse: StreamedLakehouse) -> None:
     """The events are read again: they are before no boundary."""
     lakehouse.stream("batch-1", {SECOND: [4]}, {0: (10, 12), 1: (0, 3)})
-    roll_back(lakehouse.publisher, "batch-1", id="back")
+    roll_back(lakehouse.publisher, "batch-1", id="back", steps=CATALOG.steps)
     assert raw_now(lakehouse).positions == upto(10)
     (then,) = table_boundaries(snapshot_of(lakehouse.storage, "batch-1"), RAW)
     assert then.boundary.positions == upto(12, 3)
@@ -101,7 +101,7 @@ def test_a_backfill_beside_a_stream_has_the_boundary_that_it_has_read(lakehouse:
     assert raw_now(lakehouse).positions == upto(13)
     assert lakehouse.newest(RAW).to_pyarrow_table().sort_by("id") == before
     assert sorted(before.column("id").to_pylist()) == [0, 1, 2, 3, 10, 11, 12]
-    steps = [registry.step(RAW), registry.step(BRONZE)]
+    steps = [CATALOG.step(RAW), CATALOG.step(BRONZE)]
     statuses = day_statuses(steps, observe(lakehouse.storage, [RAW, BRONZE, QUARANTINE]), DayRange(FIRST, SECOND))
     assert statuses[BRONZE] == {FIRST: DayStatus.FRESH, SECOND: DayStatus.INPUT_CHANGED}
     lakehouse.build_bronze("follow", {SECOND: [3, 10, 11, 12]})
@@ -128,7 +128,7 @@ def test_an_undo_puts_back_the_boundary_too(lakehouse: StreamedLakehouse) -> Non
     lakehouse.build_bronze("bronze", {SECOND: [3]})
     lakehouse.stream("batch", {SECOND: [4]}, {0: (10, 15)})
     lakehouse.build_bronze("later", {SECOND: [3, 4]})
-    roll_back(lakehouse.publisher, "later", id="back")
+    roll_back(lakehouse.publisher, "later", id="back", steps=CATALOG.steps)
     (found,) = table_boundaries(Snapshot.newest(lakehouse.storage), BRONZE)
     assert found.boundary.positions == upto(10)
 

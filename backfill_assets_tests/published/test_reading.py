@@ -10,6 +10,7 @@ import pytest
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.publication.rollback import roll_back
@@ -59,7 +60,7 @@ def test_a_rolled_back_publication_can_still_be_read(lakehouse: SmallLakehouse) 
     """The map of an old entry names versions, and versions keep their files for the rollback window."""
     lakehouse.publish("first", {"fact": {DAY: [1]}, "revenue": {DAY: [10]}})
     lakehouse.publish("second", {"fact": {DAY: [2]}, "revenue": {DAY: [20]}})
-    roll_back(lakehouse.publisher, "second", id="undone")
+    roll_back(lakehouse.publisher, "second", id="undone", steps=CATALOG.steps)
     assert pinned(lakehouse) == [[1], [10]] and pinned(lakehouse, "second") == [[2], [20]]
 
 
@@ -140,7 +141,7 @@ def test_history_shows_every_publication_newest_first(lakehouse: SmallLakehouse)
     """What replaced what, in which tables, and how it ended."""
     lakehouse.publish("first", {"fact": {DAY: [1], NEXT: [2]}, "revenue": {DAY: [10]}})
     lakehouse.publish("second", {"fact": {DAY: [3, 4]}}, code="v2")
-    roll_back(lakehouse.publisher, "second", id="undone")
+    roll_back(lakehouse.publisher, "second", id="undone", steps=CATALOG.steps)
     lakehouse.crash("third", {"fact": {DAY: [5]}}, at=CrashPoint.PREPARED)
     told = {each.publication: each for each in history(lakehouse.storage)}
     assert list(told) == ["third", "undone", "second", "first"]

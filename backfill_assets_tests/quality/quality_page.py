@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import get_args
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model import rules
 from backfill_assets.model.declaration import DayRule, Layer, Source, Table
 from backfill_assets.quality.gates import gates_of
@@ -51,7 +51,7 @@ def rule_classes() -> set[str]:
 
 
 def _tables() -> list[Table]:
-    return sorted(registry.tables(), key=lambda table: (LAYERS.index(table.layer), table.name))
+    return sorted(CATALOG.tables, key=lambda table: (LAYERS.index(table.layer), table.name))
 
 
 def _rules_in(table: Table, dimension: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.quality.arrow_checks import check, exact_decimal, re2_pattern
 from backfill_assets.quality.arrow_hashes import NotRendered
 
@@ -82,6 +82,6 @@ def test_what_would_be_judged_differently_is_left_to_spark(kind: pa.DataType, na
 
 def test_every_declared_pattern_is_read_by_both() -> None:
     """None of the project's own checks is left to Spark for its pattern."""
-    fields = [field for table in registry.tables() for field in table.contract.fields().values()]
+    fields = [field for table in CATALOG.tables for field in table.contract.fields().values()]
     patterns = {field.checks["str_matches"] for field in fields if "str_matches" in field.checks}
     assert patterns and all(re2_pattern(pattern) for pattern in patterns)

@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from backfill_assets.datasets import registry
-from backfill_assets.datasets.sales.landed import SALES
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.sales.landed import SALES
 from backfill_assets.model.refinement import rejected
 from backfill_assets.quality.duplicates import measure_duplicates
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
@@ -32,7 +32,7 @@ def test_equal_versions_are_counted_and_newer_ones_are_not(spark: SparkSession) 
         {"day": NEXT_DAY},
     ]
     raw = raw_sales(spark, rows)
-    found = measure_duplicates(raw, rejected(raw, REFINEMENT), SOURCE, registry.table("bronze_sales"), [DAY, NEXT_DAY])
+    found = measure_duplicates(raw, rejected(raw, REFINEMENT), SOURCE, CATALOG.table("bronze_sales"), [DAY, NEXT_DAY])
     assert found[DAY] == {
         "duplicates": 3,
         "duplicates_identical": 2,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome
 from backfill_assets.quality.gates import judge, metrics_needed
 from backfill_assets.quality.measures import add_up, as_metrics
@@ -63,7 +63,7 @@ def _judged(table: str, own: Metrics, **others: Metrics) -> dict[str, RuleOutcom
         "fact_sales_transactions": FACT,
     }
     facts = DayFacts(own=own, upstream={**known, **others})
-    return {outcome.rule: outcome for outcome in judge(registry.table(table), facts)}
+    return {outcome.rule: outcome for outcome in judge(CATALOG.table(table), facts)}
 
 
 def test_rejected_rows_that_are_only_too_early_may_be_right() -> None:
@@ -226,14 +226,14 @@ def test_the_tolerated_share_of_rejects_is_declared(received: int, quarantined: 
 
 def test_the_metrics_that_are_looked_at_are_known_beforehand() -> None:
     """Who judges must have fetched them; a missing one is said by name."""
-    assert metrics_needed(registry.table("fact_sales_transactions")) == (
+    assert metrics_needed(CATALOG.table("fact_sales_transactions")) == (
         "raw_sales",
         "bronze_sales",
         "quarantine_sales",
     )
-    assert metrics_needed(registry.table("fact_daily_revenue")) == ("fact_sales_transactions",)
+    assert metrics_needed(CATALOG.table("fact_daily_revenue")) == ("fact_sales_transactions",)
     with pytest.raises(LookupError, match="fact_sales_transactions"):
-        judge(registry.table("fact_daily_revenue"), DayFacts(own=REVENUE))
+        judge(CATALOG.table("fact_daily_revenue"), DayFacts(own=REVENUE))
 
 
 def test_the_days_of_a_period_add_up_exactly() -> None:
@@ -254,7 +254,7 @@ def test_an_unmeasured_total_of_the_facts_fails_the_day_and_says_so() -> None:
     """Not 0, and no error of the program: what to do about it is said."""
     facts = {name: value for name, value in FACT.items() if name != "total_amount_eur"}
     found = judge(
-        registry.table("fact_daily_revenue"), DayFacts(own=REVENUE, upstream={"fact_sales_transactions": facts})
+        CATALOG.table("fact_daily_revenue"), DayFacts(own=REVENUE, upstream={"fact_sales_transactions": facts})
     )
     (broken,) = [each for each in found if not each.passed]
     assert broken.rule == "total_agrees_revenue_eur"

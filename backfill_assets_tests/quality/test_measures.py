@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.datasets import registry
-from backfill_assets.datasets.sales.transactions import half_up_quotient
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.sales.transactions import half_up_quotient
 from backfill_assets.landing.deletions import as_deletions
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.contract_columns import struct_type
@@ -61,7 +61,7 @@ class TwoLists(Contract):
 
 def _measured(rows: DataFrame, table: str) -> dict[date, Metrics]:
     """In one query, as few rows are, and in several, as many are: it comes to the same."""
-    declared = registry.table(table)
+    declared = CATALOG.table(table)
     few, many = (measure_days(rows, declared, count) for count in (1, 10**9))
     assert few == many
     assert all(list(metrics) == list(zero_metrics(declared)) for metrics in many.values())
@@ -73,7 +73,7 @@ def _chain(spark: SparkSession, raw: DataFrame, bronze_from: DataFrame | None = 
     tables: dict[str, DataFrame] = {"raw_sales": raw, "bronze_fx_rates": rates}
     sources = {**tables, "raw_sales": raw if bronze_from is None else bronze_from}
     for name in ("bronze_sales", "fact_sales_transactions", "fact_daily_revenue"):
-        built = registry.step(name).version().transform(sources)
+        built = CATALOG.step(name).version().transform(sources)
         # As from a table: planning all layers as one query would take longer than everything else here.
         stored = {table: spark.createDataFrame(rows.collect(), rows.schema) for table, rows in built.items()}
         tables.update(stored)
@@ -86,11 +86,11 @@ def _all_measured(tables: Mapping[str, DataFrame]) -> dict[str, dict[date, Metri
 
 
 def _failures(measured: Mapping[str, dict[date, Metrics]], day: date) -> set[str]:
-    of_day = {name: days.get(day, zero_metrics(registry.table(name))) for name, days in measured.items()}
+    of_day = {name: days.get(day, zero_metrics(CATALOG.table(name))) for name, days in measured.items()}
     outcomes = {
         f"{name}.{outcome.rule}": outcome.passed
         for name in measured
-        for outcome in judge(registry.table(name), DayFacts(own=of_day[name], upstream=of_day))
+        for outcome in judge(CATALOG.table(name), DayFacts(own=of_day[name], upstream=of_day))
     }
     return {rule for rule, passed in outcomes.items() if not passed}
 
@@ -113,7 +113,7 @@ def test_a_day_without_rows_is_measured_as_zeros_and_passes(spark: SparkSession)
     """Christmas: nothing was sold, and that is published like any other day."""
     measured = _all_measured(_chain(spark, raw_sales(spark, DEFECTS)))
     assert _failures(measured, date(2017, 12, 25)) == set()
-    for table in registry.tables():
+    for table in CATALOG.tables:
         rows = spark.createDataFrame([], struct_type(table.contract))
         asked = [*measure(rows, table).columns, *measure_examples(rows, table).columns]
         assert zero_metrics(table).keys() == {*asked} - {"day", *OF_DELETIONS}
@@ -222,11 +222,11 @@ def test_everything_is_measured_in_one_pass(spark: SparkSession) -> None:
         if name == "bronze_fx_rates":
             continue
         flat = spark.createDataFrame([], rows.schema)
-        measured_in_it = measure(flat.repartition(2), registry.table(name))
+        measured_in_it = measure(flat.repartition(2), CATALOG.table(name))
         plan = _physical_plan(measured_in_it)
         assert plan.count("Exchange hashpartitioning(day") == 1, plan
         assert "Expand" not in plan
-        assert not set(examples(registry.table(name))) & set(measured_in_it.columns)
+        assert not set(examples(CATALOG.table(name))) & set(measured_in_it.columns)
 
 
 def test_examples_are_looked_for_on_days_that_have_something_wrong_and_nowhere_else(
@@ -241,10 +241,10 @@ def test_examples_are_looked_for_on_days_that_have_something_wrong_and_nowhere_e
 
     monkeypatch.setattr("backfill_assets.quality.measures.measure_examples", looked)
     bronze = _chain(spark, raw_sales(spark, [{"currency": "EUR"}]))["bronze_sales"]
-    measure_days(bronze, registry.table("bronze_sales"), 1)
+    measure_days(bronze, CATALOG.table("bronze_sales"), 1)
     assert looked_at == []
     broken = bronze.withColumn("quantity", F.lit(-1).cast("bigint")).withColumn("day", F.lit(NEXT_DAY))
-    found = measure_days(bronze.union(broken), registry.table("bronze_sales"), 1)
+    found = measure_days(bronze.union(broken), CATALOG.table("bronze_sales"), 1)
     assert looked_at == [{NEXT_DAY}]
     assert [found[day]["violating_example"] for day in (DAY, NEXT_DAY)] == [
         "",
@@ -257,7 +257,7 @@ def test_many_rows_are_aggregated_by_hashing_alone(spark: SparkSession) -> None:
     for name, rows in _chain(spark, raw_sales(spark, [{"currency": "EUR"}])).items():
         if name == "bronze_fx_rates":
             continue
-        plan = _physical_plan(measure_without_sets(spark.createDataFrame([], rows.schema), registry.table(name)))
+        plan = _physical_plan(measure_without_sets(spark.createDataFrame([], rows.schema), CATALOG.table(name)))
         assert "HashAggregate" in plan
         assert "ObjectHashAggregate" not in plan and "SortAggregate" not in plan, plan
 
@@ -293,6 +293,6 @@ def test_a_marker_that_was_taken_back_is_measured(spark: SparkSession) -> None:
     """So that its day is read without it. A day without deletions is recorded as it was before there were any."""
     markers = raw_sales(spark, [marker("2017-03-09T00:00:00.000000Z", 5, date(2017, 3, 4), basket_id="3")])
     raw = markers.unionByName(as_deletions(markers)).unionByName(raw_sales(spark, [{"day": NEXT_DAY}]))
-    found = measure_days(raw, registry.table("raw_sales"), 1)
+    found = measure_days(raw, CATALOG.table("raw_sales"), 1)
     assert {name: found[DAY][name] for name in OF_DELETIONS} == dict(zip(OF_DELETIONS, (0, 0, 1), strict=True))
     assert not found[NEXT_DAY].keys() & {*OF_DELETIONS}

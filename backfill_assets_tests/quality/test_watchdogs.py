@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import DayFacts, Metrics
 from backfill_assets.quality import watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
 
-REVENUE = registry.table("fact_daily_revenue")
+REVENUE = CATALOG.table("fact_daily_revenue")
 GOOD = RecordedDay(rows=2, checksum="77", content_hash_sum=None, files_as_published=True)
 OWN: Metrics = {"rows": 2, "checksum": "77", "total_revenue_eur": "10.5000", "total_quantity": 4, "total_lines": 3}
 FACT: Metrics = {"rows": 3, "total_amount_eur": "10.5000", "total_quantity": 4}
@@ -60,7 +60,7 @@ def test_a_day_with_other_columns_then_is_compared_by_its_rows() -> None:
 
 def test_raw_is_never_said_to_be_rebuilt() -> None:
     """Landed files count once: nothing would be taken in again. A person has to look."""
-    raw = registry.table("raw_sales")
+    raw = CATALOG.table("raw_sales")
     own: Metrics = {"rows": 1, "checksum": "1", "content_hash_sum": "5", "recomputed_hash_sum": "5"}
     told = watchdogs.judge(raw, RecordedDay(2, None, "9", files_as_published=False), DayFacts(own=own))
     failed = [rule for rule in told if not rule.passed]

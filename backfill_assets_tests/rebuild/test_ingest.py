@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.errors import SourceUnreadable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake
@@ -40,7 +40,7 @@ class Ingest:
         small = SmallLakehouse(root)
         self.landing, self.told = root / "landing", list[str]()
         zone = LandingZone(self.landing)
-        self.lake = Lake(small.storage, small.publisher, zone, _no_spark, str(root / "token.key"))
+        self.lake = Lake(CATALOG, small.storage, small.publisher, zone, _no_spark, str(root / "token.key"))
 
     def land(self, day: date, name: str, content: bytes = WHOLE) -> None:
         path = self.landing / "sales" / str(day) / name
@@ -48,7 +48,7 @@ class Ingest:
         path.write_bytes(content)
 
     def run(self) -> None:
-        step = registry.step("raw_sales")
+        step = CATALOG.step("raw_sales")
         Builder(self.lake).build(step, DAYS, run=RunInfo("a-run"), progress=self.told.append)
 
 

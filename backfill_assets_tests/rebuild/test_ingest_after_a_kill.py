@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.raw_rollback import require_sound_rollback
 from backfill_assets.publication.crash_points import CrashPoint, nowhere
 from backfill_assets.publication.rollback import roll_back, undoable
@@ -65,8 +66,8 @@ def test_a_version_that_was_rolled_back_meanwhile_supersedes_nothing(killed: tup
     """With its marker, neither of the two versions would count."""
     workshop, newer = killed
     publisher = workshop.builder.lake.publisher
-    looked_at = require_sound_rollback(publisher, undoable(publisher, newer))
-    roll_back(publisher, newer, id="undo", inputs=looked_at)
+    looked_at = require_sound_rollback(publisher, CATALOG, undoable(publisher, newer))
+    roll_back(publisher, newer, id="undo", steps=CATALOG.steps, inputs=looked_at)
     workshop.build("raw_sales", [LATE])
     assert any("taken over from an earlier run" in message for message in workshop.messages)
     assert kinds(workshop) == [(OLD, RECEIVED)]

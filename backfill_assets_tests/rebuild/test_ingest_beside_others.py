@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.errors import PublicationRefused
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.holds import all_holds
@@ -51,9 +51,9 @@ def ingest(tmp_path: Path, publish: Callable[[object], Published | Conflict]) ->
     storage = Storage(str(tmp_path))
     publisher = Publisher(storage)
     publisher.publish = publish  # type: ignore[method-assign,assignment]
-    step = registry.step("raw_sales")
+    step = CATALOG.step("raw_sales")
     timeline = stage(storage, "raw_sales", "staged", {DAY: ["a"]})
-    lake = Lake(storage, publisher, cast("Any", None), cast("Any", None), "")
+    lake = Lake(CATALOG, storage, publisher, cast("Any", None), cast("Any", None), "")
     return Ingest(lake, step, RunInfo("", ""), silent, timeline=timeline)
 
 

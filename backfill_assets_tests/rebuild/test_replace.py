@@ -23,7 +23,7 @@ PATIENCE = 20
 
 def build(monkeypatch: pytest.MonkeyPatch, write_chunk: Callable[..., Any], said: list[str]) -> ReplaceBuild:
     """A build of a table whose chunks have one day each."""
-    lake: Any = SimpleNamespace(spark=lambda: None, storage=None, timelines=lambda *_: {})
+    lake: Any = SimpleNamespace(catalog=None, spark=lambda: None, storage=None, timelines=lambda *_: {})
     step: Any = SimpleNamespace(name="fact", tables=(), cadence=Cadence.DAILY)
     made = ReplaceBuild(lake, step, version=None, run=None, force=True, progress=said.append)  # type: ignore[arg-type]
     monkeypatch.setattr(decide, "chunks", lambda days, _: [[day] for day in days])

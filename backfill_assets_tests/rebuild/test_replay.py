@@ -7,8 +7,8 @@ from datetime import date
 from types import SimpleNamespace
 from typing import Any, cast
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild.builder import Builder
@@ -22,7 +22,7 @@ class Remembering:
     """A builder that builds nothing. Every table is published on DAY."""
 
     def __init__(self) -> None:
-        self.lake = SimpleNamespace(states=self.states)
+        self.lake = SimpleNamespace(catalog=CATALOG, states=self.states)
         self.built: dict[str, tuple[list[date], str | None]] = {}
 
     def states(self, step: Step) -> dict[TableDay, DayState]:
@@ -41,6 +41,6 @@ def test_what_is_made_of_freed_rows_keeps_the_version_that_it_was_published_with
         pass
     assert builder.built.pop("bronze_sales") == ([DAY], None)
     assert set(builder.built) == {
-        step.name for step in registry.steps_with("sales") if step.tables[0].layer in ("fact", "report")
+        step.name for step in CATALOG.steps_with("sales") if step.tables[0].layer in ("fact", "report")
     }
     assert {version for _, version in builder.built.values()} == {"as published"}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayLineage, Environment, InputRead, Position, Publication
 from backfill_assets.landing.raw_rows import raw_schema
@@ -100,7 +100,7 @@ def _session() -> SparkSession:
 def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Again:
     settings = Settings.at(tmp_path)
     small = SmallLakehouse(settings.lakehouse)
-    lake = replace(Builder.from_settings(settings, _session).lake, publisher=small.publisher)
+    lake = replace(Builder.from_settings(settings, CATALOG, _session).lake, publisher=small.publisher)
     found = Again(small, lake)
     monkeypatch.setattr(reproduce_module, "stage_chunk", found.stage)
     monkeypatch.setattr(reproduce_module, "environment_of", lambda spark: HERE)
@@ -165,7 +165,7 @@ def test_a_day_that_was_only_put_back_names_the_publication_that_brought_it(agai
     moved = change.model_copy(update={"days": (day,)})
     again.small.publisher.publish(compaction.model_copy(update={"kind": "compact", "tables": (moved,)}))
     again.bronze("new", {DAY: 11, NEXT: 12}, reads=(read_of(1, {DAY: 1, NEXT: 2}),))
-    roll_back(again.small.publisher, "new", id="undo")
+    roll_back(again.small.publisher, "new", id="undo", steps=CATALOG.steps)
     why = "it was only put back or compacted, and holds what {} brought: reproduce that one"
     assert again.verdicts("compaction") == {
         TableDay("bronze_sales", DAY): ("cannot be reproduced", why.format("old")),
@@ -209,7 +209,7 @@ def test_a_day_that_another_writer_wrote_is_named(again: Again) -> None:
     again.small.publish("first", {"bronze_sales": {DAY: [1]}})
     again.small.write_past_the_protocol("bronze_sales", DAY, [9])
     again.small.publish("over", {"bronze_sales": {DAY: [2]}})
-    roll_back(again.small.publisher, "over", id="undo")
+    roll_back(again.small.publisher, "over", id="undo", steps=CATALOG.steps)
     assert again.verdicts("undo") == {
         TableDay("bronze_sales", DAY): ("cannot be reproduced", "a writer that bypassed the log wrote it")
     }
@@ -230,7 +230,7 @@ def test_landed_files_that_are_gone_or_changed_are_named(again: Again, tmp_path:
     file.write_bytes(b"")
     assert again.verdicts("ingest")[TableDay("raw_sales", DAY)][1] == f"the landed file {path} is not what it was"
     again.small.publish("more", {"raw_sales": {DAY: [2]}}, mode="append")
-    roll_back(again.small.publisher, "more", id="less")
+    roll_back(again.small.publisher, "more", id="less", steps=CATALOG.steps)
     assert "holds what ingest brought" in again.verdicts("less")[TableDay("raw_sales", DAY)][1]
 
 
@@ -241,7 +241,7 @@ def test_a_field_that_was_declared_since_is_no_other_result(
     """Raw had its value among those that are not declared: a day that differs by that accuses no logic."""
     request = again.small.request("ingest", {"raw_sales": {DAY: [1], NEXT: [2]}}, mode="append")
     fields = json.loads(request.tables[0].table_schema)["fields"]
-    (source,) = (step.source for step in registry.steps() if step.name == "raw_sales")
+    (source,) = (step.source for step in CATALOG.steps if step.name == "raw_sales")
     assert source is not None
     missing = [{"name": name, "type": "string", "nullable": True, "metadata": {}} for name in raw_schema(source).names]
     then = [each for each in missing if each["name"] not in ("day", "currency" if anew else "")]

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.rows import stage as write_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
@@ -23,7 +23,7 @@ from backfill_assets.rebuild.stage import side_by_side
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
-TABLES = registry.step("bronze_sales").tables
+TABLES = CATALOG.step("bronze_sales").tables
 DAY = date(2017, 3, 1)
 
 

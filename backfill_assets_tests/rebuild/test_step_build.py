@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from backfill_assets.datasets.sales.reports import FactDailyRevenue
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.sales.reports import FactDailyRevenue
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, Publication, Switch
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline, TimelineEntry
@@ -48,7 +49,9 @@ class World:
         days = (OLD, NEW, NEVER)
         for table in ("bronze", "rates"):
             self.small.publish(table, {table: {day: [1] for day in days}})
-        self.lake = Lake(self.small.storage, self.small.publisher, LandingZone(root / "landing"), _no_spark, "")
+        self.lake = Lake(
+            CATALOG, self.small.storage, self.small.publisher, LandingZone(root / "landing"), _no_spark, ""
+        )
         for day, version in ((OLD, V1), (NEW, V2)):
             self.publish(day, version)
         for version in (V1, V2):

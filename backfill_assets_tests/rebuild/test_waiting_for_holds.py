@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline, TimelineEntry
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.protocol
 DAY = date(2017, 3, 1)
-STEP = registry.step("bronze_sales")
+STEP = CATALOG.step("bronze_sales")
 
 
 class Waiting:
@@ -40,7 +40,7 @@ class Waiting:
         self.held: HeldDays | None = None
         self.messages: list[str] = []
         self.lake = Lake(
-            self.small.storage, self.small.publisher, LandingZone(root / "landing"), _no_spark, "", self.sleep
+            CATALOG, self.small.storage, self.small.publisher, LandingZone(root / "landing"), _no_spark, "", self.sleep
         )
         for table in STEP.tables:
             self._stage(table.name, [1])

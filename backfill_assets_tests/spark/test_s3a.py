@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.model.declaration import Metrics
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.measuring import measure_files
 from backfill_assets.rebuild.measuring.measure_on_executors import measure_on_executors
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.connect_server import connect_server
 from backfill_assets.spark.jars import fetch_jars
@@ -72,7 +72,7 @@ def test_the_same_rows_as_on_a_disk(
     """
     on_disk, in_store = (Workshop(tmp_path, lambda: session) for _ in range(2))
     on_disk.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=50, seed=13))
-    in_store.builder = Builder.from_settings(on_s3, lambda: session)
+    in_store.builder = Builder.from_settings(on_s3, CATALOG, lambda: session)
     for workshop in (in_store, on_disk):
         _build(workshop)
     found = in_store.contents()
@@ -89,7 +89,7 @@ def test_the_same_rows_as_on_a_disk(
     monkeypatch.setattr(measure_files, "measure_on_executors", counting)
     by_executors = Workshop(tmp_path, lambda: session)
     elsewhere = replace(on_s3, lakehouse=lakehouse_path(f"s3://{BUCKET}/by-executors"))
-    by_executors.builder = Builder.from_settings(elsewhere, lambda: session)
+    by_executors.builder = Builder.from_settings(elsewhere, CATALOG, lambda: session)
     _build(by_executors)
     assert by_executors.contents() == found
     assert {path.partition("/")[0] for path in measured} >= {"raw_sales", "bronze_sales"}, measured
@@ -98,7 +98,7 @@ def test_the_same_rows_as_on_a_disk(
 
 def _build(workshop: Workshop) -> None:
     for table in ("raw_sales", "bronze_sales"):
-        workshop.builder.build(registry.step(table), list(DAYS), run=RunInfo("run"))
+        workshop.builder.build(CATALOG.step(table), list(DAYS), run=RunInfo("run"))
 
 
 def _metrics(workshop: Workshop) -> dict[tuple[str, date], Metrics]:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publication.crash_points import CrashPoint, Reached
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.settings import Settings
@@ -37,7 +38,7 @@ def main() -> None:
 
 def _cut_over(home: Path, kill_at: list[str]) -> int:
     """0 when it published, 3 when another process had published it already."""
-    builder = Builder.from_settings(Settings.at(home), _no_spark)
+    builder = Builder.from_settings(Settings.at(home), CATALOG, _no_spark)
     builder.lake.publisher.reached = _dying(home / REACHED, kill_at)
     try:
         cut_over(builder.lake, CAMPAIGN, steps(), RUN, lambda _: None)

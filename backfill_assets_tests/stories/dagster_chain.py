@@ -11,16 +11,15 @@ import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
-from backfill_assets.datasets import registry
-from backfill_assets.datasets.registry import datasets
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets_tests.workshop import Workshop
 
-PARTITIONS = table_partitions(datasets())
-STEPS = registry.steps_with("sales")
+PARTITIONS = table_partitions(CATALOG.datasets)
+STEPS = CATALOG.steps_with("sales")
 TABLES = [table.name for step in STEPS for table in step.tables if step.cadence is Cadence.DAILY]
 """The daily tables of the sales and of what they read; one run carries a range through all of them."""
 Days = set[str]
@@ -37,7 +36,7 @@ class WorkshopBackfill(Backfill):
 
 def workshop_resources(workshop: Workshop) -> dict[str, Any]:
     spark = SharedSpark(settings=workshop.settings)
-    backfill = WorkshopBackfill(settings=workshop.settings, spark=spark, workshop=workshop)
+    backfill = WorkshopBackfill(settings=workshop.settings, catalog=CATALOG, spark=spark, workshop=workshop)
     return {"spark": spark, "backfill": backfill}
 
 
@@ -48,7 +47,7 @@ class DagsterChain:
         self.workshop = workshop
         self.instance = instance
         self.log = workshop.builder.lake.publisher.log
-        self._defs = code_location(datasets(), workshop_resources(workshop))
+        self._defs = code_location(CATALOG.datasets, workshop_resources(workshop))
 
     def run(self, days: DayRange, *tables: str) -> dg.ExecuteInProcessResult:
         """As a ranged run of a backfill would; of all daily tables, unless some are named. Weeks run on their own."""

@@ -5,9 +5,9 @@ import signal
 from collections.abc import Callable, Collection, Sequence
 from datetime import date
 
-from backfill_assets.datasets.registry import datasets
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
@@ -47,4 +47,6 @@ class DyingBackfill(Backfill):
 
 _settings = Settings.from_environment()
 _spark = SharedSpark(settings=_settings, spark_config=dict(SMALL_SPARK))
-defs = code_location(datasets(), {"spark": _spark, "backfill": DyingBackfill(settings=_settings, spark=_spark)})
+defs = code_location(
+    CATALOG.datasets, {"spark": _spark, "backfill": DyingBackfill(settings=_settings, catalog=CATALOG, spark=_spark)}
+)

@@ -14,8 +14,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.rows import stage as write_rows
 from backfill_assets.lakehouse.rows import stage_accepted as write_accepted
@@ -86,7 +86,9 @@ def build_chain(home: str, url: str, days: str, chosen: str, tell: Connection) -
     storage = Storage(str(settings.lakehouse))
     publisher = Publisher(storage, reached=told(place))
     with spark_session(settings, "killed-builder") as spark:
-        lake = Lake(storage, publisher, LandingZone(settings.landing), lambda: spark, str(settings.token_key_file))
+        lake = Lake(
+            CATALOG, storage, publisher, LandingZone(settings.landing), lambda: spark, str(settings.token_key_file)
+        )
         place("session", "open")
         for table in STEPS:
-            Builder(lake).build(registry.step(table), list(DayRange.parse(days)), run=RunInfo("killed"))
+            Builder(lake).build(CATALOG.step(table), list(DayRange.parse(days)), run=RunInfo("killed"))

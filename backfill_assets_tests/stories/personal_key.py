@@ -8,10 +8,10 @@ from typing import Annotated
 import pytest
 from pyspark.sql import types as T
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.landed_dataset import LandedDataset
+from backfill_assets_tests.declared import declare
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
 
@@ -49,7 +49,7 @@ SOURCE = _VISITS.source
 
 
 def declare_visits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_DATASETS", (*registry.datasets(), VISITS))
+    declare(monkeypatch, VISITS)
 
 
 def visit(number: str, day: date, glucose: str, sent: date | None = None) -> dict[str, str]:

@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 
-from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
+from backfill_assets.cli.dev.dagster_home import REPOSITORY, dagster_home
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import LOOPBACK, answers, free_port
 from backfill_assets.spark.service import command_line
@@ -42,7 +42,7 @@ load_from:
 """
 _DEV = """
 import sys
-from backfill_assets.cli.demo.dev import DagsterCommands, main
+from backfill_assets.cli.dev.dev import DagsterCommands, main
 sys.exit(main(sys.argv[2:], DagsterCommands(module=sys.argv[1], location=sys.argv[1])))
 """
 _PATIENCE = 240.0

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from backfill_assets.days import DayRange
-from backfill_assets.sample.real import land_real
+from backfill_assets.examples.sample.real import land_real
 from backfill_assets_tests import oracle
 
 Row = dict[str, Any]

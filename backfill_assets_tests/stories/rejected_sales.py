@@ -10,14 +10,15 @@ from typing import Annotated
 import pytest
 from pyspark.sql import types as T
 
-from backfill_assets.datasets import registry
-from backfill_assets.datasets.sales.landed import SALES, SalesLine
-from backfill_assets.datasets.sales.transactions import FactSalesTransactions
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.sales.landed import SALES, SalesLine
+from backfill_assets.examples.datasets.sales.transactions import FactSalesTransactions
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.model.contract import Field
 from backfill_assets.model.declaration import Dataset, Step, Version
 from backfill_assets.model.landed import bronze_contract
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets_tests.declared import declare
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
@@ -65,7 +66,7 @@ def land_and_build(workshop: Workshop) -> None:
 
 def periods(table: str) -> list[date]:
     """The first days of the periods of ``table`` that the two days are in."""
-    return registry.step(table).cadence.starts(DAYS)
+    return CATALOG.step(table).cadence.starts(DAYS)
 
 
 def on(day: date, **changes: str) -> dict[str, str | None]:
@@ -81,7 +82,7 @@ def mend_contract(monkeypatch: pytest.MonkeyPatch, *, facts: bool = True) -> Non
     changes: dict[str, Callable[[Step], Step]] = {"bronze_sales": _mended_bronze}
     if facts:
         changes["fact_sales_transactions"] = _mended_facts
-    monkeypatch.setattr(registry, "_DATASETS", tuple(map(mended, registry.datasets())))
+    declare(monkeypatch, *map(mended, CATALOG.datasets))
 
 
 def _same(step: Step) -> Step:

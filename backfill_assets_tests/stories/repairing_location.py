@@ -18,6 +18,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.sensors import repairs
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.published.observed import LogView, observe
@@ -113,4 +114,6 @@ repairs.decide = _halting(repairs.decide, BEFORE)
 repairs.launch = _halting(repairs.launch, IN, AFTER)
 _settings = Settings.at(HOME)
 _spark = SharedSpark(settings=_settings)
-defs = code_location([SMALL], {"spark": _spark, "backfill": RepairingBackfill(settings=_settings, spark=_spark)})
+defs = code_location(
+    [SMALL], {"spark": _spark, "backfill": RepairingBackfill(settings=_settings, catalog=CATALOG, spark=_spark)}
+)

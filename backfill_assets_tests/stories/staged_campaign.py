@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.shadow import ShadowStep
 
@@ -19,7 +19,7 @@ def steps(version: str = "v2") -> list[ShadowStep]:
     """In build order; only the fact has more than one version."""
     found = []
     for table in TABLES:
-        step = registry.step(table)
+        step = CATALOG.step(table)
         days = tuple(step.cadence.starts(DAYS))
         found.append(ShadowStep(step, step.version(version if table == FACT else None), days))
     return found

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.outcome import BuildResult
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.workshop import Workshop
@@ -87,7 +88,7 @@ def test_a_run_says_which_files_it_leaves_and_which_other_days_gained_rows(
 def test_what_was_rolled_back_is_taken_in_again(landed: Workshop) -> None:
     """A rollback of an ingest gives the source positions back together with the rows."""
     (publication,) = landed.build("raw_sales", DAYS).publications
-    roll_back(landed.builder.lake.publisher, publication, id="undo")
+    roll_back(landed.builder.lake.publisher, publication, id="undo", steps=CATALOG.steps)
     assert rows(landed) == {}
     again = landed.build("raw_sales", DAYS)
     assert rows(landed) == dict.fromkeys(DAYS, 5)

@@ -12,6 +12,7 @@ import pytest
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.undo import undo
 from backfill_assets.days import Cadence
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Provenance, Publication, Switch
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.log import LOG_TABLE
@@ -70,7 +71,7 @@ def workshop(rejected_home: Path, tmp_path: Path, spark: SparkSession) -> Worksh
 def test_every_question_of_the_file_is_answered(workshop: Workshop, spark: SparkSession) -> None:
     """One lakehouse, all of its questions; a question that is added to the file has to be asked here."""
     before = {table: workshop.states(table)[FIRST].publication for table in CHAIN if table != "report_store_ranking"}
-    roll_back(workshop.builder.lake.publisher, before[REVENUE], id="undo")
+    roll_back(workshop.builder.lake.publisher, before[REVENUE], id="undo", steps=CATALOG.steps)
     auditor = Auditor(spark, workshop)
 
     changes = auditor.ask("Who changed day D", table=REVENUE, day=str(FIRST))

@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.sales_line import FIELDS
+from backfill_assets.examples.sample.synthetic_rows import sound_rows
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.plan.records import days_of
-from backfill_assets.sample.sales_line import FIELDS
-from backfill_assets.sample.synthetic_rows import sound_rows
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests import oracle
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
 from backfill_assets_tests.stories.landed_lines import land_lines
@@ -38,7 +38,7 @@ Sums = Mapping[date, Decimal]
 def periods(days: Iterable[date]) -> Days:
     """``days``, and all that is made of them."""
     found = set(days)
-    return {table: {registry.step(table).cadence.start(day) for day in found} for table in TABLES}
+    return {table: {CATALOG.step(table).cadence.start(day) for day in found} for table in TABLES}
 
 
 PLANNED, BAD = periods(NINETY_DAYS), periods([BAD_DAY])
@@ -150,14 +150,14 @@ class Story:
     def readers_see(self, facts: Sums, in_bad_periods: Sums) -> None:
         """Every day of every table; the bad day's week and month are made of the facts ``in_bad_periods``."""
         for table, measure in MEASURES.items():
-            cadence = registry.step(table).cadence
+            cadence = CATALOG.step(table).cadence
             seen: dict[date, Decimal] = defaultdict(Decimal)
             wanted: dict[date, Decimal] = defaultdict(Decimal)
             rows = self.workshop.read(table, columns=["day", measure])
             for day, value in zip(rows["day"].tolist(), rows[measure].tolist(), strict=True):
                 seen[day] += value
             for day in NINETY_DAYS:
-                old = cadence is not registry.step(FACT).cadence and cadence.start(day) in BAD[table]
+                old = cadence is not CATALOG.step(FACT).cadence and cadence.start(day) in BAD[table]
                 wanted[cadence.start(day)] += (in_bad_periods if old else facts)[day]
             assert seen == wanted, table
 

@@ -21,15 +21,15 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.defects import DEFECTS
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec, SyntheticTally
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.sample.defects import DEFECTS
-from backfill_assets.sample.synthetic_tally import SyntheticSpec, SyntheticTally
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
 from backfill_assets_tests.workshop import Workshop
@@ -240,9 +240,9 @@ def test_runs_of_two_days_at_once_give_the_same_rows(
 
 def _run_in_its_own_session(shared: Workshop, server: Settings, days: DayRange) -> None:
     with spark_session(server, "run") as session:
-        builder = Builder.from_settings(shared.settings, lambda: session)
+        builder = Builder.from_settings(shared.settings, CATALOG, lambda: session)
         for table in ("raw_products", "bronze_products", "raw_sales", "bronze_sales"):
-            builder.build(registry.step(table), list(days), run=RunInfo(f"run-{days.first}"))
+            builder.build(CATALOG.step(table), list(days), run=RunInfo(f"run-{days.first}"))
 
 
 @pytest.mark.long

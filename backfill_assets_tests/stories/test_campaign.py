@@ -15,13 +15,13 @@ import pytest
 from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.steps import abandon
-from backfill_assets.datasets.registry import datasets
 from backfill_assets.defs.campaigns.jobs import PLANNED, ROLLED_BACK, SENSOR, step_key
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import EMBEDDED_SPARK
 from backfill_assets.defs.specs import shadow_key
 from backfill_assets.difference.find import last_difference
 from backfill_assets.errors import CampaignStopped
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
 from backfill_assets.lakehouse.records import Notice
@@ -47,13 +47,13 @@ def daemon(wrong: Workshop) -> Iterator[DagsterDaemon]:
     with ExitStack() as stack:
         instance = stack.enter_context(dg.instance_for_test())
         # Runs of one pool do not wait for each other, and in this process nothing else could do the work meanwhile.
-        chain = code_location(datasets(), workshop_resources(wrong), pool=EMBEDDED_SPARK)
+        chain = code_location(CATALOG.datasets, workshop_resources(wrong), pool=EMBEDDED_SPARK)
         yield DagsterDaemon(chain, instance, SENSOR)
 
 
 def planned(workshop: Workshop) -> Plan:
     asked = PlanRequest(target=FACT, days=str(DAYS), version="v2")
-    plan = make_plan(asked, observe_context(workshop.settings, FACT, DAYS))
+    plan = make_plan(asked, observe_context(workshop.settings, CATALOG, FACT, DAYS))
     keep_plan(workshop.builder.lake.storage, plan.id, plan.to_json())
     return plan
 
@@ -147,7 +147,9 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
 def test_a_canary_that_is_not_as_expected_goes_no_further(wrong: Workshop) -> None:
     """What the plan expects is judged after each wave, and what was seen is kept for people who look."""
     old, asked = checksums(wrong), PlanRequest(target=FACT, days=str(DAYS), version="v2")
-    plan = make_plan(asked, observe_context(wrong.settings, FACT, DAYS), (Expectation.parse("everything unchanged"),))
+    plan = make_plan(
+        asked, observe_context(wrong.settings, CATALOG, FACT, DAYS), (Expectation.parse("everything unchanged"),)
+    )
     keep_plan(wrong.builder.lake.storage, plan.id, plan.to_json())
     at = campaign(wrong, plan)
     at.start(Options(WAVES))

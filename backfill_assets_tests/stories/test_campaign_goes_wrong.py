@@ -20,6 +20,7 @@ from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.senders import LogSender
 from backfill_assets.rebuild.shadow import shadow
+from backfill_assets_tests.declared import declared
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import FACT, RUN, steps
 from backfill_assets_tests.stories.test_campaign import campaign, checksums, planned
@@ -48,7 +49,7 @@ class Carried:
             do_step(self.at, step, LogSender(self.notices.append), self.situation)
 
     def situation(self, plan: Plan) -> PlanContext:
-        return observe_context_of(self.workshop.settings, plan)
+        return observe_context_of(self.workshop.settings, declared(), plan)
 
     def up_to_cut_over(self) -> None:
         self.do(*BEFORE_CUT_OVER)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.days import DayRange
+from backfill_assets.examples.sample.sea_temperatures import land as land_sea_temperatures
 from backfill_assets.landing import declaration_trial
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset
-from backfill_assets.sample.sea_temperatures import land as land_sea_temperatures
 from backfill_assets_tests.cli.command import Backfill
-from backfill_assets_tests.stories.toll_passages import FIRST, NUMBERED, SOURCE, WITHOUT_KEY, declare, passage
+from backfill_assets_tests.declared import declare
+from backfill_assets_tests.stories.toll_passages import FIRST, NUMBERED, SOURCE, WITHOUT_KEY, passage
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
 
@@ -62,7 +63,7 @@ def test_where_it_is_is_said_by_table(backfill: Backfill, monkeypatch: pytest.Mo
 
 def test_every_row_of_a_wrong_declaration(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many, why, and where the first of them is: a source that writes moments in another form."""
-    declare(NUMBERED, monkeypatch)
+    declare(monkeypatch, NUMBERED)
     assert "No line has landed for tolls" in backfill("check", "tolls", exit_code=1).stderr
     land_passages(backfill, [], date(2020, 5, 29))
     wrong = [{**passage(second), "sent_at": "30.05.2020 23:59"} for second in range(12)]
@@ -77,7 +78,7 @@ def test_every_row_of_a_wrong_declaration(backfill: Backfill, monkeypatch: pytes
 
 def test_a_key_that_is_none_in_a_long_file(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gates of the day are judged as well, on as many lines as are read in seconds."""
-    declare(WITHOUT_KEY, monkeypatch)
+    declare(monkeypatch, WITHOUT_KEY)
     monkeypatch.setattr(declaration_trial, "MOST_LINES", 3)
     land_passages(backfill, [passage(0), passage(1), passage(1), "broken"])
     told = backfill("check", "tolls", exit_code=1).stdout
@@ -102,7 +103,7 @@ def test_a_transform_that_gives_other_columns(backfill: Backfill, monkeypatch: p
     told = []
     for transform in (changed, unread, unknown):
         with pytest.MonkeyPatch.context() as patched:
-            declare(_with_report(NUMBERED, transform), patched)
+            declare(patched, _with_report(NUMBERED, transform))
             told += backfill.json("check", "tolls", exit_code=1)["problems"]
     assert told[:3] == [
         "report_tolls, version v1: report_tolls.passages is a int, its contract declares a bigint.",

@@ -31,9 +31,9 @@ time.sleep(600)
 """Like a part of Dagster that hangs: it does not end before it has to."""
 _DEV = """
 import os, signal, sys
-from backfill_assets.cli.demo import dev_parts, sessions
-from backfill_assets.cli.demo.dev import DagsterCommands, main
-from backfill_assets.cli.demo.sessions import stop_sessions
+from backfill_assets.cli.dev import dev_parts, sessions
+from backfill_assets.cli.dev.dev import DagsterCommands, main
+from backfill_assets.cli.dev.sessions import stop_sessions
 
 def stop_after_another_signal(leaders):
     os.kill(os.getpid(), signal.SIGHUP)

@@ -14,14 +14,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.difference.compare import _StagedBesideMain as StagedBesideMain
 from backfill_assets.difference.find import last_difference
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import DayCompared, TableCompared
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.model.declaration import Step, Table
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets_tests.declared import declare
 from backfill_assets_tests.workshop import Workshop
 
 DAYS = DayRange.parse("2017-03-02..2017-03-06")
@@ -135,11 +136,9 @@ def number(text: str) -> Decimal:
 
 def declare_total(monkeypatch: pytest.MonkeyPatch, table: str, column: str) -> None:
     """As of now the sum of ``column`` is measured of every day that is staged."""
-    declared = replace(registry.table(table), totals=(*registry.table(table).totals, column))
-    known = [
-        replace(each, steps=tuple(_with_table(step, declared) for step in each.steps)) for each in registry.datasets()
-    ]
-    monkeypatch.setattr(registry, "_DATASETS", tuple(known))
+    declared = replace(CATALOG.table(table), totals=(*CATALOG.table(table).totals, column))
+    dataset = CATALOG.dataset_of(table)
+    declare(monkeypatch, replace(dataset, steps=tuple(_with_table(step, declared) for step in dataset.steps)))
 
 
 def _with_table(step: Step, declared: Table) -> Step:

@@ -23,15 +23,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample import catalogue, real
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.outbox import due_notices
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.sample import catalogue, real
 from backfill_assets.settings import Settings
 from backfill_assets_tests import docs_commands as docs
 from backfill_assets_tests.strategies.landed_sales import land, sale
@@ -223,8 +223,8 @@ def is_rolled_back(terminal: Terminal, line: str) -> None:
     said = terminal(f"backfill run {docs.REVENUE} --days {DAYS} --dry-run").stdout
     assert f"by {back}, would be built again: {DAYS.first}" in said
     spark = terminal.spark
-    built = Builder.from_settings(terminal.settings, lambda: spark).build(
-        registry.step(docs.REVENUE), list(DAYS), run=RunInfo("by the test")
+    built = Builder.from_settings(terminal.settings, CATALOG, lambda: spark).build(
+        CATALOG.step(docs.REVENUE), list(DAYS), run=RunInfo("by the test")
     )
     assert {day.day: day.rolled_back_by for day in built.days} == {DAYS.first: back, DAYS.last: ""}
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.errors import SparkLost
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.settings import Settings
 from backfill_assets.spark import session as session_module
 from backfill_assets.spark.connect_server import ConnectServer, connect_server, start_connect_server
@@ -44,9 +44,9 @@ def test_a_server_that_dies_in_the_middle_of_a_run(
         with spark_session(here, "doomed") as session:
             killer = threading.Thread(target=_kill_when_it_stages, args=(server, workshop.settings.lakehouse))
             killer.start()
-            builder = Builder.from_settings(workshop.settings, lambda: session)
+            builder = Builder.from_settings(workshop.settings, CATALOG, lambda: session)
             with pytest.raises(SparkLost) as failure:
-                builder.build(registry.step("raw_sales"), list(DAYS), run=RunInfo("doomed"))
+                builder.build(CATALOG.step("raw_sales"), list(DAYS), run=RunInfo("doomed"))
             killer.join()
     assert "Spark server went away while raw_sales was built: nothing of it was published" in failure.value.message
     assert "backfill spark start" in str(failure.value.hint)
@@ -69,13 +69,13 @@ def test_a_run_goes_on_when_its_server_is_started_again(
     with connect_server(workshop.settings, options=SMALL_SPARK) as server:
         here = replace(workshop.settings, spark_profile="connect", spark_remote=server.url)
         spark = SharedSpark(settings=here)
-        backfill = Backfill(settings=here, spark=spark)
+        backfill = Backfill(settings=here, catalog=CATALOG, spark=spark)
         spark.session()
         killer = threading.Thread(target=_kill_when_it_stages, args=(server, workshop.settings.lakehouse))
         killer.start()
 
         def build() -> BuildResult:
-            return backfill.builder().build(registry.step("raw_sales"), list(DAYS), run=RunInfo("resumed"))
+            return backfill.builder().build(CATALOG.step("raw_sales"), list(DAYS), run=RunInfo("resumed"))
 
         restarts = threading.Thread(target=_start_again, args=(server, workshop.settings, killer))
         restarts.start()

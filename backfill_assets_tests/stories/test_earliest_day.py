@@ -9,7 +9,6 @@ from datetime import date
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.publisher import Pin
@@ -17,6 +16,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.refresh.refresh import RefreshBuild, RefreshResult
 from backfill_assets.rebuild.reproduce import ReproductionVerdict
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.declared import declare, declared
 from backfill_assets_tests.stories.personal_key import VISITS, visit
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
@@ -29,9 +29,8 @@ ALL = DayRange(EARLY, THIRD)
 STALE, FRESH = "stale: code changed", "fresh"
 
 
-def declare(monkeypatch: pytest.MonkeyPatch, first_day: date) -> None:
-    others = tuple(dataset for dataset in registry.datasets() if dataset.name != VISITS.name)
-    monkeypatch.setattr(registry, "_DATASETS", (*others, replace(VISITS, first_day=first_day)))
+def declare_from(monkeypatch: pytest.MonkeyPatch, first_day: date) -> None:
+    declare(monkeypatch, replace(VISITS, first_day=first_day))
 
 
 def land_visits(workshop: Workshop) -> None:
@@ -69,7 +68,7 @@ def markers(workshop: Workshop) -> list[tuple[date, date]]:
 
 
 def refresh(workshop: Workshop, days: Sequence[date] | DayRange) -> RefreshResult:
-    step = registry.step("raw_visits")
+    step = declared().step("raw_visits")
     return workshop.builder.refresh(step, list(days), run=RunInfo("refresh"), progress=workshop.messages.append)
 
 
@@ -93,7 +92,7 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
 ) -> None:
     """Landed files count once and stay as they are: a refresh moves what raw has of them to other days, and back."""
     backfill = Backfill(workshop.settings.home, monkeypatch)
-    declare(monkeypatch, TOO_LATE)
+    declare_from(monkeypatch, TOO_LATE)
     land_visits(workshop)
     (taken_in,) = workshop.build("raw_visits", ARRIVED).publications
     workshop.build("bronze_visits", ARRIVED)
@@ -106,7 +105,7 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     assert f"is before {TOO_LATE}, `first_day` of its dataset" in listed
     assert statuses(backfill, "raw_visits") == dict.fromkeys(ARRIVED, FRESH)
 
-    declare(monkeypatch, RIGHT)
+    declare_from(monkeypatch, RIGHT)
     assert statuses(backfill, "raw_visits") == {FIRST: STALE, SECOND: STALE, THIRD: FRESH}
     assert all(day.reused for day in workshop.build("raw_visits", ARRIVED).days), "a run leaves rows where they are"
     assert workshop.messages[-1].endswith(f"backfill refresh raw_visits --days {FIRST}..{SECOND}")
@@ -130,7 +129,7 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     assert days == [("1", EARLY), ("1", MOVED), ("2", FIRST), ("4", SECOND), ("5", THIRD)]
     assert workshop.read("quarantine_visits")["visit"].tolist() == ["3"]
 
-    declare(monkeypatch, TOO_LATE)
+    declare_from(monkeypatch, TOO_LATE)
     assert {day for day, status in statuses(backfill, "raw_visits").items() if status == STALE} == {EARLY, MOVED}
     refresh(workshop, [EARLY, MOVED])
     assert received(workshop) == before and markers(workshop) == [] and accounted(workshop) == sums
@@ -140,11 +139,11 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
 def test_one_rollback_puts_all_rows_back(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """They were moved by one publication; afterwards the days are stale again, and a refresh moves them again."""
     backfill = Backfill(workshop.settings.home, monkeypatch)
-    declare(monkeypatch, TOO_LATE)
+    declare_from(monkeypatch, TOO_LATE)
     land_visits(workshop)
     workshop.build("raw_visits", ARRIVED)
     before, contents = received(workshop), workshop.contents()["raw_visits"]
-    declare(monkeypatch, RIGHT)
+    declare_from(monkeypatch, RIGHT)
     moved = refresh(workshop, ARRIVED)
     after = received(workshop)
     backfill("rollback", moved.publication, "--yes")
@@ -159,10 +158,10 @@ def test_a_file_that_changed_and_rows_that_belong_elsewhere_are_one_publication(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row of the changed file goes where the file has it now; rows of other files on the stale days move."""
-    declare(monkeypatch, TOO_LATE)
+    declare_from(monkeypatch, TOO_LATE)
     land_visits(workshop)
     workshop.build("raw_visits", ARRIVED)
-    declare(monkeypatch, RIGHT)
+    declare_from(monkeypatch, RIGHT)
     landing = workshop.settings.landing
     land(landing, "visits", str(FIRST), "a", [visit("1", EARLY, "100"), visit("2", FIRST, "111")])
     done = refresh(workshop, ARRIVED)
@@ -177,11 +176,11 @@ def test_a_day_that_is_published_for_the_first_time_meanwhile_is_looked_at(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An older version lands on a day that had none while the newer one is put on its own: it counts once."""
-    declare(monkeypatch, TOO_LATE)
+    declare_from(monkeypatch, TOO_LATE)
     landing = workshop.settings.landing
     land(landing, "visits", str(FIRST), "a", [visit("1", MOVED, "101", sent=SECOND)])
     workshop.build("raw_visits", [FIRST])
-    declare(monkeypatch, RIGHT)
+    declare_from(monkeypatch, RIGHT)
     land(landing, "visits", str(SECOND), "b", [visit("1", EARLY, "100")])
     pin, pins = RefreshBuild.pin, list[Pin]()
 

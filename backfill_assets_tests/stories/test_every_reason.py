@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.sales_line import line
 from backfill_assets.landing.quarantine import general
 from backfill_assets.model.contract import DeclaredField
 from backfill_assets.model.contract_columns import JUDGES, struct_type
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import BronzeColumns
-from backfill_assets.sample.sales_line import line
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
@@ -52,22 +52,20 @@ WHOLE_LINES: Mapping[str, tuple[str, ...]] = {
 
 
 def source() -> Source:
-    found = registry.step("raw_sales").source
+    found = CATALOG.step("raw_sales").source
     assert found is not None
     return found
 
 
 def judged_columns() -> dict[str, DeclaredField]:
     """The columns of the contract that are judged against what landed, with their checks."""
-    columns = registry.table("bronze_sales").contract.fields()
+    columns = CATALOG.table("bronze_sales").contract.fields()
     return {name: column for name, column in columns.items() if name not in BronzeColumns.fields()}
 
 
 def every_reason(spark: SparkSession) -> set[str]:
     """In the general form, as the contract words them: missing, unreadable, and each check of each column."""
-    types = {
-        field.name: field.dataType.simpleString() for field in struct_type(registry.table("bronze_sales").contract)
-    }
+    types = {field.name: field.dataType.simpleString() for field in struct_type(CATALOG.table("bronze_sales").contract)}
     found = {NO_OBJECT, ABSURD}
     for name, column in judged_columns().items():
         found |= set() if column.nullable else {f"{name}: is missing"}

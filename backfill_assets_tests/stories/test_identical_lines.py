@@ -11,7 +11,8 @@ import pytest
 from backfill_assets.days import Cadence
 from backfill_assets.rebuild.outcome import DaysFailed
 from backfill_assets_tests.cli.command import Backfill
-from backfill_assets_tests.stories.toll_passages import DAYS, FIRST, NUMBERED, SECOND, WITHOUT_KEY, declare, passage
+from backfill_assets_tests.declared import declare
+from backfill_assets_tests.stories.toll_passages import DAYS, FIRST, NUMBERED, SECOND, WITHOUT_KEY, passage
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
 
@@ -31,7 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     land(workshop.settings.landing, "tolls", str(FIRST), "a", first)
     land(workshop.settings.landing, "tolls", str(SECOND), "late", [passage(1), passage(0, SECOND)])
     with pytest.MonkeyPatch.context() as monkeypatch:
-        declare(WITHOUT_KEY, monkeypatch)
+        declare(monkeypatch, WITHOUT_KEY)
         workshop.build("raw_tolls", DAYS)
     return home
 
@@ -43,7 +44,7 @@ def workshop(home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
 
 def test_a_key_that_is_none_publishes_nothing(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three of six rows of a day would be gone, and every other gate is green."""
-    declare(WITHOUT_KEY, monkeypatch)
+    declare(monkeypatch, WITHOUT_KEY)
     with pytest.raises(DaysFailed) as error:
         workshop.build("bronze_tolls", DAYS)
     assert {day.day for day in error.value.failed} == {FIRST}
@@ -61,7 +62,7 @@ def test_numbered_lines_are_rows_and_are_traced_to_the_month(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All seven passages are in bronze and in the report, whose only row a month has its day as key."""
-    declare(NUMBERED, monkeypatch)
+    declare(monkeypatch, NUMBERED)
     workshop.build("bronze_tolls", DAYS)
     result = workshop.build("report_tolls", Cadence.MONTHLY.starts(DAYS))
     assert [day.rows for day in result.days] == [1]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import types as T
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.declared import declare
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
 
@@ -52,16 +52,12 @@ def crate(depot: str, number: str, day: date, pieces: int) -> dict[str, str]:
     return {"depot": depot, "number": number, "counted_at": moment, "pieces": str(pieces), "sent_at": moment}
 
 
-def declare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_DATASETS", (*registry.datasets(), CRATES.dataset()))
-
-
 @pytest.fixture(scope="module")
 def crates_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     """On the first day two crates whose fields would join to one text; on the second day one is written otherwise."""
     home = tmp_path_factory.mktemp("crates") / "home"
     with pytest.MonkeyPatch.context() as monkeypatch:
-        declare(monkeypatch)
+        declare(monkeypatch, CRATES.dataset())
         workshop = Workshop(home, lambda: spark)
         first = [crate("10", "-7", FIRST, 1), crate("10-", "7", FIRST, 2), crate("n", "7", FIRST, 3)]
         land(workshop.settings.landing, "crates", str(FIRST), "a", first)
@@ -73,7 +69,7 @@ def crates_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -
 
 @pytest.fixture
 def workshop(crates_home: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    declare(monkeypatch)
+    declare(monkeypatch, CRATES.dataset())
     return Workshop(shutil.copytree(crates_home, tmp_path / "home"), lambda: spark)
 
 

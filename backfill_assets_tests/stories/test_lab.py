@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.lab import boundary, collision, repeat, scale, undo
-from backfill_assets.lab.hazard import Hazard, WayCounts
-from backfill_assets.lab.workbench import Workbench
+from backfill_assets.examples.lab import boundary, collision, repeat, scale, undo
+from backfill_assets.examples.lab.hazard import Hazard, WayCounts
+from backfill_assets.examples.lab.workbench import Workbench
 from backfill_assets.rebuild.builder import silent
 
 if TYPE_CHECKING:

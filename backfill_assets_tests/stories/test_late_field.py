@@ -15,11 +15,13 @@ from click.testing import CliRunner, Result
 from pyspark.sql import types as T
 
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry, sea_temperatures
 from backfill_assets.days import DayRange
+from backfill_assets.examples.datasets import sea_temperatures
 from backfill_assets.model.contract import Field
 from backfill_assets.plan.observe import open_plans
 from backfill_assets.publication.compact import compact
+from backfill_assets_tests.declared import declare as declare_also
+from backfill_assets_tests.declared import declared
 from backfill_assets_tests.stories.landing_snippet import land_rows
 from backfill_assets_tests.workshop import Workshop
 
@@ -44,10 +46,9 @@ def salty(**more: Any) -> Any:
 
 
 def declare(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
-    others = [each for each in registry.datasets() if each.name != "sea_temperatures"]
-    steps = [each for each in registry.dataset_named("sea_temperatures").steps if each.name == REPORT]
+    steps = [each for each in declared().dataset("sea_temperatures").steps if each.name == REPORT]
     found = salty(**more)
-    monkeypatch.setattr(registry, "_DATASETS", (*others, replace(found, steps=(*found.steps, *steps))))
+    declare_also(monkeypatch, replace(found, steps=(*found.steps, *steps)))
 
 
 @pytest.fixture

@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 from pyspark.sql import types as T
 
-from backfill_assets.datasets import registry, sea_temperatures
 from backfill_assets.days import DayRange
+from backfill_assets.examples.datasets import sea_temperatures
 from backfill_assets.model.contract import Field
 from backfill_assets.publication.crash_points import CrashPoint, nowhere
+from backfill_assets_tests.declared import declare
 from backfill_assets_tests.stories.landing_snippet import land_rows
 from backfill_assets_tests.workshop import Workshop
 
@@ -48,8 +49,7 @@ def reading(moment: datetime, salinity: str | None) -> dict[str, object]:
 
 def declare_salinity(monkeypatch: pytest.MonkeyPatch) -> None:
     """The dataset as it would be declared with the new field, in a second version of bronze."""
-    others = [each for each in registry.datasets() if each.name != "sea_temperatures"]
-    monkeypatch.setattr(registry, "_DATASETS", (*others, WITH_SALINITY.dataset()))
+    declare(monkeypatch, WITH_SALINITY.dataset())
 
 
 def test_a_new_field_is_a_new_column_and_history_keeps_what_it_had(

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from backfill_assets.cli import main
 from backfill_assets_tests.cli.command import Backfill
-from backfill_assets_tests.datasets import test_every_dataset
+from backfill_assets_tests.examples.datasets import test_every_dataset
 from backfill_assets_tests.stories.personal_key import (
     FIRST,
     KEY,

@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
+from backfill_assets.examples.sample import sea_temperatures
 from backfill_assets.rebuild import person
 from backfill_assets.rebuild.person import Person
-from backfill_assets.sample import sea_temperatures
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS, TABLES
 from backfill_assets_tests.stories.test_audit import Auditor
 from backfill_assets_tests.workshop import Workshop

@@ -16,13 +16,13 @@ import pytest
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.landing.raw_rows import raw_rows
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild import ingest
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
@@ -99,7 +99,7 @@ class Damaged:
 
 def build_damaged(workshop: Workshop, table: str, damage: Damage, *, force: bool = False) -> None:
     """Build ``table`` by its current version with rows spoiled in it."""
-    step = registry.step(table)
+    step = CATALOG.step(table)
     version = replace(step.version(), transform=Damaged(step, damage).transform)
     workshop.builder.build(replace(step, versions=(version,)), list(DAYS), run=RunInfo("test-run"), force=force)
 

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import SourceUnreadable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publication.crash_points import CrashPoint, nowhere
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets_tests.stories.corrected_source import (
@@ -186,7 +186,7 @@ def test_a_killed_refresh_has_published_all_or_nothing(sales: Workshop, say: Any
 
         publisher.reached = die
         with pytest.raises(_Died):
-            sales.builder.refresh(registry.step("raw_sales"), list(DAYS), run=RunInfo("killed"))
+            sales.builder.refresh(CATALOG.step("raw_sales"), list(DAYS), run=RunInfo("killed"))
         publisher.reached = nowhere
 
     killed_at(CrashPoint.TABLES_READ)
@@ -207,7 +207,7 @@ def test_a_newer_version_that_its_source_took_back_lets_the_older_one_stand(work
     taken_back = Path(land(landing, "sales", str(FOURTH), "b", [newer]))
     workshop.build("raw_sales", [SECOND, FOURTH])
     taken_back.unlink()
-    workshop.builder.refresh(registry.step("raw_sales"), [FOURTH], run=RunInfo("refresh"), progress=lambda _: None)
+    workshop.builder.refresh(CATALOG.step("raw_sales"), [FOURTH], run=RunInfo("refresh"), progress=lambda _: None)
     workshop.build("bronze_sales", [FIRST, THIRD])
     bronze = workshop.read("bronze_sales", columns=["day", "sales_value", "superseded_by_day"])
     assert bronze.astype(str).values.tolist() == [[str(FIRST), "0.50", "<NA>"]]

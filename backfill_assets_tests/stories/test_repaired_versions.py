@@ -9,9 +9,9 @@ import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.datasets.registry import datasets, steps, tables
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.sensors.repairs import SENSOR
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.published.observed import observe
 from backfill_assets_tests.stories.dagster_chain import workshop_resources
@@ -29,12 +29,12 @@ LAST = date(2017, 3, 9)
 def daemon(wrong: Workshop) -> Iterator[DagsterDaemon]:
     with ExitStack() as stack:
         instance = stack.enter_context(dg.instance_for_test())
-        yield DagsterDaemon(code_location(datasets(), workshop_resources(wrong)), instance, SENSOR)
+        yield DagsterDaemon(code_location(CATALOG.datasets, workshop_resources(wrong)), instance, SENSOR)
 
 
 def statuses(workshop: Workshop) -> dict[date, DayStatus]:
-    observed = observe(workshop.builder.lake.storage, [table.name for table in tables()])
-    return dict(day_statuses(steps(), observed, DAYS)[FACT])
+    observed = observe(workshop.builder.lake.storage, CATALOG.table_names)
+    return dict(day_statuses(CATALOG.steps, observed, DAYS)[FACT])
 
 
 def test_each_damaged_day_comes_back_as_it_was_published(wrong: Workshop, daemon: DagsterDaemon) -> None:

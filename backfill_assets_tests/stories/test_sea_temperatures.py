@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.sample.sea_temperatures import land
+from backfill_assets.examples.sample.sea_temperatures import land
 from backfill_assets_tests.workshop import Workshop
 
 TABLES = ("raw_sea_temperatures", "bronze_sea_temperatures", "report_sea_temperature")

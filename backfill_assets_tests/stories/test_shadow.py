@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.campaign.cutover import CutOver, cut_over
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.reading import published_versions
 from backfill_assets.rebuild.outcome import ADOPTED
@@ -70,7 +70,7 @@ def test_all_tables_are_old_until_the_cut_over_and_new_after_it_and_old_again_af
     weeks = {state.publication for state in wrong.states("report_store_ranking").values()}
     assert weeks == {done.published.publication}
 
-    roll_back(wrong.builder.lake.publisher, done.published.publication, id="undo")
+    roll_back(wrong.builder.lake.publisher, done.published.publication, id="undo", steps=CATALOG.steps)
     assert checksums(wrong) == old
 
 
@@ -146,7 +146,7 @@ def test_of_two_campaigns_over_the_same_days_the_second_names_the_first(
     wrong: Workshop,
 ) -> None:
     """They bring different logic; the later one does not undo the earlier one unseen."""
-    fact = registry.step(FACT)
+    fact = CATALOG.step(FACT)
     third = replace(fact.version("v1"), name="v3")
     other = replace(steps()[0], version=third)
     staged(wrong, "campaign-one")

@@ -22,8 +22,8 @@ from click.testing import CliRunner
 from deltalake import DeltaTable
 
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.timeline.opened import open_timeline
 from backfill_assets_tests import oracle
 from backfill_assets_tests.stories.against_pandas import assert_published
@@ -113,7 +113,7 @@ def build(workshop: Workshop, size: Size, *, wrong: bool) -> None:
     if wrong:
         workshop.build(FACT, size.wrong, "v1")
         for table in TABLES[1:]:
-            workshop.build(table, registry.step(table).cadence.starts(size.wrong))
+            workshop.build(table, CATALOG.step(table).cadence.starts(size.wrong))
 
 
 def begin(home: Path, size: Size, spark: SparkSession) -> RewindStory:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
-from backfill_assets.sample.real import sales_lines
+from backfill_assets.examples.sample.real import sales_lines
 from backfill_assets_tests.stories.corrected_source import (
     LINES_A_DAY,
     TABLES,

@@ -12,10 +12,10 @@ import dagster as dg
 import pytest
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
-from backfill_assets.cli.demo.dagster_home import dagster_home
-from backfill_assets.datasets.registry import datasets
+from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.specs import shadow_key
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import create_timeline, find_timeline
 from backfill_assets.timeline.rewind import new_timeline
 from backfill_assets_tests.conftest import CHILDREN_OF_TESTS
@@ -42,7 +42,7 @@ def run(wrong: Workshop, instance: dg.DagsterInstance) -> Any:
     ranged = {ASSET_PARTITION_RANGE_START_TAG: str(DAYS.first), ASSET_PARTITION_RANGE_END_TAG: str(DAYS.last)}
 
     def run_days(*tables: str, **tags: str) -> dg.ExecuteInProcessResult:
-        job = code_location(datasets(), workshop_resources(wrong)).resolve_implicit_global_asset_job_def()
+        job = code_location(CATALOG.datasets, workshop_resources(wrong)).resolve_implicit_global_asset_job_def()
         return job.execute_in_process(
             instance=instance,
             tags={**ranged, **{name.replace("__", "/"): value for name, value in tags.items()}},

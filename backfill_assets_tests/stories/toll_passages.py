@@ -5,14 +5,11 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING
 
-import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.declaration import Dataset
 from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.model.rules import TotalAgrees
 
@@ -78,10 +75,6 @@ _NUMBERED = _dataset(NumberedPassage, numbered=True)
 NUMBERED = _NUMBERED.dataset()
 SOURCE = _NUMBERED.source
 REFINEMENT = _NUMBERED.refinement()
-
-
-def declare(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_DATASETS", (*registry.datasets(), dataset))
 
 
 def passage(second: int, day: date = FIRST, axles: int = 2) -> dict[str, str]:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets import registry
-from backfill_assets.datasets.fx_rates import FX_RATES
-from backfill_assets.datasets.sales.transactions import FACT, LONGEST_GAP_DAYS
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.fx_rates import FX_RATES
+from backfill_assets.examples.datasets.sales.transactions import FACT, LONGEST_GAP_DAYS
 from backfill_assets.model.declaration import Reads, Step, Version
+from backfill_assets_tests.declared import declare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,7 +23,7 @@ _MONDAY = 2
 
 
 def _wrong_on_mondays(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-    step = registry.step(FACT)
+    step = CATALOG.step(FACT)
     wrong, right = (step.version(name).transform(inputs)[FACT] for name in ("v1", "v2"))
     is_monday = F.dayofweek("day") == _MONDAY
     return {FACT: wrong.where(is_monday).unionByName(right.where(~is_monday))}
@@ -39,5 +40,5 @@ def _with_draft(step: Step) -> Step:
 
 def declare_draft(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of now the fact has the version :data:`DRAFT` too; the current one stays v2."""
-    known = [replace(each, steps=tuple(map(_with_draft, each.steps))) for each in registry.datasets()]
-    monkeypatch.setattr(registry, "_DATASETS", tuple(known))
+    sales = CATALOG.dataset_of(FACT)
+    declare(monkeypatch, replace(sales, steps=tuple(map(_with_draft, sales.steps))))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.publication.crash_points import CrashPoint
@@ -76,7 +77,7 @@ class SmallStream:
         if not key.exists():
             key.parent.mkdir(parents=True, exist_ok=True)
             key.write_text("a key for tests of the stream")
-        return Lake(self.storage, publisher, LandingZone(self.home / "landing"), lambda: self.spark, str(key))
+        return Lake(CATALOG, self.storage, publisher, LandingZone(self.home / "landing"), lambda: self.spark, str(key))
 
     def _reached(self, point: CrashPoint, publication: str) -> None:
         if point is self.crash_at:

@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.days import DayRange
+from backfill_assets.examples.sample.landing_writer import landing
+from backfill_assets.examples.sample.rates import LEAD_DAYS, rate_lines
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.published.history import history
 from backfill_assets.published.stream_positions import topic_positions
-from backfill_assets.sample.landing_writer import landing
-from backfill_assets.sample.rates import LEAD_DAYS, rate_lines
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import connect_server
 from backfill_assets.text import format_count

@@ -15,13 +15,13 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.live_events import LiveSpec, SaleVersion, live_events
+from backfill_assets.examples.sample.live_tally import LiveTally, winner_checksum
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.published.snapshot import Snapshot
-from backfill_assets.sample.live_events import LiveSpec, SaleVersion, live_events
-from backfill_assets.sample.live_tally import LiveTally, winner_checksum
 from backfill_assets.text import format_are
 from backfill_assets.upkeep.accounting import account
 from backfill_assets_tests.stream.sent import partition_of
@@ -144,7 +144,7 @@ class TallyCheck:
         tables = (RAW, BRONZE, QUARANTINE, FACT, REVENUE)
         states = log.day_states(log.head(), tables)
         days = sorted({key.day for key in states})
-        steps = [registry.step(table) for table in (BRONZE, FACT)]
+        steps = [CATALOG.step(table) for table in (BRONZE, FACT)]
         for found in account(steps, days, states):
             if found.reconciled != found.days:
                 yield f"{found.table}: {format_are(found.days - found.reconciled, 'day')} not accounted for"

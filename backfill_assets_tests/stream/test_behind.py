@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.publication.compact import compact
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.protocol
-RAW, BRONZE = "raw_sales", registry.step("bronze_sales")
+RAW, BRONZE = "raw_sales", CATALOG.step("bronze_sales")
 DAY = date(2026, 3, 2)
 
 
@@ -46,7 +46,7 @@ def no_spark() -> SparkSession:
 def publication(tmp_path: Path) -> str:
     """The id of what a stream publishes in raw."""
     small = SmallLakehouse(tmp_path / "lakehouse")
-    lake = Lake(small.storage, small.publisher, LandingZone(tmp_path / "landing"), no_spark, "")
+    lake = Lake(CATALOG, small.storage, small.publisher, LandingZone(tmp_path / "landing"), no_spark, "")
     return lake.new_id(stream_name(RAW))
 
 
@@ -70,7 +70,7 @@ def test_a_day_that_was_built_from_other_rows_is_behind(publication: str) -> Non
 def test_a_compaction_does_not_hide_who_has_brought_the_rows(tmp_path: Path) -> None:
     """The stream was killed, or followed nothing, and maintenance has put the files of its day together since."""
     small, history = SmallLakehouse(tmp_path / "lakehouse"), DAY + timedelta(days=1)
-    lake = Lake(small.storage, small.publisher, LandingZone(tmp_path / "landing"), no_spark, "")
+    lake = Lake(CATALOG, small.storage, small.publisher, LandingZone(tmp_path / "landing"), no_spark, "")
     for number in range(2):
         small.publish(lake.new_id(stream_name(RAW)), {RAW: {DAY: [number]}}, mode="append")
         small.publish(lake.new_id(RAW), {RAW: {history: [number]}}, mode="append")

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake.exceptions import DeltaError
 
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
@@ -33,7 +34,7 @@ def test_a_table_that_fails_is_reported_and_tried_again_after_an_hour(
 ) -> None:
     """Each attempt leaves files behind. Other tables are put together."""
     small, tried, reports = SmallLakehouse(tmp_path / "lakehouse"), list[str](), list[str]()
-    lake = Lake(small.storage, small.publisher, LandingZone(tmp_path / "landing"), no_spark, "")
+    lake = Lake(CATALOG, small.storage, small.publisher, LandingZone(tmp_path / "landing"), no_spark, "")
 
     def compact(_: object, table: str, *__: object, **___: object) -> None:
         tried.append(table)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 
-from backfill_assets.datasets import registry
 from backfill_assets.errors import PublicationRefused
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild.extension.extend import ExtendResult
 from backfill_assets.rebuild.lake import Lake
@@ -70,8 +70,8 @@ def reports() -> list[str]:
 
 @pytest.fixture
 def follower(small: SmallLakehouse, tmp_path: Path, reports: list[str]) -> Follower:
-    lake = Lake(small.storage, small.publisher, LandingZone(tmp_path / "landing"), no_spark, "")
-    return Follower(lake, registry.step("raw_sales"), RunInfo(""), lambda text: None, reports.append)
+    lake = Lake(CATALOG, small.storage, small.publisher, LandingZone(tmp_path / "landing"), no_spark, "")
+    return Follower(lake, CATALOG.step("raw_sales"), RunInfo(""), lambda text: None, reports.append)
 
 
 def test_a_day_that_cannot_be_computed_keeps_no_other_day_back(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
@@ -33,8 +33,8 @@ class Landed:
     def __init__(self, home: Path) -> None:
         self.folder, self.reports = home / "landing" / "sales", list[str]()
         small = SmallLakehouse(home / "lakehouse")
-        lake = Lake(small.storage, small.publisher, LandingZone(home / "landing"), no_spark, "")
-        self.batches = LandedBatches(lake, registry.step("raw_sales"), RunInfo("", "", ""), self.reports.append)
+        lake = Lake(CATALOG, small.storage, small.publisher, LandingZone(home / "landing"), no_spark, "")
+        self.batches = LandedBatches(lake, CATALOG.step("raw_sales"), RunInfo("", "", ""), self.reports.append)
 
     def land(self, name: str, content: bytes = WHOLE) -> Path:
         path = self.folder / name

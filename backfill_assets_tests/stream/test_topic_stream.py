@@ -16,9 +16,9 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import AnotherStreamRuns, SourceUnreadable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.history import history
@@ -205,7 +205,7 @@ def test_a_null_value_deletes_what_came_before_of_its_key(stream: SmallStream, t
     assert {row["basket_id"]: row["sales_value"] for row in standing(stream)} == {"2": "2.25", "4": "7.00"}
     assert stream.positions().next_offsets == {0: 10}
     assert stream.reports[-1].figures["events"] == 7
-    state = stream.lake.states(registry.step("raw_sales"))[TableDay("raw_sales", DAY.date() - timedelta(days=90))]
+    state = stream.lake.states(CATALOG.step("raw_sales"))[TableDay("raw_sales", DAY.date() - timedelta(days=90))]
     assert state.content is not None and state.content.metrics["deleted"] == 1
 
 
@@ -227,7 +227,7 @@ def test_what_a_null_value_deleted_is_back_after_a_rollback_and_is_deleted_again
     stream.run()
     deleted = stream.reports[-1].figures["publication"]
     assert [row["basket_id"] for row in standing(stream)] == ["2"]
-    roll_back(stream.lake.publisher, deleted, id="undo")
+    roll_back(stream.lake.publisher, deleted, id="undo", steps=CATALOG.steps)
     assert sorted(row["basket_id"] for row in standing(stream)) == ["1", "2"]
     stream.run()
     assert [row["basket_id"] for row in standing(stream)] == ["2"]

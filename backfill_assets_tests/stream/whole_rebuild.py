@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from backfill_assets.cli.foreground import foreground_builder
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication_log.log import utc_now
 from backfill_assets.rebuild.builder import Builder
@@ -28,7 +28,7 @@ def main(days: str) -> None:
         tomorrow = Publisher(lake.storage, now=lambda: utc_now() + timedelta(days=1))
         builder = Builder(replace(lake, publisher=tomorrow))
         for table in (BRONZE, FACT, REVENUE):
-            step, run = registry.step(table), RunInfo("whole rebuild")
+            step, run = CATALOG.step(table), RunInfo("whole rebuild")
             builder.build(step, list(DayRange.parse(days)), run=run, version=AS_PUBLISHED, force=True)
 
 

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import Environment, InputRead
@@ -137,9 +136,8 @@ def names_in(folder: str, files: Iterable[AddedFile]) -> dict[date, list[str]]:
     return found
 
 
-def staged_by_arrow(monkeypatch: pytest.MonkeyPatch, steps: Sequence[Step] = STEPS) -> None:
-    """Let builds of ``steps``, which are all that are declared then, read and write rows by Arrow."""
-    monkeypatch.setattr(registry, "steps", lambda: tuple(steps))
+def staged_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let builds read and write rows by Arrow."""
     monkeypatch.setattr(overlay, "published_rows", _published_rows)
     monkeypatch.setattr(overlay, "rows_of_main_files", _rows_of_main_files)
     monkeypatch.setattr(overlay, "staged_rows", _staged_rows)

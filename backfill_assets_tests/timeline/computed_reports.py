@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.graph import read_by
 from backfill_assets.rebuild import decide
@@ -43,7 +43,7 @@ def wrong_then_right(lakehouse: SmallLakehouse) -> None:
 
 def inputs_of(table: str, code: str, days: Sequence[date], facts: Facts) -> dict[date, str]:
     """The fingerprint of what each day is computed from: nothing but ``facts`` was ever published."""
-    step = registry.step(table)
+    step = CATALOG.step(table)
     version = step.version(code)
     logicals = {
         name: dict.fromkeys(read, fingerprints.NEVER_PUBLISHED) for name, read in read_by(step, days, version).items()

@@ -42,6 +42,7 @@ from backfill_assets.timeline.forward import forward
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets.timeline.run_on import StepRequest, run_on
+from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.staging import change, stage
 from backfill_assets_tests.timeline import sequential_model as model
@@ -305,6 +306,7 @@ class PlayedLakehouse:
         storage = WatchedStorage(str(self.root), reached=reached)
         publisher = Publisher(storage, retention_days=RETENTION_DAYS, now=lambda: self.clock, reached=reached)
         return Lake(
+            catalog_of(STEPS),
             storage,
             publisher,
             LandingZone(self.root / "landing"),

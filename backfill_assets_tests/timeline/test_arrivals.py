@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, HeldDay, NamedTimeline, create_timeline
@@ -67,7 +67,7 @@ def rewound(lakehouse: StreamedLakehouse) -> NamedTimeline:
     lakehouse.build_bronze("bronze-2", {FIRST: [1, 2, 3]})
     asked = RewindRequest("back", (BRONZE,))
     moment = find_moment(lakehouse.storage, "bronze-1", BRONZE)
-    made = rewound_timeline(lakehouse.storage, registry.steps(), asked, moment, lakehouse.now())
+    made = rewound_timeline(lakehouse.storage, CATALOG.steps, asked, moment, lakehouse.now())
     return create_timeline(lakehouse.storage, made)
 
 
@@ -83,14 +83,14 @@ def test_a_rewound_timeline_keeps_the_positions_of_its_moment(tmp_path: Path) ->
     assert read.newest_arrival == SECOND and made.moment_base is not None
     assert made.moment_base.versions[RAW] == read.version
     lakehouse.stream("batch", {FIRST: [5]}, {0: (10, 11)})
-    found = arrived_since(Snapshot.newest(lakehouse.storage), registry.steps(), made)
+    found = arrived_since(Snapshot.newest(lakehouse.storage), CATALOG.steps, made)
     after = found.recorded_on(made)
     assert [each.next_offset for each in after.reads[0].offsets] == [11]
     assert after.arrived == {RAW: (ArrivedRows(day=FIRST, rows=1, checksum="5"),)}
     (line,) = arrival_lines(after)
     then, now = f"5 rows at its moment, version {read.version}", f"6 in version {after.reads[0].version}"
     assert line == f"raw_sales: {then}; 1 row since on 2017-03-01; {now}"
-    again = arrived_since(Snapshot.newest(lakehouse.storage), registry.steps(), after)
+    again = arrived_since(Snapshot.newest(lakehouse.storage), CATALOG.steps, after)
     assert again.since_last == {} and again.recorded_on(after) == after
 
 
@@ -99,7 +99,7 @@ def test_a_timeline_that_was_not_rewound_has_no_moment(tmp_path: Path) -> None:
     lakehouse.land("landed", {FIRST: [4]}, "sales/2017-03-02/a.jsonl.gz")
     made = new_timeline(lakehouse.storage, "plain", "ana", lakehouse.now(), None)
     with pytest.raises(InvalidRequest, match="does not keep what its days were computed from"):
-        held_at_moment(lakehouse.storage, registry.steps(), made)
+        held_at_moment(lakehouse.storage, CATALOG.steps, made)
 
 
 def test_the_moment_is_read_by_its_own_files_also_if_raw_was_compacted_since(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_moment_is_read_by_its_own_files_also_if_raw_was_compacted_since(tmp
     lakehouse.land("late", {FIRST: [3], SECOND: [4]}, "sales/2017-03-03/a.jsonl.gz")
     compact(lakehouse.publisher, RAW, [FIRST], id="c")
     now = Snapshot.newest(lakehouse.storage)
-    overlay = overlay_of_moment(lakehouse.storage, now, registry.steps(), made)
+    overlay = overlay_of_moment(lakehouse.storage, now, CATALOG.steps, made)
     then = overlay.before[RAW]
     assert then[FIRST].logical == fingerprints.logical(2, 3)
     assert then[SECOND].content is None and then[SECOND].files == ()
@@ -121,7 +121,7 @@ def test_the_moment_is_read_by_its_own_files_also_if_raw_was_compacted_since(tmp
     )
     lakehouse.storage.delete(f"{RAW}/{then[FIRST].files[0].path}")
     with pytest.raises(PublicationRefused, match="raw_sales: 1 file gone, the earliest moment is"):
-        overlay_of_moment(lakehouse.storage, now, registry.steps(), made)
+        overlay_of_moment(lakehouse.storage, now, CATALOG.steps, made)
 
 
 def test_the_base_at_the_moment_has_all_tables_of_then_whose_files_are_there(tmp_path: Path) -> None:
@@ -150,10 +150,10 @@ def test_what_main_has_not_taken_in_is_named(tmp_path: Path) -> None:
     lakehouse.build_fact("fact-0", {SECOND: [2]})
     made = rewound(lakehouse).model_copy(update={"days": {FACT: (HeldDay(day=FIRST),)}})
     lakehouse.land("late", {SECOND: [3]}, "sales/2017-03-03/a.jsonl.gz")
-    found = arrived_since(Snapshot.newest(lakehouse.storage), registry.steps(), made)
+    found = arrived_since(Snapshot.newest(lakehouse.storage), CATALOG.steps, made)
     assert found.waiting[BRONZE] == [SECOND] and SECOND in found.waiting[FACT]
     lakehouse.build_bronze("bronze-3", {SECOND: [2, 3]})
-    found = arrived_since(Snapshot.newest(lakehouse.storage), registry.steps(), made)
+    found = arrived_since(Snapshot.newest(lakehouse.storage), CATALOG.steps, made)
     assert BRONZE not in found.waiting and SECOND in found.waiting[FACT]
 
 
@@ -165,7 +165,7 @@ def test_days_to_come_are_not_named_as_behind(tmp_path: Path) -> None:
     lakehouse.build_fact("fact-0", {SECOND: [2]})
     made = rewound(lakehouse).model_copy(update={"days": {FACT: (HeldDay(day=FIRST),)}})
     arrived = {"raw_fx_rates": [ArrivedRows(day=FIRST, rows=1, checksum="1")]}
-    found = waiting_days(Snapshot.newest(lakehouse.storage), registry.steps(), made, arrived)
+    found = waiting_days(Snapshot.newest(lakehouse.storage), CATALOG.steps, made, arrived)
     assert (found["bronze_fx_rates"], found[FACT]) == ([FIRST], [SECOND])
 
 
@@ -205,9 +205,9 @@ def test_each_row_is_counted_once_in_any_order(happenings: list[tuple[str, set[d
             elif what == "compact":
                 compact(lakehouse.publisher, RAW, sorted(days), id=f"compact-{number}")
             elif what == "take back" and landed and landed[-1] == f"landed-{number - 1}":
-                roll_back(lakehouse.publisher, landed.pop(), id=f"undo-{number}")
+                roll_back(lakehouse.publisher, landed.pop(), id=f"undo-{number}", steps=CATALOG.steps)
             elif what == "forward":
-                timeline = arrived_since(Snapshot.newest(lakehouse.storage), registry.steps(), timeline).recorded_on(
+                timeline = arrived_since(Snapshot.newest(lakehouse.storage), CATALOG.steps, timeline).recorded_on(
                     timeline
                 )
                 assert_all_counted(timeline, then, rows_of_raw(lakehouse))

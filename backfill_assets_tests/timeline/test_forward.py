@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
 from backfill_assets.timeline.forward import overlay_of, versions_to_use
 
@@ -26,14 +26,14 @@ REWOUND = NamedTimeline(
 
 
 def test_the_version_is_that_of_the_rewound_table_and_others_have_their_current_one() -> None:
-    current = {name: registry.step(name).current for name in (FACT, REVENUE)}
-    assert versions_to_use(registry.steps(), REWOUND, "") == current
-    assert versions_to_use(registry.steps(), REWOUND, "v1") == {**current, FACT: "v1"}
+    current = {name: CATALOG.step(name).current for name in (FACT, REVENUE)}
+    assert versions_to_use(CATALOG.steps, REWOUND, "") == current
+    assert versions_to_use(CATALOG.steps, REWOUND, "v1") == {**current, FACT: "v1"}
 
 
 def test_a_version_that_no_rewound_table_has_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(InvalidRequest, match=f"{FACT} has v1, v2"):
-        versions_to_use(registry.steps(), REWOUND, "v9")
+        versions_to_use(CATALOG.steps, REWOUND, "v9")
 
 
 def test_the_overlay_has_the_days_of_the_timeline_but_for_those_of_a_step() -> None:

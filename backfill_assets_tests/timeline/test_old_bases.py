@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.difference.lakehouse_states import find_state
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import VersionGone, read_log
 from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline
 from backfill_assets.lakehouse.timelines import Timeline
@@ -76,7 +76,7 @@ def test_what_a_rewound_day_was_computed_from_is_kept_too(lakehouse: SmallLakeho
     lakehouse.publish("three", {FACT: {FIRST: [8], SECOND: [9]}})
     asked = RewindRequest("back", (REVENUE,))
     moment = find_moment(lakehouse.storage, "one", REVENUE)
-    made = rewound_timeline(lakehouse.storage, registry.steps(), asked, moment, lakehouse.now())
+    made = rewound_timeline(lakehouse.storage, CATALOG.steps, asked, moment, lakehouse.now())
     create_timeline(lakehouse.storage, made)
     assert made.moment_base is not None and made.moment_base.versions.keys() == {FACT, REVENUE}
     files = [f"{FACT}/{path}" for path in read_log(lakehouse.storage, FACT, made.moment_base.versions[FACT]).active]

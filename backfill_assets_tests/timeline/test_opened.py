@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline
 from backfill_assets.published.moments import find_moment
 from backfill_assets.timeline.opened import OpenedTimeline, open_timeline
@@ -39,7 +39,7 @@ def opened(lakehouse: SmallLakehouse) -> OpenedTimeline:
     moment = find_moment(lakehouse.storage, "one", REVENUE)
     asked = RewindRequest("back", (REVENUE,))
     create_timeline(
-        lakehouse.storage, rewound_timeline(lakehouse.storage, registry.steps(), asked, moment, lakehouse.now())
+        lakehouse.storage, rewound_timeline(lakehouse.storage, CATALOG.steps, asked, moment, lakehouse.now())
     )
     lakehouse.publish("three", {REVENUE: {FIRST: [8], SECOND: [9]}})
     return open_timeline(lakehouse.storage, "back")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import HeldDay, create_timeline, delete_timeline
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.publication.reclaim import reclaim
@@ -43,7 +43,7 @@ def rewound_days(days: DayRange | None = None, *tables: str) -> dict[str, set[da
         REVENUE: held(FIRST) | held(SECOND, THIRD, rows=2),
         RANKING: held(FIRST, rows=2),
     }
-    return days_to_rewind(registry.steps(), RewindRequest("x", tables or (FACT,), days), then, since)
+    return days_to_rewind(CATALOG.steps, RewindRequest("x", tables or (FACT,), days), then, since)
 
 
 def test_all_days_that_differ_go_back_with_what_is_computed_from_them() -> None:
@@ -74,7 +74,7 @@ def test_a_week_is_what_it_was_if_it_was_computed_from_what_is_shown_else_as_pub
     days: DayRange, of_then: bool
 ) -> None:
     """Where no day differs, what is published is right; where one of two goes back, neither is."""
-    step = registry.step(RANKING)
+    step = CATALOG.step(RANKING)
 
     def week_of(facts: dict[date, HeldDay], rows: int) -> dict[date, HeldDay]:
         inputs = inputs_shown(step, step.version(), [FIRST], {FACT: facts})[FIRST].inputs
@@ -84,16 +84,14 @@ def test_a_week_is_what_it_was_if_it_was_computed_from_what_is_shown_else_as_pub
     before, now = held(FIRST, SECOND, THIRD), held(FIRST) | held(SECOND, THIRD, rows=2)
     then, since = ({FACT: facts, RANKING: week_of(facts, rows)} for facts, rows in ((before, 1), (now, 2)))
     asked = RewindRequest("x", (FACT,), days)
-    found = days_after_rewind(
-        registry.steps(), asked, days_to_rewind(registry.steps(), asked, then, since), then, since
-    )
+    found = days_after_rewind(CATALOG.steps, asked, days_to_rewind(CATALOG.steps, asked, then, since), then, since)
     assert found[FACT] == {day: before[day] for day in days}
     assert found[RANKING] == (then if of_then else since)[RANKING]
 
 
 def test_a_version_that_is_gone_and_a_foreign_write_come_along_only_as_they_are_shown() -> None:
     """What a version read that is not declared any more is compared all the same; a foreign write is not known."""
-    step = registry.step(REVENUE)
+    step = CATALOG.step(REVENUE)
     facts = held(FIRST, SECOND)
     inputs = inputs_shown(step, step.version(), [FIRST, SECOND], {FACT: facts})
     gone = {
@@ -103,8 +101,8 @@ def test_a_version_that_is_gone_and_a_foreign_write_come_along_only_as_they_are_
     foreign = HeldDay(day=SECOND, foreign="x")
     then, since = {FACT: facts, REVENUE: {**gone, SECOND: foreign}}, {FACT: held(FIRST, SECOND, rows=2), REVENUE: gone}
     asked = RewindRequest("x", (FACT,))
-    days = days_to_rewind(registry.steps(), asked, then, since)
-    found = days_after_rewind(registry.steps(), asked, days, then, since)
+    days = days_to_rewind(CATALOG.steps, asked, then, since)
+    found = days_after_rewind(CATALOG.steps, asked, days, then, since)
     assert found[REVENUE] == {FIRST: gone[FIRST], SECOND: gone[SECOND]}
     assert found[FACT] == facts
 
@@ -121,7 +119,7 @@ def test_reclaiming_keeps_what_a_timeline_names_until_it_is_deleted(lakehouse: S
     storage, now = lakehouse.storage, lakehouse.now()
     asked = RewindRequest("back", (REVENUE,))
     made = create_timeline(
-        storage, rewound_timeline(storage, registry.steps(), asked, find_moment(storage, "one", REVENUE), now)
+        storage, rewound_timeline(storage, CATALOG.steps, asked, find_moment(storage, "one", REVENUE), now)
     )
     copy = create_timeline(storage, copied_timeline(made, "copy", "ana", now))
     assert differing_from_main(storage, made) == {REVENUE: {SECOND}}
@@ -143,19 +141,17 @@ def test_reclaiming_keeps_what_a_timeline_names_until_it_is_deleted(lakehouse: S
 def test_a_moment_whose_files_are_gone_is_refused_with_the_earliest_that_is_left(lakehouse: SmallLakehouse) -> None:
     storage, moment = lakehouse.storage, find_moment(lakehouse.storage, "one", REVENUE)
     asked = RewindRequest("back", (REVENUE,))
-    (file,) = rewound_timeline(storage, registry.steps(), asked, moment, lakehouse.now()).held(REVENUE)[SECOND].files
+    (file,) = rewound_timeline(storage, CATALOG.steps, asked, moment, lakehouse.now()).held(REVENUE)[SECOND].files
     storage.delete(f"{REVENUE}/{file.path}")
     found = earliest_moment(storage, REVENUE)
     assert found is not None and found.publication == "two"
     with pytest.raises(PublicationRefused, match=f"{REVENUE}: 1 file gone, the earliest moment is two"):
-        rewound_timeline(storage, registry.steps(), asked, moment, lakehouse.now() + timedelta(days=1))
+        rewound_timeline(storage, CATALOG.steps, asked, moment, lakehouse.now() + timedelta(days=1))
 
 
 def test_raw_is_not_rewound_and_nothing_that_does_not_differ(lakehouse: SmallLakehouse) -> None:
     moment = find_moment(lakehouse.storage, "two", REVENUE)
     with pytest.raises(InvalidRequest, match="raw is only ever appended to"):
-        rewound_timeline(
-            lakehouse.storage, registry.steps(), RewindRequest("x", ("raw_sales",)), moment, lakehouse.now()
-        )
+        rewound_timeline(lakehouse.storage, CATALOG.steps, RewindRequest("x", ("raw_sales",)), moment, lakehouse.now())
     with pytest.raises(InvalidRequest, match="there is nothing to rewind"):
-        rewound_timeline(lakehouse.storage, registry.steps(), RewindRequest("x", (REVENUE,)), moment, lakehouse.now())
+        rewound_timeline(lakehouse.storage, CATALOG.steps, RewindRequest("x", (REVENUE,)), moment, lakehouse.now())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import create_timeline
 from backfill_assets.model.graph import expand_tables
 from backfill_assets.published.moments import find_moment
@@ -27,7 +27,7 @@ TRIES = 5
 
 def test_90_days_of_four_tables_take_at_most_a_second(tmp_path: Path) -> None:
     lakehouse = SmallLakehouse(tmp_path)
-    assert set(DAILY) <= set(expand_tables(registry.steps(), ["bronze_sales"], downstream=True))
+    assert set(DAILY) <= set(expand_tables(CATALOG.steps, ["bronze_sales"], downstream=True))
     for number, name in enumerate(("one", "two")):
         lakehouse.publish("raw-" + name, {"raw_sales": {day: [day.day] for day in DAYS}})
         for table in DAILY:
@@ -38,7 +38,7 @@ def test_90_days_of_four_tables_take_at_most_a_second(tmp_path: Path) -> None:
         began = time.process_time()
         moment = find_moment(lakehouse.storage, "one-report-department-revenue", FACT)
         asked = RewindRequest(f"back-{number}", ("bronze_sales",))
-        made = rewound_timeline(lakehouse.storage, registry.steps(), asked, moment, lakehouse.now())
+        made = rewound_timeline(lakehouse.storage, CATALOG.steps, asked, moment, lakehouse.now())
         create_timeline(lakehouse.storage, made)
         seconds.append(time.process_time() - began)
         rewound = {table: len(days) for table, days in made.days.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, Standby, TimelineBase
 from backfill_assets.timeline.standby import days_to_keep, standby_name, with_days_to_keep
 
@@ -22,12 +22,12 @@ NOW = datetime(2017, 6, 1, tzinfo=UTC)
 
 def test_all_published_days_of_the_step_are_kept_and_what_is_computed_from_them() -> None:
     """What it is computed from is read from main; a day that was never published is none of its days."""
-    found = days_to_keep(registry.steps(), Standby(step=FACT, version="v1"), PUBLISHED)
+    found = days_to_keep(CATALOG.steps, Standby(step=FACT, version="v1"), PUBLISHED)
     assert found == {table: days for table, days in PUBLISHED.items() if table != "bronze_sales"}
 
 
 def test_of_some_days_the_periods_that_read_them_are_kept() -> None:
-    found = days_to_keep(registry.steps(), Standby(step=FACT, version="v1", days=f"{FIRST}..{SECOND}"), PUBLISHED)
+    found = days_to_keep(CATALOG.steps, Standby(step=FACT, version="v1", days=f"{FIRST}..{SECOND}"), PUBLISHED)
     assert found == {FACT: {FIRST, SECOND}, REVENUE: {FIRST}, RANKING: {WEEK}}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
@@ -34,11 +34,11 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
 NOW = datetime(2017, 6, 1, tzinfo=UTC)
 FIRST, SECOND, THIRD = (date(2017, 3, day) for day in (1, 2, 3))
-STEPS = [registry.step(FACT), registry.step(REVENUE)]
+STEPS = [CATALOG.step(FACT), CATALOG.step(REVENUE)]
 
 
 def content(rows: int, table: str = FACT, inputs: str = "", code: str = "") -> DayContent:
-    return DayContent(rows=rows, checksum=str(rows), code_version=code or registry.step(table).current, inputs=inputs)
+    return DayContent(rows=rows, checksum=str(rows), code_version=code or CATALOG.step(table).current, inputs=inputs)
 
 
 def file(name: str) -> AddedFile:
@@ -47,7 +47,7 @@ def file(name: str) -> AddedFile:
 
 def revenue_of(day: date, fact: DayContent) -> DayContent:
     """Computed from ``fact``."""
-    step = registry.step(REVENUE)
+    step = CATALOG.step(REVENUE)
     logicals = {FACT: {day: fact.logical}}
     return content(1, REVENUE, decide.wanted(step, step.version(), [day], logicals)[day].inputs)
 
@@ -100,7 +100,7 @@ def test_an_empty_day_is_there_and_a_foreign_write_is_one() -> None:
 
 def fact_of(day: date, rows: int) -> HeldDay:
     """Computed from what is shown of bronze, which is nothing."""
-    step = registry.step(FACT)
+    step = CATALOG.step(FACT)
     return HeldDay(day=day, content=content(rows, inputs=inputs_shown(step, step.version(), [day], {})[day].inputs))
 
 
@@ -137,8 +137,8 @@ def test_a_day_of_its_own_is_compared_by_what_it_read_also_if_its_version_is_gon
 
 
 def test_tables_around_are_those_that_read_them_and_what_these_read() -> None:
-    assert tables_around(registry.steps(), [REVENUE]) == {REVENUE, FACT}
-    assert tables_around(registry.steps(), ["bronze_fx_rates"]) == {
+    assert tables_around(CATALOG.steps, [REVENUE]) == {REVENUE, FACT}
+    assert tables_around(CATALOG.steps, ["bronze_fx_rates"]) == {
         "raw_fx_rates",
         "bronze_fx_rates",
         "quarantine_fx_rates",

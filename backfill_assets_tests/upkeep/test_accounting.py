@@ -7,8 +7,8 @@ from datetime import date
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange, TableDay
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.upkeep.accounting import AccountedTable, account
 
@@ -85,7 +85,7 @@ def _state(table: str, day: date, content: DayContent | None) -> DayState:
 
 def _accounted(states: dict[TableDay, DayState]) -> dict[str, AccountedTable]:
     days = list(DayRange.parse("2017-03-01..2017-03-09"))
-    return {each.table: each for each in account(registry.steps(), days, states)}
+    return {each.table: each for each in account(CATALOG.steps, days, states)}
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from datetime import date
 
 import pytest
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.arrivals_due import Landed, arrivals_due
 
 D, E = date(2017, 3, 1), date(2017, 3, 7)
-FX_DATASET, SALES_DATASET = (registry.dataset_named(name) for name in ("fx_rates", "sales"))
+FX_DATASET, SALES_DATASET = (CATALOG.dataset(name) for name in ("fx_rates", "sales"))
 FX = Landed(FX_DATASET, {D: ["fx_rates/2017-03-01/a"], E: ["fx_rates/2017-03-07/a"]})
 SALES = Landed(SALES_DATASET, {D: ["sales/2017-03-01/a"], E: ["sales/2017-03-07/a"]})
 BUILT = replace(SALES, published=True, targeted=True, taken_in=["sales/2017-03-01/a", "sales/2017-03-07/a"])

@@ -111,7 +111,7 @@ def test_a_rollback_within_its_window_works_after_maintenance(lake: Lake) -> Non
         lake.append(f"a{number}", "t", {D1: [f"x{number}"]})
     lake.publish("cut", {"u": {D1: ["u"]}})
     assert maintained(lake)[Chore.COMPACT, "t"] == "1 day compacted"
-    roll_back(lake.publisher(), "a3", id="undo")
+    roll_back(lake.publisher(), "a3", id="undo", steps=())
     assert lake.rows("t") == {D1: ["a", "x0", "x1", "x2"]}
     for number in range(4, 8):
         lake.append(f"a{number}", "t", {D1: [f"x{number}"]})
@@ -119,9 +119,9 @@ def test_a_rollback_within_its_window_works_after_maintenance(lake: Lake) -> Non
     maintained(lake)
     lake.append("more", "t", {D1: ["more"]})
     with pytest.raises(PublicationRefused, match=str(D1)):
-        roll_back(lake.publisher(), "a7", id="undo-again")
-    roll_back(lake.publisher(), "more", id="undo-more")
-    roll_back(lake.publisher(), "a7", id="undo-again")
+        roll_back(lake.publisher(), "a7", id="undo-again", steps=())
+    roll_back(lake.publisher(), "more", id="undo-more", steps=())
+    roll_back(lake.publisher(), "a7", id="undo-again", steps=())
     assert lake.rows("t") == {D1: ["a", "x0", "x1", "x2", "x4", "x5", "x6"]}
 
 

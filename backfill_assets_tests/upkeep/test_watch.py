@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.synthetic import synthesize
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
 from backfill_assets.quality.watchdogs import CONTENT, FILES
 from backfill_assets.rebuild.measuring.measure_files import measure_files
-from backfill_assets.sample.synthetic import synthesize
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.upkeep import watch
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.workshop import Workshop
@@ -43,7 +43,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Work
 
 def _look(workshop: Workshop, spark: SparkSession, days: DayRange = DAYS) -> list[WatchedDay]:
     lake = workshop.builder.lake
-    return Watch(lake.storage, lake.publisher.log, lambda: spark).look(registry.tables(), days)
+    return Watch(CATALOG, lake.storage, lake.publisher.log, lambda: spark).look(CATALOG.tables, days)
 
 
 def _failures(found: list[WatchedDay]) -> Found:
@@ -75,8 +75,8 @@ def test_what_was_published_is_what_is_there(built: Workshop, spark: SparkSessio
 def test_sound_days_are_looked_at_without_spark(built: Workshop) -> None:
     """Arrow measures them. Spark is asked for examples of what is wrong."""
     lake = built.builder.lake
-    look = Watch(lake.storage, lake.publisher.log, lambda: pytest.fail("Spark was asked"))
-    assert _failures(look.look(registry.tables(), DAYS)) == {}
+    look = Watch(CATALOG, lake.storage, lake.publisher.log, lambda: pytest.fail("Spark was asked"))
+    assert _failures(look.look(CATALOG.tables, DAYS)) == {}
 
 
 def test_days_that_several_tables_are_judged_by_are_read_once(
@@ -91,14 +91,14 @@ def test_days_that_several_tables_are_judged_by_are_read_once(
 
     monkeypatch.setattr(watch, "measure_files", counted)
     lake = built.builder.lake
-    look = Watch(lake.storage, lake.publisher.log, lambda: spark)
+    look = Watch(CATALOG, lake.storage, lake.publisher.log, lambda: spark)
     for name in ("fact_sales_transactions", "fact_daily_revenue", "report_department_revenue"):
-        assert _failures(look.look([registry.table(name)], DAYS)) == {}
+        assert _failures(look.look([CATALOG.table(name)], DAYS)) == {}
     assert len(read) == len({*read}) > len(DAYS) * 3
     before, changed = len(read), built.settings.lakehouse / "fact_daily_revenue"
     original = DeltaTable(str(changed)).version()
     _overwrite(changed, DAYS.first, "quantity")
-    (wrong,) = _failures(look.look([registry.table("fact_daily_revenue")], DAYS))
+    (wrong,) = _failures(look.look([CATALOG.table("fact_daily_revenue")], DAYS))
     assert wrong == ("fact_daily_revenue", DAYS.first) and len(read) == before + 1
     DeltaTable(str(changed)).restore(original)
 
@@ -126,8 +126,8 @@ def test_rows_of_a_day_that_was_never_published_are_found_beside_others(built: W
     appended = rows[rows["day"] == OVERWRITTEN].assign(day=never)
     write_deltalake(table, pa.Table.from_pandas(appended, schema=schema, preserve_index=False), mode="append")
     lake = built.builder.lake
-    look = Watch(lake.storage, lake.publisher.log, lambda: spark)
-    found = {day.day: day for day in look.look([registry.table(name)], [OVERWRITTEN, never])}
+    look = Watch(CATALOG, lake.storage, lake.publisher.log, lambda: spark)
+    found = {day.day: day for day in look.look([CATALOG.table(name)], [OVERWRITTEN, never])}
     assert found[OVERWRITTEN].passed
     assert found[never].is_wrong and found[never].rows == len(appended) > 0
     assert FILES in {rule.rule for rule in found[never].rules if not rule.passed}
@@ -139,8 +139,8 @@ def test_a_damaged_file_is_found_and_does_not_hide_the_other_days(built: Worksho
     for path in bronze.file_uris(file_pruning_predicate=[("day", "=", str(DAYS.first))]):
         Path(path).write_bytes(Path(path).read_bytes()[:-100])
     lake = built.builder.lake
-    look = Watch(lake.storage, lake.publisher.log, lambda: spark)
-    found = {day.day: day for day in look.look([registry.table("bronze_sales")], DAYS)}
+    look = Watch(CATALOG, lake.storage, lake.publisher.log, lambda: spark)
+    found = {day.day: day for day in look.look([CATALOG.table("bronze_sales")], DAYS)}
     (rule,) = found[DAYS.first].rules
     assert (rule.rule, rule.passed) == (FILES, False)
     assert "damaged" in rule.observed
@@ -155,8 +155,8 @@ def test_a_day_is_not_wrong_because_one_that_it_is_compared_with_cannot_be_read(
     for path in fact.file_uris(file_pruning_predicate=[("day", "=", str(DAYS.first))]):
         Path(path).unlink()
     lake = built.builder.lake
-    tables = [registry.table(name) for name in ("fact_sales_transactions", "fact_daily_revenue")]
-    found = _failures(Watch(lake.storage, lake.publisher.log, lambda: spark).look(tables, [DAYS.first]))
+    tables = [CATALOG.table(name) for name in ("fact_sales_transactions", "fact_daily_revenue")]
+    found = _failures(Watch(CATALOG, lake.storage, lake.publisher.log, lambda: spark).look(tables, [DAYS.first]))
     assert found == {("fact_sales_transactions", DAYS.first): {FILES}}
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import dagster as dg
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
-from backfill_assets.cli.demo.dagster_home import dagster_home
-from backfill_assets.datasets.registry import datasets
+from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.instance.event_log import batch_events
 from backfill_assets.defs.location import code_location
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 
@@ -27,7 +27,7 @@ TABLES = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_d
 
 def main() -> None:
     tags = dict(zip((ASSET_PARTITION_RANGE_START_TAG, ASSET_PARTITION_RANGE_END_TAG), sys.argv[1:], strict=True))
-    location = code_location(datasets(), fake_resources(FakeBuilder()))
+    location = code_location(CATALOG.datasets, fake_resources(FakeBuilder()))
     job = location.resolve_implicit_global_asset_job_def()
     chosen = [dg.AssetKey(table) for table in TABLES]
     batch_events()

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets_tests.declared import catalog_of, declare_only
 from benchmarks.generated_history import DAYS, four_tables, write_metadata
 
 COMMANDS = ("status", "plan", "publish")
@@ -24,9 +24,7 @@ _ROWS = range(100)
 
 
 def _status(folder: str, _: DayRange) -> None:
-    steps = tuple(four_tables())
-    registry.steps = lambda: steps
-    registry.tables = lambda: tuple(table for step in steps for table in step.tables)
+    declare_only(catalog_of(four_tables()))
     from backfill_assets.cli import main as backfill
 
     backfill(["status"])
@@ -55,7 +53,7 @@ def _publish(folder: str, days: DayRange) -> None:
 
     lake = StagedBefore(Path(folder) / _PUBLISHED)
     lake.publish(_PUBLICATION, {table: dict.fromkeys(days, _ROWS) for table in _TABLES})
-    roll_back(lake.publisher, _PUBLICATION, id="r")
+    roll_back(lake.publisher, _PUBLICATION, id="r", steps=four_tables())
 
 
 def _stage(folder: str, days: DayRange) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from backfill_assets.datasets import registry
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets_tests.declared import catalog_of, declare_only
 from benchmarks.generated_history import chain, write_metadata
 
 
@@ -15,9 +15,7 @@ def main() -> None:
     if what == "write":
         write_metadata(Storage(folder), steps)
         return
-    tables = tuple(table for step in steps for table in step.tables)
-    registry.steps = lambda: tuple(steps)
-    registry.tables = lambda: tables
+    declare_only(catalog_of(steps))
     from backfill_assets.cli import main as backfill
 
     backfill(["status"])

@@ -7,8 +7,10 @@ import sys
 from datetime import timedelta
 
 from backfill_assets.cli import main
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.model.catalog import Catalog
+from backfill_assets_tests.declared import declare_only
 from benchmarks.backfill.contenders import wide
 from benchmarks.backfill.data import KEY, Data
 from benchmarks.wide_dataset import DAY, land_wide, wide_dataset
@@ -33,5 +35,5 @@ def generated(days: int, rows_per_day: int) -> Data:
 
 
 if __name__ == "__main__":
-    registry._DATASETS = (*registry.datasets(), wide_dataset(wide.COLUMNS))
+    declare_only(Catalog.of([*CATALOG.datasets, wide_dataset(wide.COLUMNS)]))
     main()

@@ -24,13 +24,13 @@ from rich.console import Console
 from rich.table import Table as Rows
 
 from backfill_assets.cli.foreground import foreground_builder
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.sample.synthetic import synthesize
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.rebuild.extension.earlier_states import InputMemory
 from backfill_assets.rebuild.extension.extend import extend, followed_steps
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.sample.synthetic import synthesize
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.settings import Settings
 from backfill_assets.stream.batches import HOLD_SECONDS, stream_name
 from backfill_assets.stream.query import STREAM_SETTINGS
@@ -71,7 +71,7 @@ def measure(home: Path, rows: int, new: int, rounds: int) -> list[tuple[float, f
         workshop = Workshop(home, lambda: spark)
         workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=rows, seed=7, defects={}))
         workshop.build_all(DAYS)
-        steps, memory = followed_steps(registry.steps(), RAW), InputMemory()
+        steps, memory = followed_steps(CATALOG.steps, RAW), InputMemory()
         for number in range(rounds):
             land(workshop, home, number, new // len(DAYS))
             workshop.build(RAW, DAYS)

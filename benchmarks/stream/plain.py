@@ -11,7 +11,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
 from backfill_assets.stream.events import event_rows
@@ -42,7 +42,7 @@ def report_batches(query: StreamingQuery) -> None:
 
 def main() -> None:
     servers, topic, target, in_flight = sys.argv[1:]
-    settings, source = Settings.from_environment(), registry.step("raw_sales").source
+    settings, source = Settings.from_environment(), CATALOG.step("raw_sales").source
     assert source is not None
     with spark_session(settings, "plain", None, STREAM_SETTINGS) as spark:
         beginning = dict.fromkeys(PARTITIONS, 0)

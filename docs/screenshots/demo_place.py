@@ -57,7 +57,7 @@ def empty_home() -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "DAGSTER_"))}
     environment = {**inherited, "BACKFILL_HOME": str(HOME), "PYTHONUNBUFFERED": "1"}
     environment["DAGSTER_HOME"] = _said(
-        sys.executable, "-m", "backfill_assets.cli.demo.dagster_home", within=environment
+        sys.executable, "-m", "backfill_assets.cli.dev.dagster_home", within=environment
     )
     return environment
 

@@ -215,7 +215,7 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options], first: str | No
     with ExitStack() as stack:
         at = _campaign_run(plan, "backfill run", stack)
         options = options_of(at.plan)
-        require_carried_out(current_settings(), at.plan, started=at.state.started)
+        require_carried_out(current_settings(), at.catalog, at.plan, started=at.state.started)
         at.start(options, CampaignStep(first) if first else None)
         if options.daemon:
             show_it = f"backfill campaign {_short_plan(plan)} shows it"
@@ -280,7 +280,7 @@ def _carry_on(at: CampaignRun, *, as_json: bool) -> Move:
 
     settings = current_settings()
     sender = notice_sender(settings, as_json=as_json)
-    return carry_on(at, sender, lambda plan: observe_context_of(settings, plan), report_step)
+    return carry_on(at, sender, lambda plan: observe_context_of(settings, at.catalog, plan), report_step)
 
 
 # ------------------------------------------------------------------ what it shows

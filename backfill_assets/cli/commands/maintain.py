@@ -10,7 +10,7 @@ import click
 from backfill_assets.cli.foreground import report_progress
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 
 if TYPE_CHECKING:
     from backfill_assets.upkeep.maintenance import Done
@@ -36,11 +36,10 @@ def maintain(dry_run: bool, clock_checked: bool, as_json: bool) -> None:
     Files that a rollback window, an open plan or a pinned version needs are kept. Starts no Spark. Readers and writers
     can work meanwhile.
     """
-    from backfill_assets.datasets import registry
     from backfill_assets.upkeep.maintenance import Done, Maintenance
 
     settings = current_settings()
-    tables = [table.name for table in registry.tables()]
+    tables = current_catalog().table_names
     found = Maintenance(open_publisher(settings), tables, settings.timeline_days, clock_checked)
     tasks = found.plan()
     done = [Done(task, "") for task in tasks] if dry_run else found.carry_out(tasks, report_progress)

@@ -15,7 +15,7 @@ from backfill_assets.cli.ids import find_timeline as find_timeline_name
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.plan_screen import say_plan
 from backfill_assets.cli.queries.campaign_table import facts_of
-from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.course import CampaignState
@@ -61,7 +61,6 @@ def publish(
     from backfill_assets.campaign.breaker import Limits
     from backfill_assets.campaign.run import Options
     from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, timeline_request
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import find_timeline
     from backfill_assets.plan.expectations import Expectation
     from backfill_assets.plan.keep import plan_and_keep
@@ -72,13 +71,13 @@ def publish(
     publisher = open_publisher(settings)
     name = find_timeline_name(publisher.storage, name, change=True)
     found = find_timeline(publisher.storage, name, publisher.now())
-    asked = timeline_request(registry.steps(), found, differing_from_main(publisher.storage, found), table)
+    asked = timeline_request(current_catalog().steps, found, differing_from_main(publisher.storage, found), table)
     begun = plan_begun(asked, [Expectation.parse(text) for text in expected], _open_plans(publisher.storage))
     if begun is not None and not plan_only:
         report_step(f"{begun.id} was begun for this before: it goes on")
         stage_plan(begun.id, lambda _: options, None, as_json)
         return
-    plan, now = plan_and_keep(settings, asked, expected, by=os_person())
+    plan, now = plan_and_keep(settings, current_catalog(), asked, expected, by=os_person())
     if not as_json:
         say_plan(plan, now)
         say(*filter(None, [left_sentence(asked, name, _statuses(publisher.storage, asked.target))]))
@@ -90,12 +89,11 @@ def publish(
 
 
 def _statuses(storage: Storage, table: str) -> Mapping[date, DayStatus]:
-    from backfill_assets.datasets import registry
     from backfill_assets.plan.status import day_statuses
     from backfill_assets.published.observed import observe
 
-    observed = observe(storage, [each.name for each in registry.tables()])
-    return day_statuses(observed.with_current(registry.steps()), observed)[table]
+    observed = observe(storage, current_catalog().table_names)
+    return day_statuses(observed.with_current(current_catalog().steps), observed)[table]
 
 
 def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:

@@ -15,7 +15,7 @@ from backfill_assets.cli.completion import complete_days, complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError
 
@@ -56,7 +56,7 @@ def replay(table: str | None, days_text: str | None, dry_run: bool, as_json: boo
     from backfill_assets.landing.quarantine import rejects_named
 
     days = DayRange.parse(days_text) if days_text else None
-    rejects = rejects_named(table)
+    rejects = rejects_named(current_catalog(), table)
     with ExitStack() as stack:
         report = _replay(_builder(current_settings(), stack), rejects, days, dry_run, as_json)
     if as_json:

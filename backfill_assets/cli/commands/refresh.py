@@ -14,7 +14,7 @@ from backfill_assets.cli.foreground import foreground_builder, report_progress, 
 from backfill_assets.cli.ids import short_ids, typed_storage
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings
 from backfill_assets.days import DayRange
 from backfill_assets.text import format_count
 
@@ -56,9 +56,8 @@ def refresh(table: str, days_text: str, dry_run: bool, as_json: bool) -> None:
 
     Events of a topic are not read again. A second refresh finds nothing, and starts no Spark.
     """
-    from backfill_assets.datasets import registry
 
-    step, days = registry.step(table), list(DayRange.parse(days_text))
+    step, days = current_catalog().step(table), list(DayRange.parse(days_text))
     settings = current_settings()
     with ExitStack() as stack:
         builder = foreground_builder(settings, stack)

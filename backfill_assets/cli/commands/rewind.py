@@ -23,7 +23,7 @@ from backfill_assets.cli.ids import find_timeline as find_timeline_name
 from backfill_assets.cli.on_timeline import say_stale, stale_json, stale_on
 from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.days import DayRange
 
 if TYPE_CHECKING:
@@ -96,13 +96,12 @@ def rewind(
     A week or month of which only a part goes back stays as published, and is named as stale: `backfill forward`
     computes it.
     """
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
     from backfill_assets.timeline.rewind import RewindRequest, kept_for, rewound_timeline
     from backfill_assets.timeline.worth_going_to import moments_worth_going_to
 
     for table in tables:
-        registry.table(table)
+        current_catalog().table(table)
     publisher = open_publisher(current_settings())
     if listing:
         moments = moments_worth_going_to(publisher.storage, tables, _MOST_MOMENTS)
@@ -118,7 +117,9 @@ def rewind(
     to = find_moment_text(publisher.storage, to) if to else None
     before = find_publication(publisher.storage, before) if before else None
     found = _moment(publisher.storage, to, before, tables[0])
-    made = create_timeline(publisher.storage, rewound_timeline(publisher.storage, registry.steps(), asked, found, now))
+    made = create_timeline(
+        publisher.storage, rewound_timeline(publisher.storage, current_catalog().steps, asked, found, now)
+    )
     stale = stale_on(publisher.storage, made)
     if as_json:
         say_json({**summary_values(made), "stale": stale_json(stale)})
@@ -191,7 +192,6 @@ def forward(name: str, version: str, without_arrivals: bool, other: str | None, 
     nothing is left to compute, Spark is not started. Days that fail their gates stay as they were, with all that reads
     them.
     """
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import find_timeline
     from backfill_assets.timeline.arrivals import arrival_lines
     from backfill_assets.timeline.attempts import attempt_forward
@@ -207,7 +207,7 @@ def forward(name: str, version: str, without_arrivals: bool, other: str | None, 
         run = run_info("backfill forward")
 
         def go(timeline: NamedTimeline) -> Forwarded:
-            steps = registry.steps()
+            steps = current_catalog().steps
             return go_forward(lake, steps, timeline, version, run, report_progress, arrivals=not without_arrivals)
 
         done = attempt_forward(publisher, found, other, getpass.getuser(), change, go)

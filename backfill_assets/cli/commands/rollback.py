@@ -16,7 +16,7 @@ from backfill_assets.cli.foreground import foreground_builder, report_progress, 
 from backfill_assets.cli.ids import Show, find_undoable, short_ids
 from backfill_assets.cli.output import ask, ranges, say, say_json, say_stale
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.text import format_are, format_first
 
@@ -104,7 +104,6 @@ def _facts(publisher: Publisher, campaign: str) -> PlanFacts:
 def _roll_back_publication(
     publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    from backfill_assets.datasets import registry
     from backfill_assets.landing.raw_rollback import require_sound_rollback
     from backfill_assets.publication.rollback import (
         require_in_force,
@@ -117,8 +116,8 @@ def _roll_back_publication(
     require_in_force(publisher, prepared)
     if not as_json:
         _say_plan(prepared, short_ids(publisher.storage))
-    looked_at = require_sound_rollback(publisher, prepared)
-    request = rollback_request(publisher, prepared, registry.steps())
+    looked_at = require_sound_rollback(publisher, current_catalog(), prepared)
+    request = rollback_request(publisher, prepared, current_catalog().steps)
     require_in_place(publisher, request)
     stale = dict(request.leaves_stale)
     if not as_json:
@@ -261,7 +260,8 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
 
     run, reason = run_info(_COMMAND), f"rollback of {publication}"
     provenance = Provenance(run=run.run_id, launched_by=run.launched_by, git_commit=run.git_commit, reason=reason)
-    return roll_back(publisher, publication, id=new_rollback_id(), provenance=provenance, inputs=looked_at)
+    steps = current_catalog().steps
+    return roll_back(publisher, publication, id=new_rollback_id(), steps=steps, provenance=provenance, inputs=looked_at)
 
 
 def _say_result(published: Published, publisher: Publisher) -> None:

@@ -21,7 +21,7 @@ from backfill_assets.cli.ids import find_plan, find_timeline, is_plan, short_ids
 from backfill_assets.cli.on_timeline import plan_on_timeline, run_json, run_on_timeline, say_run
 from backfill_assets.cli.output import moment, ranges, say, say_json, say_stale
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.text import format_count
@@ -220,12 +220,11 @@ def _run_on_main(
 
 def _stale_readers(settings: Settings, ran: Sequence[Ran]) -> Mapping[str, Sequence[date]]:
     """The published days that read what was published now, and were not built with it."""
-    from backfill_assets.datasets import registry
     from backfill_assets.published.observed import observe
     from backfill_assets.published.readers import stale_readers
 
     built = {table: days for step in ran for table, days in step.built.items() if days}
-    readers = [step for step in registry.steps() if any(read.table in built for read in step.reads)]
+    readers = [step for step in current_catalog().steps if any(read.table in built for read in step.reads)]
     names = [name for step in readers for name in step.table_names]
     if not names:
         return {}
@@ -265,7 +264,6 @@ def _options(waves: str, limits: str, daemon: bool, roll_back_if_wrong: bool) ->
 
 def _plan(settings: Settings, asked: RunRequest) -> RunPlan:
     """From the logs and from the names of landed files."""
-    from backfill_assets.datasets import registry
     from backfill_assets.landing.landed_days import LandedSource, landed_source
     from backfill_assets.landing.zone import LandingZone
     from backfill_assets.plan.table_run import RunContext, plan_run
@@ -273,23 +271,22 @@ def _plan(settings: Settings, asked: RunRequest) -> RunPlan:
     from backfill_assets.published.rolled_back import rollbacks
 
     for table in asked.tables:
-        registry.table(table)
+        current_catalog().table(table)
     storage, zone = open_storage(settings), LandingZone(settings.landing)
 
     @cache
     def landed_for(table: str) -> LandedSource:
-        source = registry.step(table).source
+        source = current_catalog().step(table).source
         return landed_source(zone, storage, source.name, table) if source else LandedSource()
 
-    observed = observe(storage, [table.name for table in registry.tables()])
-    steps = observed.with_current(registry.steps())
+    observed = observe(storage, current_catalog().table_names)
+    steps = observed.with_current(current_catalog().steps)
     today = datetime.now(UTC).date()
     return plan_run(asked, RunContext(steps, observed, today, landed_for, lambda: rollbacks(storage)))
 
 
 def _run(plan: RunPlan, builder: Builder, *, verify: bool = False) -> list[Ran]:
     """What does not read a table that failed is built all the same; the first error is raised at the end."""
-    from backfill_assets.datasets import registry
     from backfill_assets.plan.records import days_of
 
     info = run_info("backfill run")
@@ -297,7 +294,7 @@ def _run(plan: RunPlan, builder: Builder, *, verify: bool = False) -> list[Ran]:
     failures: list[BackfillError] = []
     absent: set[str] = set()
     for each in plan.steps:
-        step, started = registry.step(each.name), time.monotonic()
+        step, started = current_catalog().step(each.name), time.monotonic()
         if lacks := sorted({read.table for read in step.reads} & absent):
             report_step(f"{each.name}: left out, it reads {', '.join(lacks)}")
             absent.update(step.table_names)

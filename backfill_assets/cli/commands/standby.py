@@ -13,7 +13,7 @@ from backfill_assets.cli.completion import complete_days, complete_table, comple
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
 from backfill_assets.cli.output import ask, say, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 
@@ -53,11 +53,10 @@ def standby() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def keep(step: str, version: str, days_text: str | None, as_json: bool) -> None:
     """Declare that VERSION of STEP is kept ready. Nightly runs keep it so; `backfill standby refresh` does it now."""
-    from backfill_assets.datasets import registry
     from backfill_assets.timeline.standby import keep_version
 
     days = DayRange.parse(days_text) if days_text else None
-    chosen = registry.step(step)
+    chosen = current_catalog().step(step)
     with ExitStack() as stack:
         lake = foreground_builder(current_settings(), stack).lake
         made = keep_version(lake, chosen, version, days, getpass.getuser())
@@ -77,10 +76,9 @@ def refresh(step: str | None, as_json: bool) -> None:
     What is right already is kept; if nothing is left to compute, Spark is not started. Days that fail their gates stay
     as they were, with all that reads them. What is published does not change.
     """
-    from backfill_assets.datasets import registry
     from backfill_assets.timeline.standby import kept_standbys, refresh_standby
 
-    steps, name = registry.steps(), registry.step(step).name if step else ""
+    steps, name = current_catalog().steps, current_catalog().step(step).name if step else ""
     with ExitStack() as stack:
         lake = foreground_builder(current_settings(), stack).lake
         found = kept_standbys(lake.storage, lake.publisher.now(), name)
@@ -123,13 +121,12 @@ def _values(each: Refreshed) -> dict[str, Any]:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def drop(step: str, version: str, yes: bool) -> None:
     """Keep VERSION of STEP ready no longer. What is published does not change."""
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import delete_timeline
     from backfill_assets.model.graph import step_by_table
     from backfill_assets.timeline.standby import find_standby
 
     publisher = open_publisher(current_settings())
-    declared = step_by_table(registry.steps()).get(step)
+    declared = step_by_table(current_catalog().steps).get(step)
     name = declared.name if declared else step  # a standby outlives the declaration of its step
     found = find_standby(publisher.storage, publisher.now(), name, version)
     if found is None:

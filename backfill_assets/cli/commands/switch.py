@@ -12,7 +12,7 @@ from backfill_assets.cli.foreground import foreground_builder, run_info
 from backfill_assets.cli.ids import short_ids
 from backfill_assets.cli.output import ask, ranges, say, say_json, say_stale
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings
 
 if TYPE_CHECKING:
     from backfill_assets.timeline.switch import SwitchPlan
@@ -40,13 +40,12 @@ def switch(step: str, version: str, new_days_only: bool, dry_run: bool, yes: boo
     second. What was published becomes the standby of the version that was current: the way back is another switch, or
     `backfill rollback`. A standby that is behind is refused: `backfill standby refresh` brings it up to date.
     """
-    from backfill_assets.datasets import registry
     from backfill_assets.timeline.switch import carry_out_switch, plan_switch
 
-    name = registry.step(step).name
+    name = current_catalog().step(step).name
     with ExitStack() as stack:
         lake = foreground_builder(current_settings(), stack).lake
-        plan = plan_switch(lake, registry.steps(), name, version, new_days_only=new_days_only)
+        plan = plan_switch(lake, current_catalog().steps, name, version, new_days_only=new_days_only)
         if not as_json:
             _say_plan(plan)
         if dry_run:

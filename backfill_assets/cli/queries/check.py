@@ -13,7 +13,7 @@ from backfill_assets.cli.completion import complete_dataset
 from backfill_assets.cli.foreground import foreground_builder, report_progress
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -42,10 +42,9 @@ def check(ctx: click.Context, dataset: str, as_json: bool) -> None:
 
     The exit code is 1 if a row would be quarantined, if something is wrong, or if nothing has landed.
     """
-    from backfill_assets.datasets import registry
     from backfill_assets.landing.declaration_trial import check_file, prepare_for_few_rows, schema_problems
 
-    declared = registry.dataset_named(dataset)
+    declared = current_catalog().dataset(dataset)
     sources = [step.source for step in declared.steps if step.source is not None]
     with ExitStack() as stack:
         lake = foreground_builder(current_settings(), stack).lake
@@ -55,9 +54,9 @@ def check(ctx: click.Context, dataset: str, as_json: bool) -> None:
         problems: list[str] = []
         for step in steps:
             report_progress(f"{step.name}: comparing its columns with the contract")
-            problems += schema_problems(spark, step, step.version(), registry.table)
+            problems += schema_problems(spark, step, step.version(), current_catalog().table)
         files = [
-            check_file(spark, lake.landing, declared, each, registry.table, report_progress)
+            check_file(spark, lake.landing, declared, each, current_catalog().table, report_progress)
             for each in ([] if problems else sources)
         ]
     if as_json:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from backfill_assets.cli.wiring import current_catalog
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
 from backfill_assets.text import format_count
@@ -145,14 +146,11 @@ def connect_server(settings: Settings, port: int = CONNECT_PORT) -> MachineFindi
 
 
 def landing_zone(settings: Settings) -> list[MachineFinding]:
-    from backfill_assets.datasets import registry
-
-    names = [step.source.name for step in registry.steps() if step.source]
+    names = [step.source.name for step in current_catalog().steps if step.source]
     return [_guard(f"landed {name}", lambda name=name: landed_files(settings.landing, name)) for name in names]  # type: ignore[misc]
 
 
 def landed_files(root: Path, source: str) -> MachineFinding:
-    from backfill_assets.cli.commands.sample import DATASETS
     from backfill_assets.cli.output import ranges
     from backfill_assets.landing.zone import SUFFIX, LandingZone, first_paths
 
@@ -162,8 +160,7 @@ def landed_files(root: Path, source: str) -> MachineFinding:
         found = f"{first_paths(astray)}: no {SUFFIX} file in the folder of a day, and not read"
         return MachineFinding(f"landed {source}", "warn", found, "Land it again as one, or hide it with a leading '_'.")
     if not days:
-        of_its_own = f" --dataset {source}" if source in DATASETS[1:] else ""
-        hint = f"For sample data: backfill sample{of_its_own}"
+        hint = "Land its files there, in a folder for each day. For data of the examples: backfill sample --help"
         return MachineFinding(f"landed {source}", "warn", f"nothing in {root / source}", hint)
     return MachineFinding(
         f"landed {source}", "ok", f"{format_count(len(days), 'day')} in {root / source}: {ranges(days)}"
@@ -192,7 +189,7 @@ def token_key(settings: Settings) -> MachineFinding:
 def _tables_of_tokens() -> list[str]:
     from backfill_assets.rebuild.append import tables_of_tokens
 
-    return tables_of_tokens()
+    return tables_of_tokens(current_catalog())
 
 
 def writable(folder: Path) -> MachineFinding:
@@ -238,16 +235,15 @@ def open_publications(settings: Settings) -> MachineFinding:
 
 def current_versions(settings: Settings) -> MachineFinding:
     """Steps that a publication switched to another version than the code calls current."""
-    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.model.current_versions import gone_version, switch_notes
     from backfill_assets.published.current_versions import read_switches
 
     what, switches = "versions", read_switches(Storage(str(settings.lakehouse)))
-    notes = switch_notes(registry.steps(), switches)
+    notes = switch_notes(current_catalog().steps, switches)
     if not notes:
         return MachineFinding(what, "ok", "the current version of each step is the declared one")
-    gone = any(gone_version(step, switches) for step in registry.steps())
+    gone = any(gone_version(step, switches) for step in current_catalog().steps)
     return MachineFinding(what, "warn" if gone else "ok", "; ".join(notes), "backfill versions has the details.")
 
 

@@ -17,7 +17,7 @@ from backfill_assets.cli.ids import find_plan, find_state
 from backfill_assets.cli.output import moment, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import say_next
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 
@@ -131,15 +131,14 @@ def _file_name(text: str) -> str:
 def _find_states(
     settings: Settings, left: str, right: str, tables: Sequence[str], days_text: str | None, sample: int
 ) -> Difference:
-    from backfill_assets.datasets import registry
     from backfill_assets.difference.lakehouse_states import StatesRequest, compare_states
 
     for table in tables:
-        registry.table(table)
+        current_catalog().table(table)
     days = DayRange.parse(days_text) if days_text else None
     asked = StatesRequest(left, right, tables, days, sample)
     with ExitStack() as stack:
-        return compare_states(foreground_builder(settings, stack).lake, registry.steps(), asked, report_progress)
+        return compare_states(foreground_builder(settings, stack).lake, current_catalog().steps, asked, report_progress)
 
 
 def _find(settings: Settings, plan: str, sample: int) -> Difference:
@@ -173,7 +172,7 @@ def _write_page(found: Difference, settings: Settings, plan: str, file: Path) ->
 def _page_of_states(found: Difference) -> str:
     from backfill_assets.difference.page import difference_page
 
-    return difference_page(found)
+    return difference_page(current_catalog(), found)
 
 
 def _page_of_plan(found: Difference, settings: Settings, plan: str) -> str:
@@ -189,7 +188,7 @@ def _page_of_plan(found: Difference, settings: Settings, plan: str) -> str:
     journal = entries(storage, campaign)
     planner, state = planned_by(storage, plan), state_of(campaign, journal)
     terms = letter_terms(kept, settings.approval_by, planner, state, running_ui(settings))
-    return difference_page(found, time_rows(kept, journal), terms)
+    return difference_page(current_catalog(), found, time_rows(kept, journal), terms)
 
 
 def _as_json(found: Difference) -> dict[str, Any]:

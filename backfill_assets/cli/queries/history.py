@@ -13,7 +13,7 @@ from backfill_assets.cli.completion import complete_days, complete_table
 from backfill_assets.cli.ids import Show, short_ids
 from backfill_assets.cli.output import moment, ranges, say, say_json, screen, short_commit
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange, contiguous
 from backfill_assets.published.boundaries import boundary_line, boundary_values
 from backfill_assets.text import format_count
@@ -76,9 +76,8 @@ def history(table: str | None, days_text: str | None, limit: int, as_json: bool)
 
 
 def _check_table(table: str) -> None:
-    from backfill_assets.datasets import registry
 
-    registry.table(table)
+    current_catalog().table(table)
 
 
 def _say(

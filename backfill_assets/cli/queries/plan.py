@@ -14,7 +14,7 @@ from backfill_assets.cli.completion import complete_days, complete_table_or_plan
 from backfill_assets.cli.ids import find_plan, is_plan, typed_storage
 from backfill_assets.cli.output import say_json
 from backfill_assets.cli.plan_screen import say_next, say_plan
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings
 from backfill_assets.days import DayRange
 from backfill_assets.text import format_range
 
@@ -117,7 +117,7 @@ def plan(
     if is_plan(target):
         if expected:
             raise click.UsageError("A plan that is kept does not change: plan again with --expect.")
-        found, moved, now = look_again(current_settings(), find_plan(typed_storage(), target))
+        found, moved, now = look_again(current_settings(), current_catalog(), find_plan(typed_storage(), target))
     else:
         scope = _scope(only_downstream, source_too, refresh_source)
         found, now = _make(target, days_text, version, scope, force, expected=expected)
@@ -182,7 +182,7 @@ def _make(
         raise click.UsageError("--days A..B is missing: which days of the table?")
     days = format_range(DayRange.parse(days_text))
     asked = PlanRequest(target=target, days=days, version=version, scope=scope, force=force)
-    return plan_and_keep(current_settings(), asked, expected, by=os_person())
+    return plan_and_keep(current_settings(), current_catalog(), asked, expected, by=os_person())
 
 
 def _as_json(found: Plan, moved: PlanDrift | None) -> dict[str, object]:

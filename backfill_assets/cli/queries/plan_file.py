@@ -10,7 +10,7 @@ from rich.text import Text
 
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.plan_screen import say_next, say_plan
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings
 
 if TYPE_CHECKING:
     from backfill_assets.plan_file.check import CheckedPlanFile
@@ -19,10 +19,9 @@ _COLOURS = {0: "green", 1: "bold red", 2: "bold red"}
 
 
 def say_schema() -> None:
-    from backfill_assets.datasets import registry
     from backfill_assets.plan_file.read import schema_text
 
-    click.echo(schema_text(table.name for table in registry.tables()), nl=False)
+    click.echo(schema_text(current_catalog().table_names), nl=False)
 
 
 def plan_from_file(place: Path, *, check: bool, as_json: bool, as_markdown: bool) -> int:
@@ -44,7 +43,7 @@ def _check(place: Path) -> list[CheckedPlanFile]:
     from backfill_assets.rebuild.person import os_person
 
     settings, person = current_settings(), os_person()
-    return [check_file(settings, path, person) for path in plan_files(place)]
+    return [check_file(settings, current_catalog(), path, person) for path in plan_files(place)]
 
 
 def _plan(path: Path) -> CheckedPlanFile:
@@ -53,7 +52,7 @@ def _plan(path: Path) -> CheckedPlanFile:
     from backfill_assets.rebuild.person import os_person
 
     try:
-        return plan_file_and_keep(current_settings(), path, os_person())
+        return plan_file_and_keep(current_settings(), current_catalog(), path, os_person())
     except InvalidPlanFile as error:
         return CheckedPlanFile(str(path), problems=error.problems, valid=False)
 

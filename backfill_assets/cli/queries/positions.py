@@ -12,7 +12,7 @@ from backfill_assets.cli.completion import complete_publication, complete_table
 from backfill_assets.cli.ids import find_publication
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.published.boundaries import boundary_values, read_text, versions_text
 from backfill_assets.text import format_count
@@ -47,10 +47,9 @@ def positions(table: str, publication: str | None, version: int | None, at_text:
     the same for the raw versions that its days were computed from: "up to offset N" means that all events before N had
     been read, and none from N on. "live since N" is the offset at which history ended. Starts no Spark.
     """
-    from backfill_assets.datasets import registry
     from backfill_assets.published.positions import table_boundaries
 
-    registry.table(table)
+    current_catalog().table(table)
     if sum(each is not None for each in (publication, version, at_text)) > 1:
         raise click.UsageError("Give one of --publication, --version and --at.")
     settings = current_settings()

@@ -13,7 +13,7 @@ from backfill_assets.cli.commands.quarantine_replay import replay
 from backfill_assets.cli.completion import complete_days, complete_table
 from backfill_assets.cli.output import ranges, say, say_facts, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange, contiguous, parse_day
 from backfill_assets.landing.places import format_place, place_values
 
@@ -62,7 +62,7 @@ def list_reasons(table: str | None, days_text: str | None, as_json: bool) -> Non
 
     days = DayRange.parse(days_text) if days_text else None
     settings = current_settings()
-    found = groups(open_storage(settings), rejects_named(table), days)
+    found = groups(open_storage(settings), rejects_named(current_catalog(), table), days)
     if as_json:
         say_json([_as_json(group) for group in found])
     elif found:
@@ -93,7 +93,7 @@ def _advice_on_days(found: Sequence[Group]) -> list[str]:
     for group in found:
         named = _DAY.search(group.example)
         if named and group.reason.endswith(IMPLAUSIBLE):
-            (rejects,) = rejects_named(group.table)
+            (rejects,) = rejects_named(current_catalog(), group.table)
             why = rejects.source.why_on_arrival_day(date.fromisoformat(named[0]))
             advice.append(f"{group.table}: {rejects.source.event_day_field} {why}")
     return advice
@@ -125,7 +125,7 @@ def show(table: str, day_text: str, reason: str | None, limit: int, as_json: boo
     from backfill_assets.landing.quarantine import letters, rejects_named
     from backfill_assets.published.snapshot import Snapshot
 
-    (rejects,) = rejects_named(table)
+    (rejects,) = rejects_named(current_catalog(), table)
     day = parse_day(day_text)
     rows = letters(Snapshot.newest(open_storage(current_settings())), rejects.table, DayRange.of(day))
     found = [row for row in rows if reason is None or any(reason.lower() in each.lower() for each in row["reasons"])]

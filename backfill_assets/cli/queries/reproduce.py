@@ -16,7 +16,7 @@ from backfill_assets.cli.group import CommandFailed
 from backfill_assets.cli.ids import find_undoable, short_ids, typed_storage
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.text import format_count
 
@@ -127,7 +127,7 @@ def _stage_again(settings: Settings, publication: str, stack: ExitStack) -> Repr
     def spark() -> SparkSession:
         return foreground_spark(settings, stack)
 
-    return Builder.from_settings(settings, spark).reproduce(publication, report_progress)
+    return Builder.from_settings(settings, current_catalog(), spark).reproduce(publication, report_progress)
 
 
 def _say(publication: str, found: Reproduction) -> None:

@@ -16,7 +16,7 @@ from backfill_assets.cli.ids import find_publication, find_timeline
 from backfill_assets.cli.on_timeline import stale_on
 from backfill_assets.cli.output import console, say, say_facts, say_json, screen
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange, parse_day
 from backfill_assets.text import escape_controls, format_count
 
@@ -98,9 +98,8 @@ def show(table: str, day_text: str, limit: int, publication: str | None, name: s
 
     Reads published data as of one entry of the publication log. Starts no Spark.
     """
-    from backfill_assets.datasets import registry
 
-    registry.table(table)
+    current_catalog().table(table)
     day = parse_day(day_text)
     if name is not None and publication is not None:
         raise click.UsageError("Give one of --on NAME and --publication ID.")
@@ -202,12 +201,11 @@ def _look_on_timeline(storage: Storage, table: str, day: date, limit: int, name:
 
 
 def _status(storage: Storage, table: str, day: date) -> str:
-    from backfill_assets.datasets import registry
     from backfill_assets.plan.status import day_statuses
     from backfill_assets.published.observed import observe
 
-    observed = observe(storage, [each.name for each in registry.tables()])
-    return day_statuses(observed.with_current(registry.steps()), observed, DayRange.of(day))[table][day].value
+    observed = observe(storage, current_catalog().table_names)
+    return day_statuses(observed.with_current(current_catalog().steps), observed, DayRange.of(day))[table][day].value
 
 
 def _rows(storage: Storage, table: str, day: date, limit: int, publication: str | None) -> list[dict[str, Any]]:
@@ -237,14 +235,13 @@ def _say_facts(table: str, day: date, found: _Day) -> None:
 
 
 def _say_damage(table: str, day: date, found: _Day) -> None:
-    from backfill_assets.datasets import registry
 
     say(Text(f"Damaged: {len(found.gone)} of the day's {format_count(len(found.files), 'file')} gone:", "bold red"))
     say(*(f"  {path}" for path in found.gone))
     known = "published" if not found.on else "staged"
     readers = "no reader" if not found.on else f"no reader of {found.on}"
     say(f"The numbers above are those that were {known}; no row is shown, and {readers} can read the day.")
-    if registry.step(table).source is not None:
+    if current_catalog().step(table).source is not None:
         say("  -> Put the files back from a backup: raw cannot be built again, since each landed file counts once.")
     elif found.on:
         say(f"  -> {_computed_again(table, day, found.on)}     computes it again on the timeline")

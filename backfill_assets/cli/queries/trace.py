@@ -14,7 +14,7 @@ from backfill_assets.cli.ids import Show, find_timeline, short_ids
 from backfill_assets.cli.on_timeline import observe_timeline
 from backfill_assets.cli.output import moment, say, say_json, short_commit
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.places import event_place, format_place, place_values
@@ -110,7 +110,7 @@ def trace(
     name = find_timeline(open_storage(settings), name) if name else None
     place = None if name is None else observe_timeline(settings, name)
     snapshot = Snapshot.newest(open_storage(settings)) if place is None else _snapshot_on(settings, place)
-    found = trails(snapshot, key, table, day)
+    found = trails(snapshot, current_catalog(), key, table, day)
     statuses = _statuses(snapshot, place)
     all_facts = [_trail_facts(settings, snapshot, trail, statuses, place) for trail in found]
     if as_json:
@@ -147,14 +147,13 @@ def _with_token(key: str, personal: str, settings: Settings) -> str:
 
 
 def _statuses(snapshot: Snapshot, place: ObservedTimeline | None) -> Statuses:
-    from backfill_assets.datasets import registry
     from backfill_assets.plan.status import day_statuses
     from backfill_assets.published.observed import observe
 
     if place is not None:
-        return day_statuses(place.view.with_current(registry.steps()), place.view)
-    observed = observe(snapshot.storage, [table.name for table in registry.tables()])
-    return day_statuses(observed.with_current(registry.steps()), observed)
+        return day_statuses(place.view.with_current(current_catalog().steps), place.view)
+    observed = observe(snapshot.storage, current_catalog().table_names)
+    return day_statuses(observed.with_current(current_catalog().steps), observed)
 
 
 def _trail_facts(
@@ -211,9 +210,8 @@ def _say(facts: _TrailFacts, show: Show) -> None:
 
 def _in_words(found: Found) -> str:
     """The values that identify a row: its key, or for landed rows its place, and its numbers."""
-    from backfill_assets.datasets import registry
 
-    row, table = found.row, registry.table(found.table)
+    row, table = found.row, current_catalog().table(found.table)
     if row.get("record_kind") == "supersession":
         return f"marker: a newer version belongs to {row['superseded_by_day']}"
     if row.get("record_kind") == DELETION:

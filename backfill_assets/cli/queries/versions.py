@@ -13,7 +13,7 @@ from backfill_assets.cli.completion import complete_table
 from backfill_assets.cli.foreground import foreground_builder
 from backfill_assets.cli.output import moment, say, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings
 
 if TYPE_CHECKING:
     from backfill_assets.timeline.version_states import StepVersions, VersionState
@@ -35,17 +35,16 @@ def versions(table: str | None, as_json: bool) -> None:
     The current version builds new days, and what is built again by hand. It is the last one that is declared, until a
     publication switches it: then the switched one stays current until it is switched again. Reads logs only.
     """
-    from backfill_assets.datasets import registry
     from backfill_assets.published.reading import anything_published
     from backfill_assets.timeline.version_states import step_versions
 
     if table is not None:
-        registry.table(table)
+        current_catalog().table(table)
     settings = current_settings()
     with ExitStack() as stack:
         lake = foreground_builder(settings, stack).lake
         known = anything_published(lake.storage)
-        found = step_versions(lake, registry.steps(), [table] if table else ()) if known else []
+        found = step_versions(lake, current_catalog().steps, [table] if table else ()) if known else []
     if as_json:
         say_json([_values(each) for each in found])
     elif not known:

@@ -8,7 +8,7 @@ from backfill_assets.cli.completion import complete_table
 from backfill_assets.cli.ids import find_timeline
 from backfill_assets.cli.options import as_json, days, on_timeline
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.days import DayRange
 
 _EPILOG = """
@@ -35,12 +35,11 @@ def status(tables: tuple[str, ...], days: DayRange | None, on: str | None, as_js
     shows its own days, and those of its base.
     """
     from backfill_assets.answers.status import look_at_main, look_at_timeline, status_answer
-    from backfill_assets.datasets import registry
 
-    chosen = tuple(dict.fromkeys(tables))
+    chosen, catalog = tuple(dict.fromkeys(tables)), current_catalog()
     for table in chosen:
-        registry.table(table)
-    publisher, steps = open_publisher(current_settings()), registry.steps()
+        catalog.table(table)
+    publisher, steps = open_publisher(current_settings()), catalog.steps
     if on is None:
         found = look_at_main(publisher.storage, steps, chosen, days)
     else:

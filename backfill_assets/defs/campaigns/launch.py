@@ -133,7 +133,7 @@ def _plan(
                 f"{kept} is kept and does not change.",
                 hint="Leave days, version and expect as the launchpad has them, or leave plan empty to plan anew.",
             )
-        return look_again(backfill.settings, kept)
+        return look_again(backfill.settings, backfill.catalog, kept)
     asked = PlanRequest(
         target=config.target,
         days=config.days,
@@ -141,7 +141,7 @@ def _plan(
         scope=config.scope,
         force=config.force,
     )
-    plan, now = plan_and_keep(backfill.settings, asked, config.expect, by=person)
+    plan, now = plan_and_keep(backfill.settings, backfill.catalog, asked, config.expect, by=person)
     return plan, None, now
 
 
@@ -150,7 +150,7 @@ def _start(
 ) -> Entries:
     """Start the plan, and launch its first run; returns what the page says."""
     at = backfill.campaign(campaign_of(plan.id), context.run, context.log.info)
-    require_carried_out(backfill.settings, plan, started=at.state.started)
+    require_carried_out(backfill.settings, backfill.catalog, plan, started=at.state.started)
     _require_at_rest(context.instance, at)
     # The launchpad always sends the waves: its default leaves those of the plan.
     waves = "" if config.waves == str(Shares()) else config.waves

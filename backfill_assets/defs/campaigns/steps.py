@@ -159,7 +159,7 @@ def _do_in_order(
     if move.step is not step:
         raise InvalidRequest(f"{at.campaign}: {step.value} has to wait: {move.reason}.")
     sender = sender_of(backfill.settings.notices, log_writer(context.log))
-    return do_step(at, step, sender, partial(observe_context_of, backfill.settings))
+    return do_step(at, step, sender, partial(observe_context_of, backfill.settings, backfill.catalog))
 
 
 def approves(tags: Mapping[str, str]) -> bool:

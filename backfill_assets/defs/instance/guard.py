@@ -36,7 +36,7 @@ def require_own_lakehouse(instance: dg.DagsterInstance, storage: Storage) -> Non
             f"This Dagster instance is about the lakehouse {known}, and this is for {storage.root}.",
             hint=(
                 "Give each lakehouse a Dagster of its own: "
-                'export DAGSTER_HOME="$(python -m backfill_assets.cli.demo.dagster_home)", with BACKFILL_HOME set.'
+                'export DAGSTER_HOME="$(python -m backfill_assets.cli.dev.dagster_home)", with BACKFILL_HOME set.'
             ),
         )
     instance.daemon_cursor_storage.set_cursor_values({_KEY: storage.root})

@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
-from backfill_assets.datasets.registry import chains
 from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.defs.instance.guard import why_not_own
 from backfill_assets.defs.instance.launch import launch_backfill
@@ -21,6 +20,7 @@ from backfill_assets.lakehouse.delta_log import newest_version
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_days import file_positions
 from backfill_assets.landing.zone import SUFFIX, LandingZone
+from backfill_assets.model.catalog import chains
 from backfill_assets.model.declaration import Dataset
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.published.reading import anything_published

@@ -11,7 +11,6 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
@@ -61,7 +60,7 @@ def extend_refined(growth: Growth, build: ReplaceBuild, days: Sequence[date], pi
     if not isinstance(refinement, Refinement) or OCCURRENCE in refinement.key:
         return Extended(reasons=dict.fromkeys(days, "its key numbers identical lines"))
     raw = build.version.reads[0].table
-    corrected = days_with_deletions(pin.states, raw, days)
+    corrected = days_with_deletions(pin.states, growth.lake.catalog.table(raw), days)
     reasons = {day: why for day in days if (why := growth.why_not(build, day))}
     reasons |= dict.fromkeys(corrected, f"the source has taken rows of {raw} back")
     rest = [day for day in days if day not in reasons]
@@ -269,13 +268,13 @@ def _inputs(
 ) -> dict[str, DataFrame]:
     """The changed rows of the first input, and the others as they are read for whole days."""
     first, *others = build.version.reads
-    source = registry.table(first.table)
+    source = growth.lake.catalog.table(first.table)
     files = [file for day in days for file in growth.new_files[TableDay(first.table, day)]]
     rows = growth.reader.of(source, files)
     inputs = {first.table: rows.select(*struct_type(source.contract).names)}
     for read in others:
         read_days = {each for day in days for each in read.days(build.step.cadence.period(day))}
         of_days = pin.inputs[read.table].model_copy(update={"days": dict.fromkeys(sorted(read_days), "")})
-        schema = struct_type(registry.table(read.table).contract)
+        schema = struct_type(growth.lake.catalog.table(read.table).contract)
         inputs[read.table] = build.overlay.rows(growth.reader.spark, growth.lake.storage, of_days, schema)
     return inputs

@@ -157,7 +157,7 @@ class RefreshBuild(AppendBuild):
             some = read.model_copy(update={"days": {day: read.days[day] for day in days}})
             return published_rows(self.lake.spark(), self.lake.storage, some, raw_schema(self.source))
 
-        standing = rows_that_stand(pin.states, name, sorted(files), rows)
+        standing = rows_that_stand(pin.states, self.table, sorted(files), rows)
         received = F.col("source_file").isNotNull()
         return standing.where(received & (self.landed_on(arrival_days) | F.col("day").isin(list(self.anew))))
 

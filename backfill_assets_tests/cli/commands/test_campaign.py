@@ -17,9 +17,9 @@ from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.cli import main
 from backfill_assets.cli.commands import campaign
-from backfill_assets.datasets import registry
 from backfill_assets.difference.metadata import table_difference
 from backfill_assets.difference.records import TableDifference
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan
@@ -142,8 +142,8 @@ def test_a_run_names_the_notice_that_could_not_be_sent(storage: Storage, monkeyp
 
 def test_a_day_is_held_back_in_each_table_of_its_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """After staging, as in what `backfill campaign` shows."""
-    step, settings = registry.step("bronze_sales"), Settings.at(tmp_path)
-    lake = Builder.from_settings(settings, lambda: pytest.fail("no Spark is needed for that")).lake
+    step, settings = CATALOG.step("bronze_sales"), Settings.at(tmp_path)
+    lake = Builder.from_settings(settings, CATALOG, lambda: pytest.fail("no Spark is needed for that")).lake
     build = ReplaceBuild(lake, step, step.version(), RunInfo("r"), force=False, progress=print)
     done = [ShadowedStep(build, (), (), (HeldBack("bronze_sales", date(2017, 3, 5), because_of="raw_sales"),))]
     changes = [table_difference(table.name, {}, {}) for table in step.tables]

@@ -13,6 +13,7 @@ import pytest
 
 from backfill_assets.cli.commands.run import _STEPS, _say_ran, _summary_of
 from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication.rollback import roll_back
@@ -164,7 +165,7 @@ def test_the_table_names_days_that_a_person_rolled_back(backfill: Backfill) -> N
     """A run that builds them again undoes what that person did."""
     backfill.lakehouse.publish("p1", {"bronze_sales": {date(2017, 3, 1): [1], date(2017, 3, 2): [2]}})
     backfill.lakehouse.publish("p2", {"bronze_sales": {date(2017, 3, 2): [3]}})
-    roll_back(backfill.lakehouse.publisher, "p2", id="undo")
+    roll_back(backfill.lakehouse.publisher, "p2", id="undo", steps=CATALOG.steps)
     asked = ("run", "bronze_sales", "--days", "2017-03-01..2017-03-02", "--dry-run")
     told = backfill(*asked).stdout.replace("\n", " ")
     assert "rolled back on 2017-06-01 12:02:00Z by undo, would be built again: 2017-03-02" in told

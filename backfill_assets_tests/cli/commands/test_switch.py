@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.cli import foreground
 from backfill_assets.cli.queries import checkup
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import Standby, find_timeline
@@ -311,7 +311,7 @@ def test_a_current_version_that_is_not_declared_any_more_stops_runs_and_plans_an
 
 def test_a_standby_of_a_version_that_is_not_declared_any_more_is_reported_and_not_built(kept: Backfill) -> None:
     settings = Settings.at(kept.home)
-    lake = Builder.from_settings(settings, lambda: pytest.fail("Spark is started")).lake
+    lake = Builder.from_settings(settings, CATALOG, lambda: pytest.fail("Spark is started")).lake
     write_standby(lake, Standby(step=FACT, version="v0"), {}, "declared", "ana")
     notes = {each["version"]: each["note"] for each in kept.json("standby", "refresh")}
     assert notes["v0"] == f"v0 of {FACT} is not declared any more, so that it is not built"
@@ -320,7 +320,7 @@ def test_a_standby_of_a_version_that_is_not_declared_any_more_is_reported_and_no
 
 
 def test_a_standby_is_dropped_by_any_table_of_its_step_and_when_the_step_is_gone(backfill: Backfill) -> None:
-    lake = Builder.from_settings(Settings.at(backfill.home), lambda: pytest.fail("Spark is started")).lake
+    lake = Builder.from_settings(Settings.at(backfill.home), CATALOG, lambda: pytest.fail("Spark is started")).lake
     for step, named in ((SALES, "quarantine_sales"), ("former_sales", "former_sales")):
         made = write_standby(lake, Standby(step=step, version="v0"), {}, "declared", "ana")
         assert f"{made.name} is deleted" in backfill("standby", "drop", named, "v0", "--yes").output
@@ -366,7 +366,7 @@ def _inputs(
     lakehouse: SmallLakehouse, table: str, version: str, brought: Mapping[str, Mapping[date, str]] | None = None
 ) -> dict[date, str]:
     """The fingerprint of what each day is computed from: days that are ``brought``, and main's."""
-    step = registry.step(table)
+    step = CATALOG.step(table)
     reads = decide.read_days(step, step.version(version), list(DAYS))
     pinned = lakehouse.publisher.pin({}, reads).inputs
     logicals = {**{name: read.days for name, read in pinned.items()}, **(brought or {})}

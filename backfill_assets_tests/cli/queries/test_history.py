@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.publication.rollback import roll_back
@@ -88,6 +89,6 @@ def test_the_publication_of_a_campaign_names_who_approved_it(backfill: Backfill)
     notice = Notice(title="Rebuilt", approved_by="ana (OS user, uid 1000)")
     campaign = made.provenance.model_copy(update={"campaign": "campaign-0123456789abcdef"})
     backfill.lakehouse.publisher.publish(made.model_copy(update={"notice": notice, "provenance": campaign}))
-    roll_back(backfill.lakehouse.publisher, "cut", id="undo", provenance=made.provenance)
+    roll_back(backfill.lakehouse.publisher, "cut", id="undo", steps=CATALOG.steps, provenance=made.provenance)
     assert [each["approved_by"] for each in backfill.json("history")] == ["", "ana (OS user, uid 1000)"]
     assert "approved by ana (OS user, uid 1000)" in " ".join(backfill("history").output.split())

@@ -6,7 +6,7 @@ import json
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.plans import close_plan, kept_plan, open_plan, plan_ids
 from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild import decide
@@ -19,7 +19,7 @@ FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 def _publish(backfill: Backfill) -> None:
     """Two days of raw, and bronze of them: the first as it should be, the second by older code."""
     backfill.lakehouse.publish("raw", {"raw_sales": {FIRST: [1], SECOND: [2]}})
-    step = registry.step("bronze_sales")
+    step = CATALOG.step("bronze_sales")
     for day, id, code in ((FIRST, 1, "v1"), (SECOND, 2, "v0")):
         inputs = decide.wanted(step, step.version(), [day], {"raw_sales": {day: f"1:{id}"}})[day].inputs
         rows = {"bronze_sales": {day: [id]}, "quarantine_sales": {day: [id]}}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import plans
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of, entries, write
 from backfill_assets.lakehouse.plans import open_plan_ids, plan_ids
@@ -212,7 +212,7 @@ def test_what_is_missing_is_named(backfill: Backfill) -> None:
 
 
 def test_the_schema_is_printed_for_editors(backfill: Backfill) -> None:
-    assert backfill("plan", "--schema").stdout == schema_text(table.name for table in registry.tables())
+    assert backfill("plan", "--schema").stdout == schema_text(table.name for table in CATALOG.tables)
 
 
 def test_a_plan_file_in_place_of_a_table_is_pointed_to_its_option(backfill: Backfill) -> None:

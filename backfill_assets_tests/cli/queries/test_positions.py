@@ -6,6 +6,7 @@ from datetime import date
 
 import pytest
 
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.streamed_lakehouse import BRONZE, FACT, RAW, StreamedLakehouse
@@ -85,7 +86,7 @@ def test_an_empty_lakehouse_says_so(backfill: Backfill) -> None:
 
 def test_history_has_the_offsets_and_the_boundary(backfill: Backfill, streamed: StreamedLakehouse) -> None:
     """Of a micro-batch what it read, of a rollback what it gave back, of computed days up to where."""
-    roll_back(streamed.publisher, "batch", id="back")
+    roll_back(streamed.publisher, "batch", id="back", steps=CATALOG.steps)
     back, batch, bronze, *_ = backfill.json("history")
     assert batch["partitions"][0] == {
         "source": "sales",

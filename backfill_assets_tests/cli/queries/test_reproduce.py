@@ -6,6 +6,7 @@ from datetime import date, timedelta
 
 import pytest
 
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.records import DayContent, Environment
 from backfill_assets.publication.rollback import roll_back
@@ -60,7 +61,7 @@ def test_a_plan_stands_for_what_it_has_published(backfill: Backfill, monkeypatch
     request = backfill.lakehouse.request("cut", {"bronze_sales": {DAY: [8]}})
     made = request.provenance.model_copy(update={"campaign": campaign})
     backfill.lakehouse.publisher.publish(request.model_copy(update={"provenance": made}))
-    roll_back(backfill.lakehouse.publisher, "cut", id="undo", provenance=made)
+    roll_back(backfill.lakehouse.publisher, "cut", id="undo", steps=CATALOG.steps, provenance=made)
     for what in (plan, campaign, "cut"):
         backfill("reproduce", what)
     assert asked == ["cut"] * 3

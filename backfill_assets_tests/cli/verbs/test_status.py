@@ -8,7 +8,7 @@ import sys
 from datetime import date
 from decimal import Decimal
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.rebuild import decide
@@ -22,7 +22,7 @@ FIRST, SECOND, THIRD = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 def _publish_three_days(backfill: Backfill) -> None:
     """Raw for three days; bronze built from two of them, the second by older code."""
     backfill.lakehouse.publish("raw", {"raw_sales": {FIRST: [1], SECOND: [2], THIRD: [3]}})
-    step = registry.step("bronze_sales")
+    step = CATALOG.step("bronze_sales")
     version = step.version()
     for day, id, code in ((FIRST, 1, version.name), (SECOND, 2, "v0")):
         logicals = {"raw_sales": {day: f"1:{id}"}}
@@ -35,7 +35,7 @@ def test_every_status_is_counted_and_located(backfill: Backfill) -> None:
     """Counts and ranges by status, per table, in build order."""
     _publish_three_days(backfill)
     tables = backfill.statuses()
-    assert list(tables) == [table.name for table in registry.tables()]
+    assert list(tables) == list(CATALOG.table_names)
     assert tables["raw_sales"] == {"fresh": [f"{FIRST}..{THIRD}"]}
     assert (
         tables["bronze_sales"]

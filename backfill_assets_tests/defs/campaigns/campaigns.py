@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
 from backfill_assets.plan.waves import Shares
@@ -38,7 +39,7 @@ class JudgedRun(CampaignRun):
 
 
 def campaign(home: Path, *, of: Plan | None = None, said: list[str] | None = None) -> JudgedRun:
-    builder = Builder.from_settings(Settings.at(home), cast("Any", None))
+    builder = Builder.from_settings(Settings.at(home), CATALOG, cast("Any", None))
     words = [] if said is None else said
     return JudgedRun(builder, of or plan(), RunInfo("r", launched_by="ana"), words.append)
 

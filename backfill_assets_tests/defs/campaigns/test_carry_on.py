@@ -15,13 +15,14 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
-from backfill_assets.cli.demo.dagster_home import dagster_home
+from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.campaigns import carry_on
 from backfill_assets.defs.campaigns.carry_on import MOVE_TAG, STARTS_TAG, launch_next_run, run_under_way
 from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, CAMPAIGNS, STAGE_JOB, campaign_jobs, step_key
 from backfill_assets.defs.campaigns.sensor import _move_campaign, campaign_sensor
 from backfill_assets.defs.private_dagster import PARTITION_NAME_TAG
 from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry
 from backfill_assets.plan.records import PlanTerms
 from backfill_assets.settings import Settings
@@ -208,7 +209,7 @@ def test_of_campaigns_that_are_over_only_the_last_entry_is_read(
 def _tick(instance: dg.DagsterInstance, location: dg.Definitions, home: Path) -> dg.SensorExecutionData:
     settings = Settings.at(home)
     spark = SharedSpark(settings=settings)
-    resources = {"spark": spark, "backfill": Backfill(settings=settings, spark=spark)}
+    resources = {"spark": spark, "backfill": Backfill(settings=settings, catalog=CATALOG, spark=spark)}
     built = dg.build_sensor_context(instance, repository_def=location.get_repository_def(), resources=resources)
     with built as context, partition_loading_context(dynamic_partitions_store=instance):
         return campaign_sensor(campaign_jobs()).evaluate_tick(context)

@@ -11,7 +11,6 @@ import pytest
 import yaml
 from dagster._core.snap.snap_to_yaml import default_values_yaml_from_type_snap
 
-from backfill_assets.datasets.registry import datasets
 from backfill_assets.defs.campaigns import launch
 from backfill_assets.defs.campaigns.example import plan_example
 from backfill_assets.defs.campaigns.jobs import PLAN_JOB, PLANNED
@@ -19,6 +18,7 @@ from backfill_assets.defs.campaigns.launch import PlanConfig, plan_schema
 from backfill_assets.defs.campaigns.pages import op_name
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Scope
 from backfill_assets.rebuild.person import Person
@@ -74,13 +74,13 @@ def test_the_example_is_of_days_that_are_published(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_sample_has_a_table_with_two_versions() -> None:
-    assert plan_example(datasets(), Storage("nowhere")).target == FACT
+    assert plan_example(CATALOG.datasets, Storage("nowhere")).target == FACT
 
 
 def test_a_kept_plan_is_found_beside_the_example_and_refuses_what_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """The launchpad always sends its example: only what differs from it was written."""
     example = plan_example([SMALL])
-    monkeypatch.setattr(launch, "look_again", lambda _, id: (id, None, None))
+    monkeypatch.setattr(launch, "look_again", lambda _, __, id: (id, None, None))
     backfill = cast("Backfill", type("_Backfill", (), {"settings": None}))
     sent: dict[str, Any] = {"target": example.target, "days": example.days, "plan": "plan-0123456789abcdef"}
     found: Any = launch._plan(PlanConfig(**sent), example, backfill, Person())[0]
@@ -106,7 +106,7 @@ def test_a_kept_plan_is_found_beside_the_example_of_an_earlier_day(
     lakehouse.publish("p2", {target: {date(2017, 3, 11): [1]}})
     example = plan_example([SMALL], lakehouse.storage)
     assert opened.days != example.days
-    monkeypatch.setattr(launch, "look_again", lambda _, id: (id, None, None))
+    monkeypatch.setattr(launch, "look_again", lambda _, __, id: (id, None, None))
     backfill = cast("Backfill", type("_Backfill", (), {"settings": None}))
     sent: dict[str, Any] = {"target": opened.target, "days": opened.days, "plan": "plan-0123456789abcdef"}
     found: Any = launch._plan(PlanConfig(**sent), example, backfill, Person())[0]

@@ -16,6 +16,7 @@ from backfill_assets.defs.campaigns.carry_on import MOVE_TAG
 from backfill_assets.defs.campaigns.pages import WITHOUT_HELD_BACK_TAG
 from backfill_assets.defs.campaigns.steps import approves
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.plan.records import Plan, PlanRequest, PlanTerms
 from backfill_assets.rebuild.builder import Builder
@@ -48,7 +49,7 @@ def test_a_run_that_gives_one_of_two_approvals_records_it_and_publishes_nothing(
     context = cast("Any", SimpleNamespace(run=SimpleNamespace(tags={}), log=None))
 
     def run_of(name: str) -> CampaignRun:
-        builder = Builder.from_settings(Settings.at(tmp_path), cast("Any", None))
+        builder = Builder.from_settings(Settings.at(tmp_path), CATALOG, cast("Any", None))
         return CampaignRun(builder, plan, RunInfo("r", person=Person(name, "tag user of the Dagster run")), print)
 
     run_of("ana").start(Options(daemon=True))

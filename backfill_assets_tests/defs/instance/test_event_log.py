@@ -18,8 +18,7 @@ import pytest
 from dagster._core.events import EngineEventData
 from dagster._core.utils import make_new_run_id
 
-from backfill_assets.cli.demo.dagster_home import dagster_home
-from backfill_assets.datasets.registry import datasets
+from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.instance import event_log
 from backfill_assets.defs.instance.event_log import LocalEventLog
 from backfill_assets.defs.location import code_location
@@ -28,6 +27,7 @@ from backfill_assets.defs.private_dagster import (
     ASSET_PARTITION_RANGE_START_TAG,
     EVENT_BATCH_SIZE,
 )
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 
@@ -45,7 +45,7 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 def materialize(instance: dg.DagsterInstance, failing: Mapping[str, list[date]]) -> dg.ExecuteInProcessResult:
-    location = code_location(datasets(), fake_resources(FakeBuilder(failing=failing)))
+    location = code_location(CATALOG.datasets, fake_resources(FakeBuilder(failing=failing)))
     last = FIRST + timedelta(days=4)
     tags = {ASSET_PARTITION_RANGE_START_TAG: str(FIRST), ASSET_PARTITION_RANGE_END_TAG: str(last)}
     job = location.resolve_implicit_global_asset_job_def()

@@ -19,6 +19,7 @@ from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.standbys import ASSET as STANDBYS
 from backfill_assets.defs.standbys import standby_asset
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
@@ -68,7 +69,7 @@ def test_a_sensor_in_the_dagster_of_another_lakehouse_skips_in_words(
     settings = Settings.at(tmp_path / "second")
     SmallLakehouse(settings.home / "lakehouse").publish("p1", {"bronze_sales": {date(2017, 3, 1): [1]}})
     spark = SharedSpark(settings=settings)
-    resources = {"spark": spark, "backfill": Backfill(settings=settings, spark=spark)}
+    resources = {"spark": spark, "backfill": Backfill(settings=settings, catalog=CATALOG, spark=spark)}
     location = code_location([SMALL], resources)
     said: dict[str, str] = {}
     for sensor in location.sensors or ():
@@ -121,7 +122,7 @@ def _failure_of(key: dg.AssetKey, home: Path, instance: dg.DagsterInstance) -> d
     result = dg.materialize(
         [asset],
         instance=instance,
-        resources={"spark": spark, "backfill": Backfill(settings=settings, spark=spark)},
+        resources={"spark": spark, "backfill": Backfill(settings=settings, catalog=CATALOG, spark=spark)},
         partition_key=campaign if asset.partitions_def else None,
         run_config={"ops": {asset.op.name: {"config": {"target": plan_example([SMALL]).target}}}}
         if key == PLANNED

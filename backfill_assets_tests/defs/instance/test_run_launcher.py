@@ -19,7 +19,7 @@ from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster._core.utils import make_new_run_id
 from dagster._daemon.monitoring.run_monitoring import execute_run_monitoring_iteration
 
-from backfill_assets.cli.demo.dagster_home import dagster_home
+from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.settings import Settings
 
 HERE, ELSEWHERE = "localhost", "code-server.example"

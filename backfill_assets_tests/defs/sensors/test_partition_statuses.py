@@ -22,6 +22,7 @@ from backfill_assets.defs.sensors.partition_statuses import (
     settled_until,
 )
 from backfill_assets.defs.specs import GATES
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Switch
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.defs.conftest import Run, materialized
@@ -113,10 +114,10 @@ def test_a_rollback_is_reported_and_a_withdrawal_fails_the_gates(
     _publish(lakehouse, "p1", 1, 2, 3)
     _publish(lakehouse, "p2", 4)
     _put_right(dagster_instance, lakehouse)
-    roll_back(lakehouse.publisher, "p2", id="undo-p2")
+    roll_back(lakehouse.publisher, "p2", id="undo-p2", steps=CATALOG.steps)
     assert _put_right(dagster_instance, lakehouse) == 2
     assert _newest(dagster_instance, DAYS[0]).metadata["dagster/partition_row_count"].value == 3
-    roll_back(lakehouse.publisher, "p1", id="undo-p1")
+    roll_back(lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
     assert _put_right(dagster_instance, lakehouse) == 2
     gates = _gates(dagster_instance, DAYS[0])
     assert not gates.passed
@@ -130,7 +131,7 @@ def test_a_campaign_that_withdraws_days_when_it_is_undone_shows_no_empty_day(
     log = lakehouse.publisher.log
     _publish(lakehouse, "p1", 1, 2, 3)
     report_publication(dagster_instance, log, PARTITIONS, "p1", "the-campaign")
-    roll_back(lakehouse.publisher, "p1", id="undo-p1")
+    roll_back(lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
     assert report_publication(dagster_instance, log, PARTITIONS, "undo-p1", "the-undo") == 2
     assert _newest(dagster_instance, DAYS[0]).metadata["publication"].value == "p1"
     gates = _gates(dagster_instance, DAYS[0])
@@ -147,7 +148,7 @@ def test_many_withdrawn_days_are_reported_tick_by_tick(
     lakehouse.publish("p1", {"bronze_sales": dict.fromkeys(days, (1,))})
     for day in days:
         dagster_instance.report_runless_asset_event(dg.AssetMaterialization(BRONZE, partition=str(day)))
-    roll_back(lakehouse.publisher, "p1", id="undo-p1")
+    roll_back(lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
     _publish(lakehouse, "p2", 2)
     cursor: str | None = None
     words: list[str | None] = []
@@ -273,6 +274,6 @@ def test_days_that_a_switch_brought_are_reported_with_their_version(
     event = _newest(dagster_instance, DAYS[0])
     assert (event.metadata["publication"].value, event.metadata["dagster/partition_row_count"].value) == ("s1", 2)
     assert event.metadata["code_version"].value == "v2"
-    roll_back(lakehouse.publisher, "s1", id="undo")
+    roll_back(lakehouse.publisher, "s1", id="undo", steps=CATALOG.steps)
     assert _put_right(dagster_instance, lakehouse) == 2
     assert _newest(dagster_instance, DAYS[0]).metadata["code_version"].value == "v1"

@@ -9,10 +9,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.defs.timelines.shown import ASSET, report_timelines, timelines_spec
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import (
     create_timeline,
     delete_timeline,
@@ -62,7 +62,7 @@ def shown(tmp_path: Path) -> Iterator[Shown]:
     moment = find_moment(lakehouse.storage, "one", REVENUE)
     asked = RewindRequest("back", (REVENUE,), by="ana")
     create_timeline(
-        lakehouse.storage, rewound_timeline(lakehouse.storage, registry.steps(), asked, moment, lakehouse.now())
+        lakehouse.storage, rewound_timeline(lakehouse.storage, CATALOG.steps, asked, moment, lakehouse.now())
     )
     with dg.DagsterInstance.ephemeral() as instance:
         yield Shown(lakehouse, instance)

@@ -9,8 +9,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.status import day_statuses
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DAYS = (date(2017, 3, 1), date(2017, 3, 2))
 ARRIVALS = (date(2017, 3, 2), date(2017, 3, 3), date(2017, 3, 4), date(2017, 3, 5))
-STEPS = followed_steps(registry.steps(), "raw_sales")
+STEPS = followed_steps(CATALOG.steps, "raw_sales")
 TABLES = [table.name for step in STEPS for table in step.tables]
 Line = dict[str, str | None]
 ContentOfDays = dict[date, tuple[DayContent, dict[str, object]]]
@@ -81,6 +81,6 @@ class StreamedSales:
         return found
 
     def statuses(self) -> set[str]:
-        observed = observe(self.workshop.builder.lake.storage, [table.name for table in registry.tables()])
-        found = day_statuses(registry.steps(), observed, DayRange(*DAYS))
+        observed = observe(self.workshop.builder.lake.storage, CATALOG.table_names)
+        found = day_statuses(CATALOG.steps, observed, DayRange(*DAYS))
         return {found[name][day].value for name in TABLES for day in DAYS}

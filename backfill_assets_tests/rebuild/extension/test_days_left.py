@@ -8,8 +8,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, cast
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.publisher import Conflict, Pin, Published, Publisher
@@ -20,7 +20,7 @@ from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.stage import StagedTableDay
 
-STEP = registry.step("bronze_sales")
+STEP = CATALOG.step("bronze_sales")
 ONE, TWO, THREE = (date(2017, 3, day) for day in (1, 2, 3))
 PIN = Pin({}, {}, {}, 0)
 
@@ -43,7 +43,7 @@ class Call(_Call):
 def extended(tmp_path: Path, publish: Callable[[object], Published | Conflict]) -> ExtendResult:
     publisher = Publisher(Storage(str(tmp_path)))
     publisher.publish = publish  # type: ignore[method-assign,assignment]
-    lake = Lake(publisher.storage, publisher, cast("Any", None), cast("Any", None), "")
+    lake = Lake(CATALOG, publisher.storage, publisher, cast("Any", None), cast("Any", None), "")
     return Call(lake, [STEP], RunInfo("stream"), silent, InputMemory()).run_days([ONE, TWO, THREE], "stream", 0.0)
 
 

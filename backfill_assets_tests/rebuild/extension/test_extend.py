@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
 from backfill_assets.model.declaration import Step, Version
@@ -215,7 +215,7 @@ def with_other_keys(step: Step) -> Step:
 def publish_as(sales: StreamedSales, table: str, day: date, rows: int, **changes: Any) -> None:
     """What an error in an extension would leave: a published day that is said to have other rows than it has."""
     publisher = sales.workshop.builder.lake.publisher
-    step = registry.step(table)
+    step = CATALOG.step(table)
     pin = publisher.pin({table: [day]}, decide.read_days(step, step.version(), [day]))
     main = MainTable.open(publisher.storage, table)
     content = sales.workshop.states(table)[day].content

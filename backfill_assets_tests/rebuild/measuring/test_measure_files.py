@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
@@ -51,7 +51,7 @@ def _tables(spark: SparkSession) -> dict[str, DataFrame]:
     rates = spark.createDataFrame([], "currency string, rate_day date, rate decimal(18,6)")
     tables = {"raw_sales": raw_sales(spark, ROWS), "bronze_fx_rates": rates}
     for name in ("bronze_sales", "fact_sales_transactions", "fact_daily_revenue"):
-        tables |= registry.step(name).version().transform(tables)
+        tables |= CATALOG.step(name).version().transform(tables)
     return {name: rows for name, rows in tables.items() if name != "bronze_fx_rates"}
 
 
@@ -79,7 +79,7 @@ def _by_both(spark: SparkSession, table: Table, timeline: Timeline) -> tuple[Any
 def test_files_are_measured_as_spark_measures_them(spark: SparkSession, timelines: dict[str, Timeline]) -> None:
     """All metrics in their order, and Spark is asked for examples of what is wrong alone."""
     for name, timeline in timelines.items():
-        table = registry.table(name)
+        table = CATALOG.table(name)
         native, by_spark, asked = _by_both(spark, table, timeline)
         assert native == by_spark and by_spark, name
         assert all(list(metrics) == list(measures.zero_metrics(table)) for metrics in native.values())
@@ -91,7 +91,7 @@ def test_a_rule_that_only_spark_can_measure_is_measured_by_it(
     spark: SparkSession, timelines: dict[str, Timeline]
 ) -> None:
     """With its example; what else is measured stays as it is."""
-    table = registry.table("bronze_sales")
+    table = CATALOG.table("bronze_sales")
     own = replace(table, rules=(*table.rules, OddStores()))
     native, by_spark, _ = _by_both(spark, own, timelines["bronze_sales"])
     assert native == by_spark
@@ -103,7 +103,7 @@ def test_much_in_a_bucket_is_read_by_executors(
     spark: SparkSession, timelines: dict[str, Timeline], monkeypatch: pytest.MonkeyPatch, able: bool
 ) -> None:
     """With the same kernels, if they have this package and may read it; else Spark measures its own rows."""
-    tables = [registry.table(name) for name in ("bronze_sales", "raw_sales")]
+    tables = [CATALOG.table(name) for name in ("bronze_sales", "raw_sales")]
     expected = [_by_both(spark, table, timelines[table.name])[0] for table in tables]
     monkeypatch.setattr(Storage, "is_folder", False)
     monkeypatch.setattr(module, "MOST_BYTES_FROM_A_BUCKET", 1)
@@ -130,4 +130,4 @@ def test_executors_that_cannot_read_the_lakehouse_are_not_asked(spark: SparkSess
 
 def test_nothing_is_measured_of_no_files() -> None:
     """A quarantine table is mostly empty."""
-    assert measure_files(Storage("."), registry.table("bronze_sales"), "", [], pytest.fail, 0) == {}
+    assert measure_files(Storage("."), CATALOG.table("bronze_sales"), "", [], pytest.fail, 0) == {}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.publication.publisher import Publisher
@@ -93,8 +93,8 @@ def test_what_is_appended_carries_the_positions(landed: Landed) -> None:
     """Rows without them would be read a second time."""
     landed.land("b", "another")
     storage = Storage(str(landed.zone.root / "lakehouse"))
-    lake = Lake(storage, Publisher(storage), landed.zone, lambda: pytest.fail("no Spark"), "token.key")
-    build = RefreshBuild(lake, registry.step("raw_sales"), RunInfo("a-run"), print, known=landed.known)
+    lake = Lake(CATALOG, storage, Publisher(storage), landed.zone, lambda: pytest.fail("no Spark"), "token.key")
+    build = RefreshBuild(lake, CATALOG.step("raw_sales"), RunInfo("a-run"), print, known=landed.known)
     found = landed.compare(DAY)
     positions = build.arrivals(found).positions
     assert positions == moved_positions("sales", found, landed.known)

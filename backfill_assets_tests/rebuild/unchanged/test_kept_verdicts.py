@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, Timeline
@@ -77,7 +78,7 @@ def test_an_unchanged_day_has_the_rules_that_it_was_judged_by(judged: Judged) ->
 def test_a_day_that_was_rolled_back_has_those_of_the_rows_that_are_there(judged: Judged) -> None:
     """The publication is another one, the rows are those that were judged."""
     judged.publish("two", {TWO: [4, 5, 6]})
-    roll_back(judged.lakehouse.publisher, "two", id="back")
+    roll_back(judged.lakehouse.publisher, "two", id="back", steps=CATALOG.steps)
     assert judged.seen() == [["2 rows"], ["1 rows"]]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.datasets import registry
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.overlay import OverlaidDay, Overlay
@@ -27,16 +27,16 @@ NONE: frozenset[date] = frozenset()
 def small(tmp_path: Path) -> SmallLakehouse:
     """Three days by the old logic; revenue is published from just the facts that there are."""
     found = SmallLakehouse(tmp_path)
-    for table in {read.table for read in registry.step(FACT).version("v2").reads}:
+    for table in {read.table for read in CATALOG.step(FACT).version("v2").reads}:
         found.publish(table.replace("_", "-"), {table: {day: [1] for day in DAYS}})
     publish(found, FACT, "v1", DAYS)
-    publish(found, REVENUE, registry.step(REVENUE).current, DAYS)
+    publish(found, REVENUE, CATALOG.step(REVENUE).current, DAYS)
     return found
 
 
 def publish(small: SmallLakehouse, table: str, version: str, days: Iterable[date]) -> None:
     """With the fingerprint of its inputs, as a build publishes it."""
-    wanted, step = list(days), registry.step(table)
+    wanted, step = list(days), CATALOG.step(table)
     reads = decide.read_days(step, step.version(version), wanted)
     pin = small.publisher.pin(writes={}, reads=reads)
     logicals = {name: read.days for name, read in pin.inputs.items()}
@@ -56,9 +56,9 @@ def found(
         contents = ((day, DayContent(rows=1, checksum=str(amount))) for day, amount in days.items())
         overlay = overlay.with_days(table, [(day, OverlaidDay(None, content)) for day, content in contents])
     held = StagedDays(overlay, {table: frozenset(days) for table, days in failed.items()})
-    revenue = registry.step(REVENUE)
+    revenue = CATALOG.step(REVENUE)
     steps = [
-        ShadowStep(registry.step(FACT), registry.step(FACT).version("v2"), tuple(DAYS)),
+        ShadowStep(CATALOG.step(FACT), CATALOG.step(FACT).version("v2"), tuple(DAYS)),
         ShadowStep(revenue, revenue.version(), tuple(DAYS)),
     ]
     return with_days_that_stay(small.publisher, steps, held)
@@ -94,9 +94,9 @@ def test_a_day_that_is_published_by_the_new_logic_already_is_unchanged(small: Sm
 def test_a_day_that_lacks_an_input_is_left_out(tmp_path: Path) -> None:
     """It cannot be computed: no raw day of it was ever published."""
     small = SmallLakehouse(tmp_path)
-    for table in {read.table for read in registry.step(FACT).version("v2").reads}:
+    for table in {read.table for read in CATALOG.step(FACT).version("v2").reads}:
         small.publish(table.replace("_", "-"), {table: {day: [1] for day in (D1, D2)}})
-    publish(small, REVENUE, registry.step(REVENUE).current, [D1])
+    publish(small, REVENUE, CATALOG.step(REVENUE).current, [D1])
     assert found(small, {FACT: {D1: 11}, REVENUE: {D1: 11}}).left_out[FACT] == frozenset({D3})
 
 
@@ -115,7 +115,7 @@ def test_what_was_staged_of_a_day_that_a_cut_over_leaves_out_does_not_count(smal
 
 def test_a_day_whose_other_table_failed_is_left_out(small: SmallLakehouse) -> None:
     """Tables of a step are published together: a quarantine that passed waits for its bronze."""
-    step = registry.step("bronze_sales")
+    step = CATALOG.step("bronze_sales")
     bronze, quarantine = (table.name for table in step.tables)
     content = OverlaidDay(None, DayContent(rows=1, checksum="1"))
     overlay = Overlay().with_days(quarantine, [(D1, content), (D2, content)]).with_days(bronze, [(D2, content)])

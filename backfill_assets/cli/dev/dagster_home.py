@@ -1,0 +1,55 @@
+"""The folder of a lakehouse's Dagster instance: beside the lakehouse, so that two lakehouses never share a history.
+
+``python -m backfill_assets.cli.dev.dagster_home`` makes the folder and prints its path, for ``DAGSTER_HOME``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+from backfill_assets.errors import BackfillError, LakehouseUnusable
+from backfill_assets.settings import Settings
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+_INSTANCE = "dagster.yaml"
+_DEFAULT_FOLDER = re.compile(r"(?<=: )\.data/dagster/?(\S*)")
+
+
+def dagster_home(settings: Settings) -> Path:
+    """``<home>/dagster`` with the repository's ``dagster.yaml``, whose storage is put there as well."""
+    folder = settings.home / "dagster"
+    wanted = _DEFAULT_FOLDER.sub(lambda found: _quoted(folder / found[1]), (REPOSITORY / _INSTANCE).read_text())
+    instance = folder / _INSTANCE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if instance.is_symlink() or not instance.exists() or instance.read_text() != wanted:
+            unfinished = folder / f"{_INSTANCE}.{os.getpid()}"
+            unfinished.write_text(wanted)
+            unfinished.replace(instance)
+    except OSError as error:
+        raise LakehouseUnusable(
+            f"{folder} cannot be written: {error.strerror}.", hint="Set BACKFILL_HOME to a folder of yours."
+        ) from error
+    return folder
+
+
+def _quoted(path: Path) -> str:
+    """As YAML, which has JSON's texts: a folder may have a colon, a number sign or a quotation mark in its name."""
+    return json.dumps(str(path), ensure_ascii=False)
+
+
+def main() -> int:
+    try:
+        print(dagster_home(Settings.from_environment()))
+    except BackfillError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""``python -m backfill_assets.cli.dev.letters --port 3001``: serves the letters about differences on this machine.
+
+A browser opens no file that a page of Dagster's links to, so `make dev` runs this beside the UI, and the asset
+``campaign/validated`` links here. It reads the lakehouse, writes nothing, and answers for kept letters alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from backfill_assets.lakehouse.plans import kept_page
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.settings import Settings
+from backfill_assets.spark.connect_server import LOOPBACK
+
+_PLAN = re.compile(r"/(plan-[0-9a-f]{16})")
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""The page has its looks inside, and asks for nothing else."""
+
+
+def letter_server(storage: Storage, port: int = 0) -> ThreadingHTTPServer:
+    """Serves the letter of each plan under its id; 0 takes a free port."""
+
+    class LetterRequest(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            plan = _PLAN.fullmatch(self.path)
+            page = kept_page(storage, plan[1]) if plan else None
+            if page is None:
+                self.send_error(HTTPStatus.NOT_FOUND, "No letter is kept here", "backfill diff PLAN --html writes one.")
+                return
+            self.send_response(HTTPStatus.OK)
+            for name, value in (
+                ("Content-Type", "text/html; charset=utf-8"),
+                ("Content-Length", str(len(page))),
+                ("Content-Security-Policy", _POLICY),
+                ("Cache-Control", "no-store"),
+            ):
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_: object) -> None:
+            """Quiet: the terminal is that of `make dev`."""
+
+    return ThreadingHTTPServer((LOOPBACK, port), LetterRequest)
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="letters")
+    parser.add_argument("--port", type=int, required=True)
+    with letter_server(
+        Storage(str(Settings.from_environment().lakehouse)), parser.parse_args(arguments).port
+    ) as server:
+        server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,100 @@
+"""``python -m backfill_assets.examples.archive_classes``, a part of set-up: makes the archive of Spark's classes.
+
+One generated day goes from landed files to daily revenue on embedded Spark, whose JVM writes down when it ends which
+classes all of that has loaded. About a minute, once; every later start of an embedded Spark is seconds shorter.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.days import DayRange
+from backfill_assets.errors import BackfillError, LakehouseUnusable
+from backfill_assets.examples.sample.synthetic import synthesize
+from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.settings import Settings
+from backfill_assets.spark.class_archive import JAVA_OPTIONS, MAKE_IT, archive_file, empty_folder, recording_option
+from backfill_assets.spark.session import profile
+
+_DAY = DayRange(date(2017, 3, 1), date(2017, 3, 1))
+_ROWS = 100
+_SEED = 20170301
+_DEFECTS = {"exact_duplicate": 2, "malformed_amount": 2}
+_TABLES = (
+    "raw_fx_rates",
+    "bronze_fx_rates",
+    "raw_sales",
+    "bronze_sales",
+    "fact_sales_transactions",
+    "fact_daily_revenue",
+)
+_PATIENCE_SECONDS = 300
+
+
+def archive_classes(settings: Settings) -> Path | None:
+    """Make a new archive; None if this Java makes none, and Spark only starts slower.
+
+    Raises :class:`subprocess.TimeoutExpired` on a machine that is too slow or too busy for it now.
+    """
+    file = archive_file(settings)
+    empty_folder(settings).mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="backfill-classes-") as folder:
+        home = Path(folder)
+        made = home / "spark.jsa"
+        synthesize(SyntheticSpec(_DAY, _ROWS, _SEED, _DEFECTS), Settings.at(home).landing)
+        _run_a_day(home, _recording_profiles(settings, home / "spark_conf", made), settings.jars)
+        if not made.exists():
+            return None
+        shutil.copyfile(made, file.with_suffix(".tmp"))
+    return file.with_suffix(".tmp").replace(file)
+
+
+def _recording_profiles(settings: Settings, folder: Path, made: Path) -> Path:
+    """A copy of the profiles. With the first compiler alone, faster for one run: an archive holds no compiled code."""
+    shutil.copytree(settings.spark_conf, folder)
+    java = profile(replace(settings, spark_profile="local")).get(JAVA_OPTIONS, "")
+    with (folder / "local" / "spark-defaults.conf").open("a") as defaults:
+        defaults.write(f"\n{JAVA_OPTIONS} {java} -XX:TieredStopAtLevel=1 {recording_option(made)}\n")
+    return folder
+
+
+def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
+    """Also waits for the JVM, which holds the other end of the output until it has written the archive."""
+    ours = ("BACKFILL_", "SPARK_REMOTE")
+    elsewhere = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
+    paths = {"BACKFILL_HOME": home, "BACKFILL_JARS": jars, "BACKFILL_SPARK_CONF": spark_conf}
+    command = [str(Path(sys.executable).with_name("backfill")), "run", *_TABLES, "--days", str(_DAY)]
+    environment = elsewhere | {name: str(path) for name, path in paths.items()}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False
+    )
+    if done.returncode != 0:
+        raise LakehouseUnusable(f"A generated day could not be built:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def main() -> int:
+    """Print what was made. Neither a missing archive nor a slow machine is an error; a Spark that cannot build is."""
+    try:
+        made = archive_classes(Settings.from_environment())
+    except subprocess.TimeoutExpired:
+        print(f"Archive of Spark's classes: none, a generated day was not built within {_PATIENCE_SECONDS} s.")
+        print(f"Spark starts slower. To make it when the machine has time: {MAKE_IT}")
+        return 0
+    except BackfillError as error:
+        print(error, file=sys.stderr)
+        return 1
+    size = f"{made.stat().st_size / 1e6:.0f} MB in {made}" if made else "this Java makes none; Spark starts slower"
+    print(f"Archive of Spark's classes: {size}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,254 @@
+"""Live sales without end: lines as tills send them, each with its kind, wherever they are sent to.
+
+Equal specs give equal lines. Most are new sales. Others are late, corrected, moved to another day, sent twice or
+unreadable, as real ones are. Of one transaction, no two different lines have the same ``updated_at``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from itertools import count
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.sample.sales_line import FIELDS, Row, line, lines
+from backfill_assets.examples.sample.synthetic_rows import LINES_PER_BASKET, sound_rows
+
+EventKind = Literal["sale", "late", "correction", "moved", "older_version", "duplicate", "new_field", "unreadable"]
+
+KINDS: Mapping[EventKind, str] = MappingProxyType(
+    {
+        "sale": "a new sale of this second",
+        "late": "a new sale of an earlier day",
+        "correction": "a newer version of a sale, with another amount",
+        "moved": "a newer version of a sale, on another day",
+        "older_version": "a version older than one that was sent",
+        "duplicate": "a line that was sent before",
+        "new_field": "a new sale with fields the schema does not know",
+        "unreadable": "no sale can be read from it: it goes to quarantine",
+    }
+)
+SHARES: Mapping[EventKind, float] = MappingProxyType(
+    {
+        "late": 0.015,
+        "correction": 0.006,
+        "moved": 0.002,
+        "older_version": 0.002,
+        "duplicate": 0.004,
+        "new_field": 0.002,
+        "unreadable": 0.004,
+    }
+)
+"""The rest are sales."""
+MOST_LATE_DAYS = 30
+
+_BLOCK = 1_000 * LINES_PER_BASKET
+_REMEMBERED = 20_000
+_MICROSECONDS = 1_000_000
+_DAY, _UPDATED = FIELDS.index("transaction_timestamp"), FIELDS.index("updated_at")
+_BASKET, _PRODUCT = FIELDS.index("basket_id"), FIELDS.index("product_id")
+_AMOUNT, _CURRENCY = FIELDS.index("sales_value"), FIELDS.index("currency")
+
+
+@dataclass(frozen=True)
+class LiveSpec:
+    """Which events: event ``n`` is of the moment ``start`` + ``n / events_per_second`` seconds; ``start`` is in UTC.
+
+    Late sales and moved ones are of the ``late_days`` before.
+    """
+
+    seed: int
+    start: datetime
+    events_per_second: float
+    late_days: int = 5
+    shares: Mapping[EventKind, float] = field(default_factory=lambda: SHARES)
+
+    def __post_init__(self) -> None:
+        if self.start.tzinfo is not UTC:
+            raise InvalidRequest(f"Live events start at {self.start}.", hint="Give a moment in UTC.")
+        if self.events_per_second <= 0 or self.seed < 0:
+            raise InvalidRequest("Events per second have to be more than 0, and a seed at least 0.")
+        if not 0 <= self.late_days <= MOST_LATE_DAYS:
+            raise InvalidRequest(f"{self.late_days} late days are not between 0 and {MOST_LATE_DAYS}.")
+        if self.shares.keys() - KINDS.keys() or not _is_part(self.shares.values()):
+            raise InvalidRequest(
+                "Shares are of known kinds and at most 1 together.", hint=f"Kinds: {', '.join(KINDS)}."
+            )
+
+    def moment(self, number: int) -> datetime:
+        """When event ``number`` happens."""
+        return self.start + timedelta(microseconds=round(number * _MICROSECONDS / self.events_per_second))
+
+    @property
+    def first_day(self) -> date:
+        """The earliest day that an event can be of."""
+        return self.start.date() - timedelta(days=self.late_days)
+
+
+class SaleVersion(NamedTuple):
+    """What a readable line says: one version of a transaction, on a day."""
+
+    transaction_id: str
+    day: date
+    updated_at: str
+    """Texts of one form: they compare as the moments do."""
+    currency: str
+    cents: int
+    """``sales_value`` in hundredths of the currency's unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveEvent:
+    """One line, in the order of sending; ``version`` is None if the line cannot be read."""
+
+    number: int
+    kind: EventKind
+    moment: datetime
+    text: str
+    version: SaleVersion | None
+
+
+def live_events(spec: LiveSpec) -> Iterator[LiveEvent]:
+    """The events of ``spec``, one after another, without end."""
+    maker = _Maker(spec)
+    return map(maker.event, count())
+
+
+class _Maker:
+    """The state of one sequence of events: random numbers, unused rows, and the newest versions of some sales."""
+
+    def __init__(self, spec: LiveSpec) -> None:
+        self._spec = spec
+        self._rng = np.random.default_rng([spec.seed, 7])
+        self._kinds = _kinds(spec, self._rng)
+        self._rows = _new_rows(spec)
+        self._places = _places(self._rng)
+        self._sent: list[Row] = []
+
+    def event(self, number: int) -> LiveEvent:
+        """The next event: ``number`` counts up by one from call to call."""
+        moment, kind = self._spec.moment(number), next(self._kinds)
+        if kind in ("correction", "moved", "older_version", "duplicate") and not self._sent:
+            kind = "sale"
+        text, row = self._line(kind, moment, number)
+        return LiveEvent(number, kind, moment, text, _version(row) if row else None)
+
+    def _line(self, kind: EventKind, moment: datetime, number: int) -> tuple[str, Row | None]:
+        match kind:
+            case "unreadable":
+                return self._unreadable(_at(*next(self._rows), moment, moment)), None
+            case "new_field":
+                row = self._remember(_at(*next(self._rows), moment, moment))
+                return line(dict(zip(FIELDS, row, strict=True)) | {"loyalty_tier": "gold", "till": "7"}), row
+            case "sale":
+                row = self._remember(_at(*next(self._rows), moment, moment))
+            case "late":
+                row = self._remember(_at(*next(self._rows), moment - self._some_days(), moment))
+            case _:
+                row = self._again(kind, moment, number)
+        return lines([row])[0], row
+
+    def _again(self, kind: EventKind, moment: datetime, number: int) -> Row:
+        """Another line of a sale that was sent."""
+        place = int(self._rng.integers(len(self._sent)))
+        row = self._sent[place]
+        if kind == "older_version":
+            older = datetime.fromisoformat(row[_UPDATED]) - timedelta(microseconds=number + 1)
+            return _with(row, {_UPDATED: _micros(older), _AMOUNT: self._amount(row)})
+        if kind == "correction":
+            row = _with(row, {_UPDATED: _micros(moment), _AMOUNT: self._amount(row)})
+        if kind == "moved":
+            row = _with(row, {_UPDATED: _micros(moment), _DAY: _seconds(self._other_day(row, moment))})
+        self._sent[place] = row
+        return row
+
+    def _remember(self, row: Row) -> Row:
+        """Keep it for later versions, in the place of another one once there are many."""
+        if len(self._sent) < _REMEMBERED:
+            self._sent.append(row)
+        else:
+            self._sent[next(self._places)] = row
+        return row
+
+    def _some_days(self) -> timedelta:
+        most = self._spec.late_days
+        return timedelta(days=int(self._rng.integers(1, most + 1)) if most else 0)
+
+    def _other_day(self, row: Row, moment: datetime) -> datetime:
+        """A day up to ``moment``, other than that of ``row`` if there is another."""
+        days = [moment - timedelta(days=back) for back in range(self._spec.late_days + 1)]
+        others = [day for day in days if f"{day:%Y-%m-%d}" != row[_DAY][:10]]
+        return others[int(self._rng.integers(len(others)))] if others else moment
+
+    def _amount(self, row: Row) -> str:
+        cents = int(self._rng.integers(1, 50_000))
+        return str(cents) if row[_CURRENCY] == "JPY" else f"{cents // 100}.{cents % 100:02d}"
+
+    def _unreadable(self, row: Row) -> str:
+        """Of a transaction that has no other line: an amount or a time that is none, or no JSON object."""
+        whole = lines([row])[0]
+        wrong = (
+            whole[: len(whole) // 2],
+            "not json",
+            lines([_with(row, {_AMOUNT: "12,50"})])[0],
+            lines([_with(row, {_DAY: "yesterday"})])[0],
+        )
+        return wrong[int(self._rng.integers(len(wrong)))]
+
+
+def _is_part(shares: Collection[float]) -> bool:
+    return min(shares, default=0) >= 0 and sum(shares) <= 1
+
+
+def _kinds(spec: LiveSpec, rng: np.random.Generator) -> Iterator[EventKind]:
+    names: list[EventKind] = ["sale", *(kind for kind in spec.shares if kind != "sale")]
+    others = [spec.shares[kind] for kind in names[1:]]
+    while True:
+        for place in rng.choice(len(names), _BLOCK, p=[1 - sum(others), *others]).tolist():
+            yield names[place]
+
+
+def _places(rng: np.random.Generator) -> Iterator[int]:
+    while True:
+        yield from rng.integers(_REMEMBERED, size=_BLOCK).tolist()
+
+
+def _new_rows(spec: LiveSpec) -> Iterator[tuple[Row, str]]:
+    """Sound rows, and the basket of each: one that no other start or seed has, nor the synthetic sales."""
+    run = f"{spec.start:%y%m%d%H%M%S}{spec.seed % 1000:03d}"
+    for block in count():
+        rows = sound_rows(spec.start.date(), _BLOCK, spec.seed * 1_000_003 + block)
+        for place, row in enumerate(rows):
+            basket = (block * _BLOCK + place) // LINES_PER_BASKET
+            yield row, f"{run}{basket:08d}"
+
+
+def _at(row: Row, basket: str, sold: datetime, sent: datetime) -> Row:
+    return _with(row, {_BASKET: basket, _DAY: _seconds(sold), _UPDATED: _micros(sent)})
+
+
+def _with(row: Row, values: Mapping[int, str]) -> Row:
+    changed = list(row)
+    for place, value in values.items():
+        changed[place] = value
+    return tuple(changed)
+
+
+def _version(row: Row) -> SaleVersion:
+    whole, _, hundredths = row[_AMOUNT].partition(".")
+    cents = int(whole) * 100 + int(hundredths or 0)
+    day = date.fromisoformat(row[_DAY][:10])
+    return SaleVersion(f"{row[_BASKET]}-{row[_PRODUCT]}", day, row[_UPDATED], row[_CURRENCY], cents)
+
+
+def _seconds(moment: datetime) -> str:
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='seconds')}Z"
+
+
+def _micros(moment: datetime) -> str:
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

@@ -1,0 +1,135 @@
+"""``backfill sample`` says what it landed, and refuses in one clear message."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.commands.sample import parse_defects, sample
+
+
+def invoke(*arguments: str | int | Path) -> Result:
+    return CliRunner().invoke(sample, [str(argument) for argument in arguments])
+
+
+def test_synthetic_prints_its_seed_and_every_count_as_json(tmp_path: Path) -> None:
+    """Scripts read the counts; a chosen seed must come back, a random one must be shown."""
+    result = invoke(
+        "--synthetic", "--days", 2, "--rows-per-day", 30, "--defects", "late_row=3,broken_line=2",
+        "--landing", tmp_path, "--json", "--seed", 9,
+    )  # fmt: skip
+    told = json.loads(result.output)
+    assert told["seed"] == 9 and told["days"] == "2017-03-01..2017-03-02"
+    assert {name: count for name, count in told["defects"].items() if count} == {"late_row": 3, "broken_line": 2}
+    assert sum(day["quarantined"] for day in told["by_event_day"].values()) == 2
+    random = invoke("--synthetic", "--days", "2017-03-01", "--rows-per-day", 1, "--landing", tmp_path / "b", "--json")
+    assert json.loads(random.output)["seed"] >= 0
+
+
+def test_the_table_names_every_defect_and_the_seed(tmp_path: Path) -> None:
+    """People read the table."""
+    result = invoke("--synthetic", "--days", 3, "--rows-per-day", 100, "--seed", 77, "--landing", tmp_path)
+    assert result.exit_code == 0
+    for expected in ("seed 77", "overtaken_version", "lines superseded", "20 files written, 0 already there"):
+        assert expected in result.output
+
+
+@pytest.mark.data
+def test_real_days_land_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same variable that the pipeline reads decides where sample data goes."""
+    monkeypatch.setenv("BACKFILL_LANDING", str(tmp_path / "zone"))
+    result = invoke("--days", "2017-03-01", "--json")
+    assert json.loads(result.output)["lines"] == {"sales": 3881, "products": 92331, "fx_rates": 248}
+    assert (tmp_path / "zone" / "sales" / "2017-03-01").is_dir()
+
+
+def test_the_other_dataset_lands_by_itself(tmp_path: Path) -> None:
+    """A person who tries it does not need a year of groceries."""
+    result = invoke("--dataset", "sea_temperatures", "--days", "2017-03-21", "--json", "--landing", tmp_path)
+    assert json.loads(result.output)["lines"] == {"sea_temperatures": 49}
+    assert [folder.name for folder in tmp_path.iterdir()] == ["sea_temperatures"]
+
+
+def test_live_events_are_counted_by_kind(tmp_path: Path) -> None:
+    """As a table for people, as JSON for scripts."""
+    options: tuple[str | int | Path, ...]
+    options = ("--live", "--events-per-second", 500, "--seconds", "0.5", "--seed", 3, "--landing", tmp_path)
+    counted = json.loads(invoke(*options, "--json").output)
+    assert counted["events"] == sum(counted["by_kind"].values()) == 250
+    assert (counted["seed"], counted["late_days"]) == (3, 5)
+    shown = invoke(*options)
+    assert shown.exit_code == 0
+    for expected in ("seed 3, 500 events a second", "goes to quarantine", "250 events in 1 file"):
+        assert expected in shown.output
+
+
+def test_ctrl_c_ends_live_events_with_their_counts(tmp_path: Path) -> None:
+    """It is the way to end them."""
+    command = [
+        str(Path(sys.executable).with_name("backfill")),
+        "sample",
+        "--live",
+        "--json",
+        "--landing",
+        str(tmp_path),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert wait_for(lambda: any(tmp_path.glob("sales/*/live-2*.jsonl.gz")))
+            running.send_signal(signal.SIGINT)
+            output, _ = running.communicate(timeout=15)
+        finally:
+            running.kill()
+    assert running.returncode == 0
+    assert json.loads(output)["events"] >= 10
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def wait_for(done: Callable[[], bool], seconds: float = 15) -> bool:
+    deadline = time.monotonic() + seconds
+    while not done() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return done()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--days", "2017-03-02..2017-03-01"], "Did you mean 2017-03-01..2017-03-02?"),
+        (["--days", "soon"], "'soon' is not a day"),
+        (["--days", "2030-01-01"], "Choose days in 2017-01-01..2018-01-01"),
+        (["--seed", "3"], "Add --synthetic"),
+        (["--dataset", "sea_temperatures", "--days", "2018-01-01"], "Choose days in 2016-02-15..2017-03-22"),
+        (["--dataset", "sea_temperatures", "--synthetic"], "Only sales can be made up"),
+        (["--synthetic", "--days", "0"], "not between 1 and 3650"),
+        (["--synthetic", "--defects", "late_row"], "not one defect and its count"),
+        (["--synthetic", "--defects", "late=1"], "There is no defect 'late'"),
+        (["--seconds", "5"], "Add --live"),
+        (["--live", "--synthetic"], "--live lands sales of today"),
+        (["--live", "--days", "3"], "--live lands sales of today"),
+        (["--live", "--dataset", "sea_temperatures"], "--live lands sales"),
+    ],
+)
+def test_an_invalid_request_is_refused_with_what_to_do(tmp_path: Path, arguments: list[str], message: str) -> None:
+    """No traceback, a non-zero exit, and nothing landed."""
+    result = invoke(*arguments, "--landing", tmp_path / "zone")
+    assert result.exit_code == 1 and message in result.output
+    assert not (tmp_path / "zone").exists()
+
+
+def test_defects_are_parsed_strictly() -> None:
+    """A count that is dropped in silence would make exact tests lie."""
+    assert parse_defects(None) is None
+    assert parse_defects("none") == {}
+    assert parse_defects("late_row=5, broken_line=0") == {"late_row": 5, "broken_line": 0}
+    with pytest.raises(InvalidRequest):
+        parse_defects("late_row=5,late_row=6")

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from datetime import date, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.sales.landed import SALES
+from backfill_assets.examples.datasets.sales.transactions import FactSalesTransactions, half_up_quotient, rates_as_of
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import Version
+from backfill_assets.model.refinement import accepted
+from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
+
+REFINEMENT = SALES.refinement()
+
+
+def _rates(spark: SparkSession, *rates: tuple[str, date, str]) -> DataFrame:
+    rows = [(currency, day, Decimal(rate)) for currency, day, rate in rates]
+    return spark.createDataFrame(rows, "currency string, rate_day date, rate decimal(18,6)")
+
+
+def test_an_amount_is_rounded_half_up_exactly_once(spark: SparkSession) -> None:
+    """Compared with exact fractions, on quotients that lie a hair below, on, and above a half of the last digit.
+
+    12345.67 / 1912400.000001 and the like are where two roundings, or a double, come out one digit too high.
+    """
+    pairs = [("0.50", "1.053300"), ("0.01", "200.000000"), ("0.01", "199.999999"), ("0.01", "200.000001")]
+    pairs += [(f"{n}.{n % 100:02d}", f"{n * 7919 % 1912400}.{n * 104729 % 1000000:06d}") for n in range(1, 400)]
+    pairs += [("0.00", "1.000000"), ("100000000.00", "0.388300"), ("1.00", "16000.000000"), ("3.00", "16000.000000")]
+    rows = spark.createDataFrame(
+        [(Decimal(amount), Decimal(rate)) for amount, rate in pairs if Decimal(rate) > 0],
+        "amount decimal(18,2), rate decimal(18,6)",
+    )
+    found = rows.withColumn("eur", half_up_quotient(F.col("amount"), F.col("rate")))
+    assert dict(found.dtypes)["eur"] == "decimal(18,4)"
+    for row in found.collect():
+        tenths = Fraction(row.amount) / Fraction(row.rate) * 10_000
+        expected = Decimal((2 * tenths.numerator + tenths.denominator) // (2 * tenths.denominator)).scaleb(-4)
+        assert row.eur == expected, row
+        if tenths.denominator == 1:
+            assert row.eur == (row.amount / row.rate).quantize(Decimal("0.0001"), ROUND_HALF_UP)
+
+
+def test_a_rate_serves_until_the_next_one_and_at_most_seven_days(spark: SparkSession) -> None:
+    """Known answers: over a weekend Friday's rate counts, Monday's from Monday, and the eighth day has none."""
+    friday, monday = date(2017, 3, 3), date(2017, 3, 6)
+    rates = rates_as_of(_rates(spark, ("USD", friday, "1.05"), ("USD", monday, "1.06")), days_before=0)
+    found = {row.day: row.rate_day for row in rates.collect()}
+    expected = {friday + timedelta(days=n): friday for n in range(3)}
+    expected |= {monday + timedelta(days=n): monday for n in range(8)}
+    assert found == expected
+
+
+def _facts(
+    spark: SparkSession, version: Version, raw: list[dict[str, Any]], *rates: tuple[str, date, str]
+) -> list[Any]:
+    inputs = {"bronze_sales": accepted(raw_sales(spark, raw), REFINEMENT), "bronze_fx_rates": _rates(spark, *rates)}
+    return version.transform(inputs)["fact_sales_transactions"].collect()
+
+
+V1, V2 = (CATALOG.step("fact_sales_transactions").version(name) for name in ("v1", "v2"))
+
+
+def test_version_1_takes_the_previous_day_and_version_2_the_day_itself(spark: SparkSession) -> None:
+    """The bug of the story and its fix, to the digit: 10 / 1.25 = 8 and 10 / 1.6 = 6.25."""
+    rates = (("USD", DAY - timedelta(days=1), "1.25"), ("USD", DAY, "1.6"))
+    sale = [{"sales_value": "10.00"}]
+    [old], [new] = _facts(spark, V1, sale, *rates), _facts(spark, V2, sale, *rates)
+    assert (old.amount_eur, old.rate_day) == (Decimal("8.0000"), DAY - timedelta(days=1))
+    assert (new.amount_eur, new.rate_day) == (Decimal("6.2500"), DAY)
+
+
+def test_euros_need_no_rate_and_a_missing_rate_leaves_nothing(spark: SparkSession) -> None:
+    """A line without a rate stays in, without an amount, so that the gate can count it."""
+    sales = [
+        {"basket_id": "1", "currency": "EUR", "sales_value": "2.00"},
+        {"basket_id": "2", "currency": "CHF", "sales_value": "2.00"},
+    ]
+    found = {row.currency: row for row in _facts(spark, V2, sales, ("CHF", DAY - timedelta(days=8), "1.1"))}
+    assert (found["EUR"].amount_eur, found["EUR"].rate, found["EUR"].rate_day) == (Decimal("2.0000"), Decimal(1), DAY)
+    assert (found["CHF"].amount_eur, found["CHF"].rate) == (None, None)
+
+
+def test_superseded_rows_are_left_out(spark: SparkSession) -> None:
+    """They count on the day that their newer version belongs to."""
+    moved = marker("2017-03-02T00:00:00.000000Z", 5, date(2017, 3, 4))
+    assert _facts(spark, V2, [{"currency": "EUR"}, moved]) == []
+
+
+def test_the_fact_has_the_columns_and_types_of_its_contract(spark: SparkSession) -> None:
+    """In both versions, or a cut-over from one to the other would be refused."""
+    inputs = {"bronze_sales": accepted(raw_sales(spark, [{}]), REFINEMENT), "bronze_fx_rates": _rates(spark)}
+    expected = [(field.name, field.dataType) for field in struct_type(FactSalesTransactions).fields]
+    for version in (V1, V2):
+        fact = version.transform(inputs)["fact_sales_transactions"]
+        assert [(field.name, field.dataType) for field in fact.schema.fields] == expected
+
+
+def test_daily_revenue_adds_up_lines_baskets_and_pieces(spark: SparkSession) -> None:
+    """Known answer: two stores, three lines, two lines of one basket."""
+    sales = [
+        {
+            "currency": "EUR",
+            "store_id": "1",
+            "basket_id": "1",
+            "product_id": "1",
+            "sales_value": "1.10",
+            "quantity": "2",
+        },
+        {
+            "currency": "EUR",
+            "store_id": "1",
+            "basket_id": "1",
+            "product_id": "2",
+            "sales_value": "2.20",
+            "quantity": "3",
+        },
+        {
+            "currency": "EUR",
+            "store_id": "2",
+            "basket_id": "2",
+            "product_id": "1",
+            "sales_value": "4.00",
+            "quantity": "1",
+        },
+    ]
+    inputs = {"bronze_sales": accepted(raw_sales(spark, sales), REFINEMENT), "bronze_fx_rates": _rates(spark)}
+    revenue = CATALOG.step("fact_daily_revenue").version("v1")
+    rows = revenue.transform(V2.transform(inputs))["fact_daily_revenue"].collect()
+    assert {(row.store_id, row.revenue_eur, row.lines, row.baskets, row.quantity, row.day) for row in rows} == {
+        ("1", Decimal("3.3000"), 2, 1, 5, DAY),
+        ("2", Decimal("4.0000"), 1, 1, 1, DAY),
+    }

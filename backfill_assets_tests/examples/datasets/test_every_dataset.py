@@ -1,0 +1,120 @@
+"""What every registered dataset keeps to, so that everything that is derived from it works. A new one is tested too."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets.days import Cadence
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.model.catalog import chains
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import PUBLISHED_DAYS, Dataset, Step, Table, Version
+from backfill_assets.model.landed import BronzeColumns, QuarantineColumns, RawColumns
+
+DATASETS = pytest.mark.parametrize("dataset", CATALOG.datasets, ids=lambda dataset: dataset.name)
+TABLES = pytest.mark.parametrize("table", CATALOG.tables, ids=lambda table: table.name)
+VERSIONS = pytest.mark.parametrize(
+    ("step", "version"),
+    [
+        pytest.param(step, version, id=f"{step.name}@{version.name}")
+        for step in CATALOG.steps
+        for version in step.versions
+    ],
+)
+PREFIXES = {"report": ("report_", "fact_")}
+"""A report that is a fact by itself may be called one; every other table has its layer in front."""
+
+
+def test_names_are_unique() -> None:
+    """A name is a folder and an asset: a second table of that name would write into the first one."""
+    names = Counter(table.name for table in CATALOG.tables)
+    assert [name for name, count in names.items() if count > 1] == []
+    assert len({dataset.name for dataset in CATALOG.datasets}) == len(CATALOG.datasets)
+
+
+def test_datasets_that_read_each_other_begin_on_one_day() -> None:
+    """They are carried through one run, whose partitions have one beginning. Every dataset is in one chain."""
+    found = [dataset.name for chain in chains(CATALOG.datasets) for dataset in chain]
+    assert sorted(found) == sorted(dataset.name for dataset in CATALOG.datasets)
+
+
+@DATASETS
+def test_a_dataset_says_what_it_is_and_whose(dataset: Dataset) -> None:
+    """People find it in the UI by these; Dagster takes owners as teams or mail addresses."""
+    assert dataset.description.endswith(".")
+    assert dataset.owners and all(owner.startswith("team:") or "@" in owner for owner in dataset.owners)
+
+
+@DATASETS
+def test_its_sources_are_landed_in_three_tables(dataset: Dataset) -> None:
+    """Everything received is kept in raw, and is in bronze or quarantine with the columns that account for it."""
+    for step in dataset.steps:
+        if step.source is not None:
+            name = step.source.name
+            contracts = {table.name: table.contract for table in dataset.tables}
+            assert issubclass(contracts[f"raw_{name}"], RawColumns)
+            assert issubclass(contracts[f"quarantine_{name}"], QuarantineColumns)
+            assert issubclass(contracts[f"bronze_{name}"], BronzeColumns)
+            assert {"rescued", "unparsed_line"} <= set(struct_type(contracts[f"raw_{name}"]).names)
+
+
+@DATASETS
+def test_its_sources_and_contracts_have_the_same_types(dataset: Dataset) -> None:
+    """The type that text is parsed to is declared beside the source: another one in the contract would cast again."""
+    for source in (step.source for step in dataset.steps if step.source):
+        contract = next(table.contract for table in dataset.tables if table.name == f"bronze_{source.name}")
+        declared = {field.name: field.dataType.simpleString() for field in struct_type(contract).fields}
+        assert {name: source.type_of(name) for name in source.columns} == {n: declared[n] for n in source.columns}
+        assert {source.event_day_field, source.version_field, *source.key_fields} <= set(source.fields)
+
+
+@TABLES
+def test_a_table_is_called_by_its_layer_and_described(table: Table) -> None:
+    """The description is what the UI shows first."""
+    assert table.name.startswith(PREFIXES.get(table.layer, (f"{table.layer}_",)))
+    assert table.description.endswith(".")
+
+
+@TABLES
+def test_every_column_says_what_it_is(table: Table) -> None:
+    """The UI and the Delta schema show it; what is plain to the author is not to the reader."""
+    fields = struct_type(table.contract).fields
+    assert [field.name for field in fields if not field.metadata.get("comment")] == []
+
+
+@TABLES
+def test_keys_totals_and_days_are_columns(table: Table) -> None:
+    """They are used by name in the middle of a run."""
+    columns = struct_type(table.contract).names
+    assert columns[-1] == "day"
+    assert {*table.key, *table.totals} <= set(columns)
+
+
+@VERSIONS
+def test_a_version_reads_tables_that_exist_and_are_daily(step: Step, version: Version) -> None:
+    """A day is a function of days; only what sums up a longer period may read it in part."""
+    for reads in version.reads:
+        assert CATALOG.step(reads.table).cadence is Cadence.DAILY
+        assert not (reads.partial and step.cadence is Cadence.DAILY)
+    assert version.description.endswith(".")
+    assert step.current in {each.name for each in step.versions}
+
+
+@VERSIONS
+def test_a_version_gives_what_the_contracts_declare(step: Step, version: Version, spark: SparkSession) -> None:
+    """Also from nothing: names, order and types of every table of the step."""
+    inputs = {
+        reads.table: spark.createDataFrame([], struct_type(CATALOG.table(reads.table).contract))
+        for reads in version.reads
+    }
+    if any(reads.partial for reads in version.reads):
+        inputs[PUBLISHED_DAYS] = spark.createDataFrame([], "table string, day date")
+    outputs = version.transform(inputs)
+    assert set(outputs) == {table.name for table in step.tables}
+    for table in step.tables:
+        declared = [(field.name, field.dataType) for field in struct_type(table.contract).fields]
+        assert [(field.name, field.dataType) for field in outputs[table.name].schema.fields] == declared
+        assert outputs[table.name].isEmpty()

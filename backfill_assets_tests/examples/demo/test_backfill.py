@@ -1,0 +1,285 @@
+"""The demo's backfill: launched like one of the UI, failures with what to do next, and nothing left running."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backfill_assets.cli.dev.dagster_home import dagster_home
+from backfill_assets.cli.dev.only_daemon import HasDaemon, only_daemon
+from backfill_assets.cli.running_dev import dev_file, noted_dev
+from backfill_assets.days import DayRange
+from backfill_assets.defs.assets import VERSION_TAG
+from backfill_assets.defs.instance.launch import BackfillProgress
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.demo.backfill import DemoBackfill, DemoFailed, launch_demo, require_success
+from backfill_assets.examples.demo.progress import Phases
+from backfill_assets.settings import Settings, lakehouse_path
+from backfill_assets.spark.service import command_line
+from backfill_assets_tests.defs import fake_location
+from backfill_assets_tests.defs.small_dataset import TABLES
+
+DAYS = DayRange.parse("2017-03-01..2017-03-03")
+STEPS = ["raw_sales", "bronze_sales"]
+_ENDING = """
+    import dagster as dg
+    from backfill_assets.defs.private_dagster import BulkActionStatus
+    with dg.DagsterInstance.get() as instance:
+        (backfill,) = instance.get_backfills()
+        instance.update_backfill(backfill._replace(status=BulkActionStatus.{status}))
+    time.sleep(60)
+"""
+"""A daemon that ends the backfill, in any state of it."""
+
+Demo = Callable[..., DemoBackfill]
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Demo:
+    """The demo's backfill with a script for the daemon."""
+
+    def scripted(daemon: str) -> DemoBackfill:
+        launched = launch_demo(Settings.at(tmp_path), DAYS, TABLES, fake_location.__name__)
+        return replace(launched, daemon=(sys.executable, "-c", "import time\n" + textwrap.dedent(daemon)))
+
+    return scripted
+
+
+def _status(backfill: DemoBackfill) -> str:
+    found = backfill.instance.get_backfill(backfill.backfill_id)
+    assert found
+    return found.status.value
+
+
+def _assert_gone(pid_file: Path) -> None:
+    """A zombie counts as gone: orphans of a container stay zombies."""
+    assert not command_line(int(pid_file.read_text()))
+
+
+def _grandchild(pid_file: Path) -> str:
+    """A daemon starts a process that would outlive it."""
+    return f"""
+    import subprocess, sys
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    open({str(pid_file)!r}, "w").write(str(child.pid))
+    """
+
+
+def test_the_target_is_what_the_ui_would_launch(demo: Demo) -> None:
+    """Title and tags are what people see on the Backfills page; the daemon builds exactly the days asked for."""
+    launched = demo("")
+    backfill = launched.instance.get_backfill(launched.backfill_id)
+    assert backfill
+    assert backfill.asset_backfill_data
+    assert (backfill.title, backfill.tags["user"]) == (f"Demo: {DAYS}", "backfill demo")
+    assert backfill.asset_backfill_data.get_partition_names() == [day.isoformat() for day in DAYS]
+    assert {key.to_user_string() for key in backfill.asset_selection or ()} == set(TABLES)
+
+
+def test_a_version_that_is_asked_for_reaches_every_run(tmp_path: Path) -> None:
+    """The bug is published by the same backfill, and its page says so."""
+    launched = launch_demo(Settings.at(tmp_path), DAYS, TABLES, fake_location.__name__, "v1")
+    backfill = launched.instance.get_backfill(launched.backfill_id)
+    assert backfill
+    assert (backfill.title, backfill.tags[VERSION_TAG]) == (f"Demo: {DAYS}, v1 of the fact", "v1")
+
+
+def test_a_backfill_that_cannot_be_launched_says_why(tmp_path: Path) -> None:
+    """Before a daemon is started."""
+    with pytest.raises(InvalidRequest, match="has no partition 2016-01-01"):
+        launch_demo(Settings.at(tmp_path), DayRange.parse("2016-01-01"), TABLES, fake_location.__name__)
+
+
+def test_a_failed_backfill_says_why_and_what_to_do(tmp_path: Path) -> None:
+    """The reason of the failed step, not only that there was one."""
+    reason = "bronze_sales: 1 day did not pass the gates"
+    steps = {"raw_sales": "SUCCESS", "bronze_sales": "FAILURE"}
+    failed = BackfillProgress("abcdefgh", "COMPLETED_FAILED", {}, steps, {}, failure=reason)
+    with pytest.raises(DemoFailed, match="abcdefgh ended as COMPLETED_FAILED: bronze_sales: 1 day") as error:
+        require_success(failed, tmp_path)
+    assert "make dev" in str(error.value.hint)
+    with pytest.raises(DemoFailed, match="ended as COMPLETED_FAILED: failed: bronze_sales"):
+        require_success(replace(failed, failure=""), tmp_path)
+
+
+def test_a_backfill_that_fails_ends_the_demo(demo: Demo) -> None:
+    """The daemon says so in Dagster's instance."""
+    with pytest.raises(DemoFailed, match="ended as COMPLETED_FAILED: no step failed"):
+        demo(_ENDING.format(status="COMPLETED_FAILED")).carry_out(STEPS, Phases())
+
+
+def test_a_daemon_that_dies_ends_the_demo(demo: Demo) -> None:
+    """Without it nothing would ever happen again: the demo would wait for ever."""
+    backfill = demo("raise SystemExit('no space left on device')")
+    with pytest.raises(DemoFailed, match=r"(?s)daemon died .*no space left on device"):
+        backfill.carry_out(STEPS, Phases())
+    assert _status(backfill) == "CANCELED"
+
+
+def test_what_the_daemon_started_ends_with_it(demo: Demo, tmp_path: Path) -> None:
+    """Code servers and runs with their JVMs are children of the daemon, and would go on without it."""
+    backfill = demo(_grandchild(tmp_path / "pid") + _ENDING.format(status="COMPLETED_SUCCESS"))
+    last = backfill.carry_out(STEPS, phases := Phases())
+    assert last.succeeded
+    assert list(phases.seconds) == ["Backfilling"]
+    _assert_gone(tmp_path / "pid")
+
+
+UI = "http://127.0.0.1:3105"
+_SECOND_DAEMON = "raise SystemExit('this instance has a daemon')"
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Iterator[ExitStack]:
+    """This process is noted as the ``make dev`` of the home; closed, it has ended."""
+    with ExitStack() as stack:
+        stack.enter_context(noted_dev(Settings.at(tmp_path), UI, "sc://127.0.0.1:1"))
+        yield stack
+
+
+def test_the_daemon_of_make_dev_carries_it_out(
+    demo: Demo, dev: ExitStack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two daemons on one instance complain about each other."""
+    backfill = demo(_SECOND_DAEMON)
+    program = "import time\n" + textwrap.dedent(_ENDING.format(status="COMPLETED_SUCCESS"))
+    variables = os.environ | {"DAGSTER_HOME": str(tmp_path / "dagster")}
+    with subprocess.Popen([sys.executable, "-c", program], env=variables) as its_daemon:
+        last = backfill.carry_out(STEPS, Phases())
+        its_daemon.kill()
+    assert last.succeeded
+    assert not backfill.daemon_log.exists()
+    assert f"{UI}/runs/b/{backfill.backfill_id}" in capsys.readouterr().out
+
+
+def test_interrupted_it_lets_make_dev_stop_the_runs(
+    demo: Demo, dev: ExitStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They live: Dagster may not be given to understand that they have ended."""
+    backfill = demo(_SECOND_DAEMON)
+    monkeypatch.setattr("backfill_assets.examples.demo.backfill.watch", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        backfill.carry_out(STEPS, Phases())
+    assert _status(backfill) == "CANCELING"
+    assert "`make dev` stops its runs." in capsys.readouterr().out
+
+
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_make_dev_that_ends_ends_the_demo(demo: Demo, dev: ExitStack) -> None:
+    """No other daemon takes up the backfill."""
+    backfill = demo(_SECOND_DAEMON)
+    dev.close()
+    with pytest.raises(DemoFailed, match="`make dev` ended while its daemon carried out the backfill"):
+        backfill.carry_out(STEPS, Phases())
+    assert _status(backfill) == "CANCELED"
+
+
+def test_make_dev_on_another_lakehouse_is_no_daemon_for_it(tmp_path: Path, dev: ExitStack) -> None:
+    """It would build there what was landed here."""
+    settings = replace(Settings.at(tmp_path), lakehouse=lakehouse_path(str(tmp_path / "elsewhere")))
+    with pytest.raises(DemoFailed, match=f"the demo is for {tmp_path}/elsewhere") as error:
+        launch_demo(settings, DAYS, TABLES, fake_location.__name__)
+    assert f"kill {os.getpid()}" in str(error.value.hint)
+
+
+def test_make_dev_with_another_landing_zone_is_no_daemon_for_it(tmp_path: Path, dev: ExitStack) -> None:
+    """Its runs would not find what was landed here, and the days would fail or stay as they are."""
+    settings = replace(Settings.at(tmp_path), landing=tmp_path / "elsewhere")
+    with pytest.raises(
+        DemoFailed, match=f"the landing zone {tmp_path}/landing, .* is for {tmp_path}/elsewhere"
+    ) as error:
+        launch_demo(settings, DAYS, TABLES, fake_location.__name__)
+    assert f"kill {os.getpid()}" in str(error.value.hint)
+
+
+def test_make_dev_with_another_token_key_is_no_daemon_for_it(tmp_path: Path, dev: ExitStack) -> None:
+    """Its runs would fail at a key that is not the lakehouse's; in a new one, their key would be the one."""
+    settings = replace(Settings.at(tmp_path), token_key_file=tmp_path / "other.key")
+    with pytest.raises(DemoFailed, match=f"the token key {tmp_path}/token.key, .* is for {tmp_path}/other.key"):
+        launch_demo(settings, DAYS, TABLES, fake_location.__name__)
+
+
+def test_make_dev_of_an_earlier_version_has_noted_no_landing_zone(tmp_path: Path, dev: ExitStack) -> None:
+    settings = Settings.at(tmp_path)
+    noted = json.loads(dev_file(settings).read_text())
+    del noted["landing"], noted["token_key_file"]
+    dev_file(settings).write_text(json.dumps(noted))
+    assert launch_demo(settings, DAYS, TABLES, fake_location.__name__).dev is not None
+
+
+@pytest.mark.parametrize("command", ["make dev", "backfill demo"])
+def test_beside_a_command_that_starts_or_has_a_daemon_it_launches_nothing(tmp_path: Path, command: str) -> None:
+    """`make dev` is noted when its Spark is there: before, the demo would start a second daemon."""
+    settings = Settings.at(tmp_path)
+    with only_daemon(settings, command), pytest.raises(HasDaemon, match=f"`{command}` of {tmp_path} is under way"):
+        launch_demo(settings, DAYS, TABLES, fake_location.__name__)
+    assert not (tmp_path / "dagster").exists()
+
+
+def test_its_own_daemon_keeps_make_dev_away(demo: Demo, tmp_path: Path) -> None:
+    backfill = demo(_ENDING.format(status="COMPLETED_SUCCESS"))
+    seen: list[str] = []
+
+    def refused() -> bool:
+        with pytest.raises(HasDaemon) as error, only_daemon(Settings.at(tmp_path), "make dev"):
+            pass
+        seen.append(str(error.value))
+        return True
+
+    with backfill._running_daemon() as lives:
+        assert lives() and refused()
+    with only_daemon(Settings.at(tmp_path), "make dev"):
+        assert "`backfill demo`" in seen[0]
+
+
+_INTERRUPTED = """
+import signal, sys
+from dataclasses import replace
+from pathlib import Path
+from backfill_assets.cli.foreground import interrupt
+from backfill_assets.days import DayRange
+from backfill_assets.defs.assets import VERSION_TAG
+from backfill_assets.examples.demo.backfill import launch_demo
+from backfill_assets.examples.demo.progress import Phases
+from backfill_assets.settings import Settings
+home, location, daemon, *tables = sys.argv[1:]
+signal.signal(signal.SIGTERM, interrupt)
+backfill = launch_demo(Settings.at(Path(home)), DayRange.parse("2017-03-01..2017-03-03"), tables, location)
+replace(backfill, daemon=(sys.executable, "-c", daemon)).carry_out(["raw_sales"], Phases())
+"""
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path, ending: signal.Signals) -> None:
+    """The daemon and all it started are gone, and no later daemon takes up the backfill."""
+    pid_file = tmp_path / "pid"
+    daemon = "import time\n" + textwrap.dedent(_grandchild(pid_file)) + "\ntime.sleep(60)"
+    arguments = [str(tmp_path), fake_location.__name__, daemon, *TABLES]
+    running = subprocess.Popen(
+        [sys.executable, "-c", _INTERRUPTED, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    until = time.monotonic() + 60
+    while not (pid_file.exists() and pid_file.read_text()) and time.monotonic() < until and running.poll() is None:
+        time.sleep(0.05)
+    os.kill(running.pid, ending)
+    said, errors = running.communicate(timeout=30)
+    assert running.returncode != 0
+    assert "Nothing is left running." in said, errors
+    with dg.DagsterInstance.from_config(str(dagster_home(Settings.at(tmp_path)))) as instance:
+        assert [backfill.status.value for backfill in instance.get_backfills()] == ["CANCELED"]
+    _assert_gone(pid_file)

@@ -1,0 +1,81 @@
+"""The pages: how one is written, and those that are committed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from backfill_assets.examples.lab.hazard import NAMES
+from backfill_assets.examples.lab.page import WRITTEN_BY, page, write_pages
+from backfill_assets_tests.examples.lab.played import PLAYED, TEXT, WORKED
+
+FOLDER = Path(__file__).parents[3] / "docs" / "lab"
+CAREFUL = "What a careful plain way solves"
+SECTIONS = (
+    "What happens",
+    "What was counted",
+    "Why it goes wrong",
+    CAREFUL,
+    "Why it does not with this project",
+    "See it yourself",
+)
+
+
+def test_a_page_has_what_happens_the_counts_and_why() -> None:
+    written = page(PLAYED)
+    assert tuple(re.findall(r"^## (.+)$", written, re.MULTILINE)) == tuple(each for each in SECTIONS if each != CAREFUL)
+    assert "- **plain job**: 30 rows missing, 10 rows doubled." in written
+    assert "| rows missing | 30 | 0 |" in written and "- this project: Seen." in written
+    assert written.count(f"```console\nbackfill lab {TEXT.name}\n```") == 1
+
+
+def test_prose_is_wrapped_and_items_are_indented() -> None:
+    lines = page(WORKED).splitlines()
+    assert max(len(line) for line in lines if not line.startswith(("|", "!", "<"))) <= 120
+    assert "1. Rows land." in "\n".join(lines) and any(
+        line.startswith(("   land. Rows", "   Rows land.")) for line in lines
+    )
+
+
+def test_a_page_and_its_chart_are_written_side_by_side(tmp_path: Path) -> None:
+    assert [path.name for path in write_pages([PLAYED], tmp_path / "lab")] == ["collision.md", "collision.svg"]
+    assert "](collision.svg)" in (tmp_path / "lab" / "collision.md").read_text()
+
+
+def _counts(written: str, name: str) -> list[int]:
+    (row,) = re.findall(rf"^\| {name} \| (.+) \|$", written, re.MULTILINE)
+    return [int(cell.replace(",", "")) for cell in row.split(" | ")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_committed_page_shows_its_hazard(name: str) -> None:
+    """Each plain way goes wrong, and this project does not, on the same events."""
+    written = (FOLDER / f"{name}.md").read_text()
+    assert WRITTEN_BY in written and f"\nbackfill lab {name}\n" in written
+    assert tuple(re.findall(r"^## (.+)$", written, re.MULTILINE)) == SECTIONS
+    (columns,) = re.findall(r"^\|  \| (.+) \|$", written, re.MULTILINE)
+    wrong = [_counts(written, "rows missing"), _counts(written, "rows doubled")]
+    if "| of these for nothing |" in written:
+        wrong.append(_counts(written, "of these for nothing"))
+    for way, counts in zip(columns.split(" | "), zip(*wrong, strict=True), strict=True):
+        assert (sum(counts) == 0) is way.startswith(("this project", "MERGE by key")), way
+    assert len(set(_counts(written, "events sent"))) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_committed_page_has_its_chart(name: str) -> None:
+    written = (FOLDER / f"{name}.md").read_text()
+    assert f"]({name}.svg)" in written
+    picture = ET.parse(FOLDER / f"{name}.svg")  # noqa: S314 - our own
+    drawn = "".join(picture.getroot().itertext())
+    for way, outcome in re.findall(r"^- \*\*(.+)\*\*: (.+)\.$", written, re.MULTILINE):
+        assert f"{way}: {outcome}" in drawn
+
+
+def test_the_lab_has_no_other_pages() -> None:
+    """A hazard that is renamed leaves none behind."""
+    expected = {f"{name}.{suffix}" for name in NAMES for suffix in ("md", "svg")}
+    assert {path.name for path in FOLDER.iterdir()} == expected
