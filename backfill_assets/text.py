@@ -56,6 +56,7 @@ UNKNOWN = "unknown"
 
 
 _MOST_DIGITS = 6
+_COMMIT = 10
 
 
 def format_count(count: int, noun: str) -> str:
@@ -152,6 +153,12 @@ def percent(share: Decimal) -> str:
 def amount(value: Decimal | None) -> str:
     """A number with a comma between thousands, and all of its digits; ``unknown`` for None."""
     return UNKNOWN if value is None else f"{value:,}"
+
+
+def short_commit(commit: str) -> str:
+    """The first characters of a commit, with ``+dirty`` if its code is not in it."""
+    sha, plus, dirty = commit.partition("+")
+    return f"{sha[:_COMMIT]}{plus}{dirty}"
 
 
 def column_label(column: str) -> str:

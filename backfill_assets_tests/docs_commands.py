@@ -67,7 +67,7 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill diff {PUBLICATION} --recomputed": ("equal",),
     "backfill raw quarantine": ("quarantine_sales", "quantity"),
     "backfill raw quarantine quarantine_sales 2017-03-01": ("broken", "quantity: 'many' is not a bigint"),
-    "backfill raw quarantine --replay --dry-run": ("freed", "still bad"),
+    "backfill raw quarantine --replay --dry-run": ("freed\t0", "still bad\t1"),
     f"backfill status {FACT} --days {DAYS}": "is_stale_with_the_bug",
     f'backfill plan {FACT} --days {DAYS} --version v2 --expect "weekends unchanged"': "is_planned",
     f"backfill run {PLAN}": "waits_for_approval",
@@ -114,7 +114,7 @@ _PLAN_FILES = "backfill_assets_tests/cli/queries/test_plan_file.py::"
 _LAB = "backfill_assets_tests/stories/test_lab.py::"
 _LAB_COMMAND = "backfill_assets_tests/examples/commands/test_lab.py::"
 _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"
-_POSITIONS = "backfill_assets_tests/cli/queries/test_positions.py::"
+_POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py::"
 _COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
 BY_ANOTHER_TEST: Mapping[str, str] = {
     'eval "$(_BACKFILL_COMPLETE=bash_source backfill)"': _COMPLETION,

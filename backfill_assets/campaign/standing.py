@@ -135,7 +135,7 @@ _Refusal = tuple[str, str]
 _ALLOWED = None
 _ABORT = (
     "{half_done}, a publication of {plan}, is begun and cannot be ended yet.",
-    "If what keeps it from its end stays, give it up: backfill abort {half_done}",
+    "If what keeps it from its end stays, give it up: backfill maintain --abort {half_done}",
 )
 _NOTHING_STAGED = ("Nothing of {plan} is staged and validated.", "backfill run {plan} stages it.")
 _NOT_ALL_STAGED = ("Nothing of {plan} is staged and validated yet.", "{carried_on}")

@@ -23,31 +23,23 @@ if TYPE_CHECKING:
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "abort": ("commands.abort:abort", "Give up a publication that cannot be finished."),
         "approve": (
             "commands.campaign:approve",
             "Publish what a plan has staged: all tables at once.",
         ),
         "campaign": ("commands.campaign:campaign", "Show how far a plan has been carried out."),
-        "check": (
-            "queries.check:check",
-            "Try a dataset's declaration on the first landed file.",
-        ),
+        "dataset": ("verbs.dataset:dataset", "Try a dataset's declaration on the first landed file."),
         "diff": (
             "queries.diff:diff",
             "Compare a plan, or any two states, row by row.",
         ),
-        "doctor": ("queries.doctor:doctor", "Check this machine, and say what to do."),
+        "doctor": ("verbs.doctor:doctor", "Check this machine, and say what to do."),
         "forward": (
             "commands.rewind:forward",
             "Compute the days of a timeline again.",
         ),
-        "history": ("queries.history:history", "List publications, newest first."),
-        "maintain": (
-            "commands.maintain:maintain",
-            "Compact files, and delete files that nothing needs.",
-        ),
-        "notices": ("commands.notices:notices", "List the notices of campaigns, and send them."),
+        "history": ("verbs.history:history", "List publications, newest first."),
+        "maintain": ("verbs.maintain:maintain", "Compact and delete files, give up what is stuck, send notices."),
         "open": (
             "queries.open_timeline:open_command",
             "Show how to read a timeline: Spark SQL, DuckDB, pyarrow.",
@@ -56,22 +48,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "queries.plan:plan",
             "Show what a rebuild would do, cost and risk.",
         ),
-        "positions": (
-            "queries.positions:positions",
-            "Show up to where each source had been read.",
-        ),
         "publish": (
             "commands.publish:publish",
             "Bring a timeline into main, as a plan does.",
         ),
-        "quarantine": (
-            "queries.quarantine:quarantine",
-            "Show rejected rows, and judge them again.",
-        ),
-        "refresh": (
-            "commands.refresh:refresh",
-            "Read landed files again that their source corrected.",
-        ),
+        "raw": ("verbs.raw:raw", "What came in: rejected rows, corrected files, positions."),
         "reproduce": (
             "queries.reproduce:reproduce",
             "Stage a publication again and compare checksums.",
@@ -85,7 +66,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Put back what the days held before a publication.",
         ),
         "run": ("commands.run:run", "Build a range of days in this process, without a daemon."),
-        "show": ("queries.show:show", "Show one day of a table: its state and its rows."),
+        "show": ("verbs.show:show", "Show one day of a table: its state and its rows."),
         "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
         "standby": ("commands.standby:standby", "Keep another version of a step ready beside the current one."),
         "status": ("verbs.status:status", "Show which days are fresh, stale or missing."),
@@ -96,7 +77,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "List, show, rename and delete timelines.",
         ),
         "ui": ("queries.ui:ui", "Open the page of Dagster's UI about a table, plan or timeline."),
-        "trace": ("queries.trace:trace", "Follow one row from its landed line to each report."),
+        "trace": ("verbs.trace:trace", "Follow one row from its landed line to each report."),
         "versions": ("queries.versions:versions", "List the versions of steps: current, and on standby."),
     }
 )

@@ -21,7 +21,6 @@ from backfill_assets.text import escape_controls, format_count, format_range
 
 _PIPED_WIDTH = 200
 _MOST_RANGES = 6
-_COMMIT = 10
 _TYPED, _JSON = "backfill_assets.typed", "backfill_assets.json"
 
 
@@ -160,12 +159,6 @@ def table(
     for row in rows:
         found.add_row(*row)
     return found
-
-
-def short_commit(commit: str) -> str:
-    """The first characters of a commit, with ``+dirty`` if its code is not in it."""
-    sha, plus, dirty = commit.partition("+")
-    return f"{sha[:_COMMIT]}{plus}{dirty}"
 
 
 def say_stale(days: Mapping[str, Sequence[date]]) -> None:

@@ -17,7 +17,6 @@ _PAGES: Mapping[str, str] = {
     "doctor": "/deployment",
     "demo": BACKFILLS,
     "maintain": "/asset-groups",
-    "notices": asset_page("campaign/completion_told"),
     "versions": _OVERVIEW,
     "standby": _OVERVIEW,
     "switch": _OVERVIEW,
@@ -30,7 +29,7 @@ _PAGES: Mapping[str, str] = {
     "stream": _OVERVIEW,
 }
 """Of commands that are about no table, plan or timeline, or were given none."""
-_WITHOUT = frozenset({"ui", "sample", "check", "lab", "spark"})
+_WITHOUT = frozenset({"ui", "sample", "dataset", "lab", "spark"})
 """Commands about nothing that the UI shows."""
 
 
@@ -39,7 +38,7 @@ def page_of(command: str, parameters: Mapping[str, Any]) -> str:
     if command in _WITHOUT:
         return ""
     words = _words(parameters)
-    day = parameters.get("day_text")
+    day = parameters.get("day")
     for word in words:
         if page := page_about(word, str(day) if day else "", command):
             return page

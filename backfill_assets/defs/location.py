@@ -1,9 +1,10 @@
-"""Turns declared datasets into a Dagster code location."""
+"""Turns declared datasets into a Dagster code location, or into a part of one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from types import ModuleType
 from typing import Any
 
 import dagster as dg
@@ -18,11 +19,13 @@ from backfill_assets.defs.campaigns.launch import launch_assets
 from backfill_assets.defs.campaigns.sensor import campaign_sensor
 from backfill_assets.defs.campaigns.shadow import shadow_assets
 from backfill_assets.defs.campaigns.steps import campaign_assets
+from backfill_assets.defs.instance.event_log import batch_events
 from backfill_assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_schedule
 from backfill_assets.defs.partitions import Chain, Partitions
+from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.defs.schedules import DAILY_CRON, daily_job, daily_schedule, schedule_name
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
-from backfill_assets.defs.sensors.partition_ends import partition_end_sensor
+from backfill_assets.defs.sensors.partition_ends import ends_of_data, partition_end_sensor
 from backfill_assets.defs.sensors.partition_statuses import partition_status_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor
 from backfill_assets.defs.standbys import standby_asset, standby_job, standby_schedule
@@ -31,9 +34,39 @@ from backfill_assets.defs.streams.assets import COMMAND, StreamedDataset, stream
 from backfill_assets.defs.streams.sensor import stream_sensor
 from backfill_assets.defs.timelines.shown import timelines_sensor, timelines_spec
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
-from backfill_assets.model.catalog import chains
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.catalog import Catalog, chains, discover
 from backfill_assets.model.declaration import Dataset
 from backfill_assets.model.graph import build_order
+from backfill_assets.settings import Settings
+
+
+def backfill_definitions(
+    datasets: ModuleType | Catalog,
+    *,
+    settings: Settings | None = None,
+    executor: dg.ExecutorDefinition | None = dg.in_process_executor,
+) -> dg.Definitions:
+    """Everything that Dagster has for ``datasets``: a package that declares them, or a catalogue of them.
+
+    It is a whole code location, or is merged with what there is by ``dg.Definitions.merge``: its resources are called
+    ``backfill`` and ``backfill_spark``. Without ``settings``, those of the environment count. A location has one
+    executor; None leaves it to what it is merged with. Each process that builds then starts a Spark of its own, unless
+    ``SPARK_REMOTE`` names a server.
+    """
+    batch_events()
+    catalog = datasets if isinstance(datasets, Catalog) else discover(datasets)
+    chosen = settings or Settings.from_environment()
+    spark = SharedSpark(settings=chosen)
+    return code_location(
+        catalog.datasets,
+        {"backfill_spark": spark, "backfill": Backfill(settings=chosen, catalog=catalog, spark=spark)},
+        days_per_run=chosen.days_per_run,
+        pool=None if chosen.spark_remote else EMBEDDED_SPARK,
+        example=plan_example(catalog.datasets, Storage(str(chosen.lakehouse))),
+        last_days=ends_of_data(catalog.datasets, chosen) or {},
+        executor=executor,
+    )
 
 
 def code_location(
@@ -45,6 +78,7 @@ def code_location(
     stream_command: Sequence[str] = COMMAND,
     example: PlanExample | None = None,
     last_days: Mapping[str, date] | None = None,
+    executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
     """Assets, gates, daily jobs, schedules and sensors for ``datasets``. ``resources`` must have ``backfill``.
 
@@ -92,7 +126,7 @@ def code_location(
             *([stream_sensor(streamed)] if streamed else []),
         ],
         resources=dict(resources),
-        executor=dg.in_process_executor,
+        executor=executor,
     )
     return found
 

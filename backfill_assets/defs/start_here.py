@@ -156,7 +156,7 @@ def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequenc
         page = asset_page(each.quarantine, str(each.worst))
         yield (
             f"{escape_markdown(each.sentence(reason))}: [{each.worst}]({page}). The rows: "
-            f"`backfill quarantine list {each.quarantine}`"
+            f"`backfill raw quarantine {each.quarantine}`"
         )
 
 

@@ -165,7 +165,7 @@ class MainTable:
             raise CommitRefused(
                 f"{self.name} refuses the commit of {publication}, and no other writer was faster: {error}",
                 hint=f"Take back what was changed on the table {self.storage.uri(self.name)} (a property, a feature),"
-                f" or give the publication up: backfill abort {publication}",
+                f" or give the publication up: backfill maintain --abort {publication}",
             ) from error
         return True
 

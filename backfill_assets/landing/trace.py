@@ -88,7 +88,7 @@ def trails(
         keys = ", ".join(f"{'/'.join(each.key)} of {each.typed}" for each in origins)
         raise InvalidRequest(
             f"No row has the key {key!r}" + (f" on {day}." if day else "."),
-            hint=f"A key is {keys}, with a slash between columns: {EXAMPLE}. backfill show TABLE --day D lists rows. "
+            hint=f"A key is {keys}, with a slash between columns: {EXAMPLE}. backfill show TABLE DAY lists rows. "
             "What landed is known once raw is built.",
         )
     return [tracing.with_counted(trail) for trail in trails_found]

@@ -182,7 +182,7 @@ def changed_file(file: LandedFile) -> SourceUnreadable:
     return SourceUnreadable(
         f"{file.path} changed after it was read.",
         hint="Put it back as it was, and land corrections as a new file. If the source corrected what it had "
-        f"delivered, read it again: backfill refresh raw_{file.source} --days {file.arrival_day}",
+        f"delivered, read it again: backfill raw refresh raw_{file.source} {file.arrival_day}",
     )
 
 

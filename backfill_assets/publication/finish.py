@@ -257,7 +257,7 @@ class Finish:
             raise PublicationRefused(
                 f"The table {table} has disappeared while a publication to it was open.",
                 hint=f"Put the folder {self.storage.uri(table)} back from a backup, or give the publication up: "
-                "backfill abort PUBLICATION",
+                "backfill maintain --abort PUBLICATION",
             )
         return main
 

@@ -190,7 +190,7 @@ def require_done(publisher: Publisher, publication: str) -> None:
     if publication in head.state.open:
         raise InvalidRequest(
             f"The publication {publication} is not finished: there is nothing to roll back yet.",
-            hint=f"If what keeps it from its end stays, give it up: backfill abort {publication}",
+            hint=f"If what keeps it from its end stays, give it up: backfill maintain --abort {publication}",
         )
     if publisher.log.outcome(head, publication) != "done":
         raise InvalidRequest(f"The publication {publication} was aborted: there is nothing to roll back.")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from itertools import groupby
-from typing import Any
 
-from backfill_assets.days import contiguous
+from backfill_assets.report.answer import Days, Worded
 from backfill_assets.text import format_count, format_ranges
 
 _MOST_RANGES = 6
@@ -149,24 +148,17 @@ def boundary_line(each: DaysBoundary) -> str:
     return f"{', '.join(each.tables)} {days} {source} {versions_text(boundary.versions)}: {read_text(boundary)}"
 
 
-def boundary_values(each: DaysBoundary) -> dict[str, Any]:
-    """The same as values for programs."""
+def boundary_value(each: DaysBoundary) -> Worded:
+    """The line for people, and its values for programs."""
     boundary = each.boundary
-    return {
-        "tables": list(each.tables),
-        "days": [str(item) for item in contiguous(each.days)],
+    values = {
+        "tables": each.tables,
+        "days": Days.of(each.days),
         "raw": boundary.table,
-        "versions": list(boundary.versions),
-        "positions": [
-            {
-                "topic": position.topic,
-                "partition": position.partition,
-                "next_offset": position.next_offset,
-                "live_since": position.live_since,
-            }
-            for position in boundary.positions
-        ],
+        "versions": boundary.versions,
+        "positions": [asdict(position) for position in boundary.positions],
         "landed_files": boundary.landed_files,
-        "newest_arrival": None if boundary.newest_arrival is None else str(boundary.newest_arrival),
+        "newest_arrival": boundary.newest_arrival,
         "unknown": boundary.unknown,
     }
+    return Worded(values, boundary_line(each))

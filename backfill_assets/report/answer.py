@@ -121,6 +121,35 @@ class Toned(Special):
 
 
 @dataclass(frozen=True)
+class Worded(Special):
+    """A value that people read in other words than programs."""
+
+    value: object
+    words: str
+
+    def plain(self) -> object:
+        return plain(self.value)
+
+    def shown(self, *, short: bool) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
+class Datum(Special):
+    """A value of a row of data: people see it as it is, without commas between thousands."""
+
+    value: object
+
+    def plain(self) -> object:
+        return plain(self.value)
+
+    def shown(self, *, short: bool) -> str:
+        if isinstance(self.value, list | tuple):
+            return "; ".join(map(str, self.value))
+        return "" if self.value is None else str(self.value)
+
+
+@dataclass(frozen=True)
 class Fact:
     """One named value."""
 
@@ -155,6 +184,8 @@ class Grid:
     """Columns that are never cut: what people type again. The first column always is one."""
     groups: tuple[str, ...] = ()
     """Columns whose value is shown once for the rows that share it."""
+    one_by_one: bool = False
+    """A terminal that is too narrow for the columns shows each row as a list of its values: all of them are whole."""
 
     def numbers(self) -> frozenset[str]:
         """Columns of numbers alone: they are aligned to the right."""
@@ -242,11 +273,11 @@ def plain(value: Any) -> Any:
             return {str(name): plain(each) for name, each in value.items()}
         case date():
             return value.isoformat()
-        case Decimal() | enum.Enum():
-            return str(value)
-        case str() | int() | float() | None:
+        case str() | int() | float() | None if not isinstance(value, enum.Enum):
             return value
-    return [plain(each) for each in value]
+        case Iterable() if not isinstance(value, str | bytes):
+            return [plain(each) for each in value]
+    return str(value)
 
 
 def shown(value: Any, *, short: bool = False) -> str:
@@ -270,10 +301,18 @@ def _shown_of_text(value: Any, short: bool) -> str:
     return "; ".join(" ".join(filter(None, (name, shown(each, short=short)))) for name, each in items)
 
 
+def lines_of(value: Any) -> Sequence[Any]:
+    """What is shown on lines of its own: each item of a sequence or a mapping."""
+    inner = value.value if isinstance(value, Toned) else value
+    if isinstance(inner, Mapping):
+        return [{name: each} for name, each in inner.items()]
+    return inner if isinstance(inner, list | tuple) else [value]
+
+
 def tone_of(value: Any) -> Tone:
     return value.tone if isinstance(value, Toned) else Tone.PLAIN
 
 
 def _is_number(cell: Any) -> bool:
-    value = cell.value if isinstance(cell, Toned) else cell
+    value = cell.value if isinstance(cell, Toned | Datum) else cell
     return value is None or (isinstance(value, int | float | Decimal | Quantity) and not isinstance(value, bool))

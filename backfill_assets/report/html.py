@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
-from backfill_assets.report.answer import Answer, Fact, Part, Toned, shown, tone_of
+from backfill_assets.report.answer import Answer, Fact, Part, lines_of, shown, tone_of
 
 
 def html(answer: Answer) -> str:
@@ -20,7 +19,7 @@ def html(answer: Answer) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(groups=_groups, lines=_lines)
+    environment.filters.update(groups=_groups, lines=lines_of)
     return environment.get_template("answer.html").render(answer=answer, text=shown, tone=tone_of).lstrip()
 
 
@@ -28,8 +27,3 @@ def _groups(parts: Sequence[Part]) -> Iterator[tuple[bool, list[Part]]]:
     """Facts that follow each other are one list."""
     for is_fact, group in groupby(parts, lambda part: isinstance(part, Fact)):
         yield is_fact, list(group)
-
-
-def _lines(value: Any) -> Sequence[Any]:
-    inner = value.value if isinstance(value, Toned) else value
-    return inner if isinstance(inner, list | tuple) else [value]

@@ -17,7 +17,20 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from backfill_assets.report.answer import Answer, Chart, Fact, Grid, Id, Line, Part, Tone, Toned, shown, tone_of
+from backfill_assets.report.answer import (
+    Answer,
+    Chart,
+    Fact,
+    Grid,
+    Id,
+    Line,
+    Part,
+    Tone,
+    Toned,
+    lines_of,
+    shown,
+    tone_of,
+)
 from backfill_assets.text import escape_controls
 
 _STYLES = {
@@ -31,6 +44,8 @@ _STYLES = {
 _LEAST_CELL = 8
 """A cell that is cut keeps so many characters at least; before that, columns are left out."""
 _ROOMY_CELL = 24
+_MOST_LINES = 6
+"""Of a cell; the last of them says how many there are beside."""
 _FRAME, _BETWEEN = 1, 3
 """What the box adds to a line, and to each column."""
 
@@ -80,15 +95,16 @@ class Terminal:
 
     def _facts(self, facts: Sequence[Fact]) -> None:
         """Names with their values, a line each and without a box: values can be copied."""
-        lines = [(fact.name, text) for fact in facts for text in self._fact_lines(fact)]
+        lines = [(fact.name, text, _STYLES[tone_of(fact.value)]) for fact in facts for text in self._fact_lines(fact)]
         if not self.for_people:
-            for name, text in lines:
+            for name, text, _ in lines:
                 self._raw(f"{escape_controls(name)}\t{text}")
             return
-        wide = max((cell_len(name) for name, _ in lines), default=0)
-        for name, text in lines:
+        wide = max((cell_len(name) for name, *_ in lines), default=0)
+        for name, text, style in lines:
             self.console.print(
-                Text.assemble("  ", (set_cell_size(escape_controls(name), wide), "cyan"), f"  {text}"), soft_wrap=True
+                Text.assemble("  ", (set_cell_size(escape_controls(name), wide), "cyan"), (f"  {text}", style)),
+                soft_wrap=True,
             )
 
     def _fact_lines(self, fact: Fact) -> list[str]:
@@ -97,6 +113,8 @@ class Terminal:
     # -------------------------------------------------------------- on a pipe
 
     def _tabs(self, table: Grid) -> None:
+        if not table.rows:
+            return
         if table.title:
             self._raw(escape_controls(table.title))
         self._raw("\t".join(table.columns))
@@ -114,9 +132,17 @@ class Terminal:
         if table.title:
             self._line(table.title, Tone.STRONG)
         fitted = _Fitted.of(table, self._cells(table), self.console.width)
+        if table.one_by_one and (fitted.left_out or fitted.is_cut):
+            self._one_by_one(table)
+            return
         self.console.print(fitted.drawn(table), crop=False, width=max(self.console.width, fitted.least_width))
         if note := fitted.note(has_json=self.has_json):
             self._line(note, Tone.QUIET)
+
+    def _one_by_one(self, table: Grid) -> None:
+        for number, row in enumerate(table.rows, start=1):
+            self._line(f"row {number}", Tone.STRONG)
+            self._facts([Fact(name, cell) for name, cell in zip(table.columns, row, strict=True)])
 
     def _cells(self, table: Grid) -> list[list[Text]]:
         before: Sequence[Any] = ()
@@ -128,17 +154,18 @@ class Terminal:
         return found
 
     def _cell(self, cell: Any) -> Text:
-        return Text("\n".join(self._lines(cell)), _STYLES[tone_of(cell)], no_wrap=True, overflow="ellipsis")
+        lines = self._lines(cell)
+        if len(lines) > _MOST_LINES:
+            lines[_MOST_LINES - 1 :] = [f"and {len(lines) - _MOST_LINES + 1} more"]
+        return Text("\n".join(lines), _STYLES[tone_of(cell)], no_wrap=True, overflow="ellipsis")
 
     def _lines(self, value: Any) -> list[str]:
-        """The lines of one cell: what is a sequence has several."""
-        inner = value.value if isinstance(value, Toned) else value
-        each = inner if isinstance(inner, list | tuple) else [inner]
-        return [self._text(one) for one in each]
+        return [self._text(each) for each in lines_of(value)]
 
     def _text(self, value: Any) -> str:
-        if isinstance(value, Id):
-            return self.show_id(value.text)
+        inner = value.value if isinstance(value, Toned) else value
+        if isinstance(inner, Id):
+            return self.show_id(inner.text)
         return escape_controls(shown(value, short=self.for_people))
 
 

@@ -105,7 +105,7 @@ class PlayedCampaign:
 
     def undo_of(self, publication: str) -> str:
         self.backfill("rollback", publication, "--yes")
-        return str(self.backfill.json("history", "--limit", "1")[0]["publication"])
+        return str(self.backfill.json("history", "--limit", "1")["publications"][0]["publication"])
 
     @contextmanager
     def dying(self, at: CrashPoint) -> Iterator[None]:
@@ -129,7 +129,7 @@ class PlayedCampaign:
 
     def publications(self) -> list[str]:
         """Oldest first."""
-        return [each["publication"] for each in self.backfill.json("history")][::-1]
+        return list(dict.fromkeys(each["publication"] for each in self.backfill.json("history")["publications"]))[::-1]
 
 
 def content_of(ids: Sequence[int]) -> DayContent:

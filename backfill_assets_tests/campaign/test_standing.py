@@ -31,7 +31,7 @@ RUN, APPROVE, ABANDON, LOOK = (
 UNDO, REDO, ABORT, UNSWITCH = (
     "backfill rollback P",
     "backfill rollback back",
-    "backfill abort half",
+    "backfill maintain --abort half",
     "backfill rollback s",
 )
 

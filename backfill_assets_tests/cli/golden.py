@@ -171,7 +171,7 @@ CASES: Mapping[str, Sequence[Case]] = {
         _case(f"run {FACT}"),
     ],
     "sample": [_case("sample --synthetic --days 1 --rows-per-day 4 --seed 1")],
-    "show": [_case(f"show {FACT} --day {FIRST}"), _case(f"show {FACT} --day {FIRST} --publication 3c4d5e6")],
+    "show": [_case(f"show {FACT} {FIRST}"), _case(f"show {FACT} {FIRST} --at 3c4d5e6")],
     "spark": [_case("spark status")],
     "standby": [_case(f"standby drop {FACT} v1", json=False)],
     "status": [_case("status"), _case(f"status {FACT} {REVENUE} --days {FIRST}..{LAST}")],

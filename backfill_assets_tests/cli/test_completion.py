@@ -46,7 +46,7 @@ def _tab(backfill: Backfill, line: str) -> list[str]:
         ("backfill sta", ["standby", "status"]),
         ("backfill timeline re", ["rename"]),
         ("backfill status fact_d", ["fact_daily_revenue"]),
-        (f"backfill show {TABLE} --day ", [str(DAY), str(NEXT)]),
+        (f"backfill show {TABLE} ", [str(DAY), str(NEXT)]),
         (f"backfill run {TABLE} --days {DAY}..", [f"{DAY}..{NEXT}"]),
         (f"backfill run {TABLE} --version ", ["v1", "v2"]),
         ("backfill approve ", [PLAN.id[:12]]),
@@ -56,7 +56,7 @@ def _tab(backfill: Backfill, line: str) -> list[str]:
         ("backfill rollback 2017", [FIRST]),
         ("backfill diff m", ["main"]),
         (f"backfill status {TABLE} --on t", ["trial"]),
-        ("backfill check sea", ["sea_temperatures"]),
+        ("backfill dataset check sea", ["sea_temperatures"]),
     ],
 )
 def test_what_is_offered(known: Backfill, line: str, offered: list[str]) -> None:
@@ -66,7 +66,7 @@ def test_what_is_offered(known: Backfill, line: str, offered: list[str]) -> None
 def test_an_empty_or_unreadable_lakehouse_offers_nothing_and_is_no_error(
     backfill: Backfill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _tab(backfill, "backfill rollback ") == _tab(backfill, f"backfill show {TABLE} --day ") == []
+    assert _tab(backfill, "backfill rollback ") == _tab(backfill, f"backfill show {TABLE} ") == []
     monkeypatch.setenv("BACKFILL_LAKEHOUSE", "gs://bucket")
     assert _tab(backfill, "backfill rollback ") == []
 

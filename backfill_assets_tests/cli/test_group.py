@@ -83,8 +83,8 @@ def test_invalid_settings_are_an_error_of_the_command(backfill: Backfill, monkey
 def test_the_lakehouse_option_is_stronger_than_the_environment(backfill: Backfill) -> None:
     """To look at a copy, or at another person's."""
     backfill.lakehouse.publish("first", {"bronze_sales": {date(2017, 3, 1): [1]}})
-    assert backfill.json("--lakehouse", backfill.home / "lakehouse", "history")
-    assert backfill.json("--lakehouse", backfill.home / "elsewhere", "history") == []
+    assert backfill.json("--lakehouse", backfill.home / "lakehouse", "history")["publications"]
+    assert backfill.json("--lakehouse", backfill.home / "elsewhere", "history")["publications"] == []
     assert not (backfill.home / "elsewhere").exists()
 
 

@@ -24,7 +24,7 @@ def timelines(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("forward", {"name": "before", "other": "after"}, asset_page("timelines", "after")),
         ("forward", {"name": "before", "other": None}, asset_page("timelines", "before")),
-        ("show", {"table": "bronze_sales", "day_text": "2017-03-01"}, asset_page("bronze_sales", "2017-03-01")),
+        ("show", {"table": "bronze_sales", "day": "2017-03-01"}, asset_page("bronze_sales", "2017-03-01")),
         ("history", {"table": None}, "/assets"),
         ("campaign", {"plan": None}, asset_page("start_here")),
         ("doctor", {}, "/deployment"),

@@ -144,7 +144,7 @@ def test_commands_end_with_the_link_of_what_they_are_about(
     address = f"http://127.0.0.1:{port}"
     with noted_dev(Settings.at(backfill.home), address, "sc://127.0.0.1:1"):
         with terminal(100):
-            shown = _lines(backfill("show", "fact_daily_revenue", "--day", DAY))
+            shown = _lines(backfill("show", "fact_daily_revenue", DAY))
             assert shown[-1] == f"{address}/assets/fact_daily_revenue?view=partitions&partition={DAY}"
             assert _lines(backfill("status", "fact_daily_revenue"))[-1] == f"{address}/assets/fact_daily_revenue"
             assert _lines(backfill("timeline", "list"))[-1] == f"{address}/assets/timelines"

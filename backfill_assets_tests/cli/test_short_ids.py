@@ -64,8 +64,8 @@ def two(backfill: Backfill) -> Backfill:
 def test_publications_are_found_by_their_beginning(two: Backfill, typed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """To look back, to read positions, to undo, to rewind and to compare."""
     monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
-    assert two.json("show", TABLE, "--day", DAY, "--publication", typed)["publication"] == FIRST
-    assert two.json("positions", TABLE, "--publication", typed)["version"] == 1
+    assert two.json("show", TABLE, DAY, "--at", typed)["publication"] == FIRST
+    assert two.json("raw", "positions", TABLE, "--at", typed)["version"] == 1
     if not typed.startswith("2017"):
         assert two.json("rewind", TABLE, "--to", typed, "--on", "back")["moment"] == f"publication {FIRST}"
         two("timeline", "create", "based", "--base", typed)
@@ -73,9 +73,9 @@ def test_publications_are_found_by_their_beginning(two: Backfill, typed: str, mo
 
 
 def test_several_that_begin_so_are_named(two: Backfill) -> None:
-    refused = two("show", TABLE, "--day", DAY, "--publication", "1a2b", exit_code=1).stderr
+    refused = two("show", TABLE, DAY, "--at", "1a2b", exit_code=1).stderr
     assert FIRST in refused and SECOND in refused and "Type more characters" in refused
-    assert "no publication '1a2'" in two("show", TABLE, "--day", DAY, "--publication", "1a2", exit_code=1).stderr
+    assert "no publication '1a2'" in two("show", TABLE, DAY, "--at", "1a2", exit_code=1).stderr
 
 
 def test_a_terminal_gets_short_ids_and_a_pipe_whole_ones(two: Backfill) -> None:
@@ -84,7 +84,7 @@ def test_a_terminal_gets_short_ids_and_a_pipe_whole_ones(two: Backfill) -> None:
         shown = two("history").stdout
     assert "1a2b3c4 " in shown and "1a2b3ff " in shown and "-fact-daily-revenue-" not in shown
     for short in ("1a2b3c4", "1a2b3ff"):
-        two("show", TABLE, "--day", DAY, "--publication", short)
+        two("show", TABLE, DAY, "--at", short)
 
 
 @pytest.mark.parametrize("typed", [HASH[:8], f"plan-{HASH[:4]}", f"campaign-{HASH[:6]}", PLAN.id])

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from typing import Any
 from unittest import mock
 
-from backfill_assets.cli.queries.checkup import MachineFinding
+from backfill_assets.answers.machine import MachineFinding
 from backfill_assets.examples.lab import collision
 from backfill_assets.examples.lab.hazard import Hazard, SourceReads, TableCount, WayCounts
 from backfill_assets.lakehouse.named_timelines import NamedTimeline
@@ -143,13 +143,13 @@ _PATCHES: tuple[tuple[str, object], ...] = (
     ("rebuild.builder.Builder.reproduce", _reproduce),
     ("rebuild.builder.Builder.preview_refresh", _preview_refresh),
     ("rebuild.builder.Builder.refresh", _refresh),
-    ("landing.declaration_trial.prepare_for_few_rows", lambda _: None),
-    ("landing.declaration_trial.schema_problems", lambda *_: []),
-    ("landing.declaration_trial.check_file", _check_file),
-    ("lab.play.play", _play),
+    ("answers.declaration.prepare_for_few_rows", lambda _: None),
+    ("answers.declaration.schema_problems", lambda *_: []),
+    ("answers.declaration.check_file", _check_file),
+    ("examples.lab.play.play", _play),
     ("stream.run.run_stream", _run_stream),
     ("timeline.attempts.attempt_forward", _forwarded),
-    ("cli.queries.checkup.examine", lambda _: list(FINDINGS)),
+    ("answers.machine.examine", lambda *_: list(FINDINGS)),
 )
 
 

@@ -187,7 +187,7 @@ def test_what_is_in_quarantine_is_there_although_every_gate_passed(page: Page) -
     assert shown[QUARANTINE] == (
         "- bronze_sales lacks 30 of 3,286 received rows (0.91 %) on 2017-03-01, most often quantity: is not a bigint: "
         "[2017-03-01](/assets/quarantine_sales?view=partitions&partition=2017-03-01). "
-        "The rows: `backfill quarantine list quarantine_sales`"
+        "The rows: `backfill raw quarantine quarantine_sales`"
     )
 
 

@@ -78,7 +78,9 @@ def test_a_commit_refused_for_good_is_reported_with_the_words_of_delta_rs(lake: 
     """The table has not moved, so it was no race: the table, the reason, and what to do next."""
     left_open(lake, CrashPoint.TABLE_COMMITTED)
     demand_feature(lake.storage, "u", "rowTracking")
-    with pytest.raises(CommitRefused, match=r"(?s)u refuses the commit of p1.*RowTracking.*backfill abort p1"):
+    with pytest.raises(
+        CommitRefused, match=r"(?s)u refuses the commit of p1.*RowTracking.*backfill maintain --abort p1"
+    ):
         lake.publisher().finish("p1")
 
 

@@ -9,7 +9,7 @@ from backfill_assets.published.boundaries import (
     PartitionPosition,
     RawBoundary,
     boundary_line,
-    boundary_values,
+    boundary_value,
     group_days,
     lowest,
     merge_tables,
@@ -85,7 +85,7 @@ def test_a_boundary_in_words() -> None:
 
 def test_a_boundary_for_programs() -> None:
     """Nothing is rounded or left out."""
-    assert boundary_values(DaysBoundary(("fact",), (FIRST, SECOND), at(12, 11, files=1))) == {
+    assert boundary_value(DaysBoundary(("fact",), (FIRST, SECOND), at(12, 11, files=1))).plain() == {
         "tables": ["fact"],
         "days": ["2017-03-01..2017-03-02"],
         "raw": "raw_sales",

@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Quantity, Tone, Toned, shown
+from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Line, Quantity, Tone, Toned, Worded, shown
 from backfill_assets.report.terminal import Terminal
 from backfill_assets_tests.report.example import ANSWER, FIRST, PUBLICATION
 
@@ -133,3 +133,39 @@ def test_colours_say_nothing_that_words_do_not() -> None:
     coloured = _printed(ANSWER, 100, colour=True)
     assert "\x1b[33m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == _printed(ANSWER, 100)
+
+
+ROW = {"store_id": 31782, "amount": Decimal("1.50"), "note": "x" * 90, "seen": None, "tags": ["a", "b"]}
+
+
+def test_values_of_rows_are_shown_as_they_are() -> None:
+    """An id of a store is no count: it has no commas. Programs get its type."""
+    table = Grid("sample", tuple(ROW), [[*map(Datum, ROW.values())]])
+    assert "31782\t1.50" in _printed(Answer(parts=(table,)), 80, for_people=False)
+    assert json.loads(Answer(parts=(table,)).json_text())["sample"] == [{**ROW, "amount": "1.50"}]
+    assert table.numbers() == {"store_id", "amount", "seen"}
+
+
+def test_rows_that_are_too_wide_are_shown_one_by_one_where_the_table_says_so() -> None:
+    """Twenty columns squeezed into eighty characters cannot be read."""
+    answer = Answer(parts=(Grid("sample", tuple(ROW), [[*map(Datum, ROW.values())]] * 2, one_by_one=True),))
+    assert "row 2\n  store_id  31782\n  amount    1.50" in _printed(answer, 80)
+    assert "row 2" not in _printed(answer, 200) and "row 2" not in _printed(answer, 80, for_people=False)
+
+
+def test_a_mapping_has_a_line_for_each_of_its_names() -> None:
+    answer = Answer(parts=(Fact("metrics", {"rows": 1_200, "late": 3}),))
+    assert _printed(answer, 80) == "  metrics  rows 1,200\n  metrics  late 3\n"
+    assert json.loads(answer.json_text()) == {"metrics": {"rows": 1200, "late": 3}}
+
+
+def test_a_cell_of_many_lines_says_how_many_more_there_are() -> None:
+    """People alone: a pipe and programs get all of them."""
+    answer = Answer(parts=(Grid("each", ("which",), [([f"p{n}" for n in range(9)],)]),))
+    assert "│ p4         │\n│ and 4 more │" in _printed(answer, 80)
+    assert "p4; p5; p6" in _printed(answer, 80, for_people=False) and len(answer.as_json()["each"][0]["which"]) == 9
+
+
+def test_programs_and_people_may_get_other_words() -> None:
+    answer = Answer(parts=(Fact("read", Worded({"table": "raw", "version": 3}, "raw v3")),))
+    assert _printed(answer, 80) == "  read  raw v3\n" and answer.as_json() == {"read": {"table": "raw", "version": 3}}

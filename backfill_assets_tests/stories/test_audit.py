@@ -148,8 +148,8 @@ def test_a_campaign_and_its_undo_are_reported_in_full_and_proven(
     assert (FACT, "2017-02-27") in {(row["table"], row["first"]) for row in read if not row["staged"]}, (
         "the week's others"
     )
-    (told,) = Backfill(wrong.settings.home, monkeypatch).json("history", "--limit", 1)
-    (same,) = (each for each in told["inputs"] if each["same_publication"])
+    (told, *_) = Backfill(wrong.settings.home, monkeypatch).json("history", "--limit", 1)["publications"]
+    (same,) = (each for each in told["made_of"] if each["same_publication"])
     assert (same["table"], same["version"]) == (FACT, campaign.versions[FACT])
     assert told["made_with"][0]["spark"] == spark.version
 
@@ -173,11 +173,11 @@ def test_a_campaign_and_its_undo_are_reported_in_full_and_proven(
 def test_history_says_from_what(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables with their version and days, or landed files; briefly in the list, in full for scripts."""
     backfill = Backfill(workshop.settings.home, monkeypatch)
-    (facts,) = backfill.json("history", "fact_sales_transactions", "--days", FIRST)
-    read = {each["table"]: each for each in facts["inputs"]}
+    (facts,) = backfill.json("history", "fact_sales_transactions", "--days", FIRST)["publications"]
+    read = {each["table"]: each for each in facts["made_of"]}
     assert read["bronze_sales"]["days"] == [str(DAYS)] and read["bronze_sales"]["version"] is not None
     assert read["bronze_fx_rates"]["days"] == ["2017-02-22..2017-03-02"] and facts["landed"] == []
-    (raw,) = backfill.json("history", "raw_sales")
+    (raw,) = backfill.json("history", "raw_sales")["publications"]
     assert "sales/2017-03-01/bad.jsonl.gz" in raw["landed"] and len(raw["landed"]) == 6
     assert "6 landed files" in backfill("history", "raw_sales").output
     assert "bronze_sales" in backfill("history", "fact_sales_transactions").output

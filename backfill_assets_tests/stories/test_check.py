@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def backfill(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Backfill:
     command = Backfill(tmp_path / "home", monkeypatch)
     workshop = Workshop(command.home, lambda: spark)
-    target = "backfill_assets.cli.queries.check.foreground_builder"
+    target = "backfill_assets.cli.verbs.dataset.foreground_builder"
     monkeypatch.setattr(target, lambda settings, stack: workshop.builder)
     return command
 
@@ -42,19 +42,19 @@ def test_a_sound_declaration_and_a_sound_file(backfill: Backfill) -> None:
     """Nothing would be quarantined, every gate would pass, and no lakehouse is made."""
     land_sea_temperatures(DayRange.of(date(2016, 2, 15)), backfill.home / "landing")
     before = sorted(backfill.home.rglob("*"))
-    told = backfill.json("check", "sea_temperatures")
+    told = backfill.json("dataset", "check", "sea_temperatures")
     (file,) = told["files"]
     assert (told["problems"], file["good"], file["rows"], file["quarantined"]) == ([], True, 48, 0)
     assert sorted(backfill.home.rglob("*")) == before
-    assert "Did you mean sea_temperatures?" in backfill("check", "sea_temperature", exit_code=1).stderr
+    assert "Did you mean sea_temperatures?" in backfill("dataset", "check", "sea_temperature", exit_code=1).stderr
 
 
 def test_where_it_is_is_said_by_table(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark takes seconds for each of them, and silence looks like a command that hangs."""
     land_sea_temperatures(DayRange.of(date(2016, 2, 15)), backfill.home / "landing")
     said: list[str] = []
-    monkeypatch.setattr("backfill_assets.cli.queries.check.report_progress", said.append)
-    backfill("check", "sea_temperatures")
+    monkeypatch.setattr("backfill_assets.cli.verbs.dataset.report_progress", said.append)
+    backfill("dataset", "check", "sea_temperatures")
     words = "\n".join(said)
     assert "bronze_sea_temperatures: comparing its columns with the contract" in words
     assert "reading sea_temperatures/2016-02-15/" in words
@@ -64,11 +64,11 @@ def test_where_it_is_is_said_by_table(backfill: Backfill, monkeypatch: pytest.Mo
 def test_every_row_of_a_wrong_declaration(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many, why, and where the first of them is: a source that writes moments in another form."""
     declare(monkeypatch, NUMBERED)
-    assert "No line has landed for tolls" in backfill("check", "tolls", exit_code=1).stderr
+    assert "No line has landed for tolls" in backfill("dataset", "check", "tolls", exit_code=1).stderr
     land_passages(backfill, [], date(2020, 5, 29))
     wrong = [{**passage(second), "sent_at": "30.05.2020 23:59"} for second in range(12)]
     land_passages(backfill, [*wrong, {**passage(0), "axles": "1"}])
-    told = backfill("check", "tolls", exit_code=1).stdout
+    told = backfill("dataset", "check", "tolls", exit_code=1).stdout
     assert "tolls/2020-05-30/a.jsonl.gz: 13 of 13 rows would be quarantined, because:" in told
     assert "tolls: 3 steps and 4 tables are declared soundly." in told
     for words in ("sent_at: is not a timestamp", "sent_at: '30.05.2020 23:59' is not a timestamp", "\t1\t13\t"):
@@ -81,9 +81,9 @@ def test_a_key_that_is_none_in_a_long_file(backfill: Backfill, monkeypatch: pyte
     declare(monkeypatch, WITHOUT_KEY)
     monkeypatch.setattr(declaration_trial, "MOST_LINES", 3)
     land_passages(backfill, [passage(0), passage(1), passage(1), "broken"])
-    told = backfill("check", "tolls", exit_code=1).stdout
+    told = backfill("dataset", "check", "tolls", exit_code=1).stdout
     assert "0 of 3 rows would be quarantined. The first 3 rows were read." in told
-    assert "bronze_tolls 2020-05-30 would be held back by few_duplicates: 1 of 3 rows give way" in told
+    assert "bronze_tolls\t2020-05-30\tfew_duplicates\t1 of 3 rows give way" in told
     assert "for example tolls/2020-05-30/a.jsonl.gz:2 and tolls/2020-05-30/a.jsonl.gz:3" in told
 
 
@@ -104,7 +104,7 @@ def test_a_transform_that_gives_other_columns(backfill: Backfill, monkeypatch: p
     for transform in (changed, unread, unknown):
         with pytest.MonkeyPatch.context() as patched:
             declare(patched, _with_report(NUMBERED, transform))
-            told += backfill.json("check", "tolls", exit_code=1)["problems"]
+            told += backfill.json("dataset", "check", "tolls", exit_code=1)["problems"]
     assert told[:3] == [
         "report_tolls, version v1: report_tolls.passages is a int, its contract declares a bigint.",
         "report_tolls, version v1: report_tolls has no column axles, which its contract ReportTolls declares.",

@@ -216,7 +216,9 @@ def notices_due(terminal: Terminal) -> int:
 
 
 def is_rolled_back(terminal: Terminal, line: str) -> None:
-    """And a run that builds the day again says so, before and after; the fact is another one by then."""
+    """After the fact that it was made of; and a run that builds the day again says so, before and after."""
+    said = terminal(f"backfill rollback {terminal.newest(docs.FACT)}").output
+    assert docs.REVENUE in said and "To undo" in said
     terminal(line)
     back = terminal.publication
     terminal(f"backfill run {docs.FACT} --days {DAYS}")

@@ -19,7 +19,7 @@ RAW, BRONZE = "raw_sales", "bronze_sales"
 
 def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    (newest, *_) = types("history", "--limit", "1")
+    (newest, *_) = types("history", "--limit", "1")["publications"]
     then = len(wrong.read(RAW))
     made = types("rewind", BRONZE, "--to", newest["publication"], "--days", str(DAYS), "--on", "again")
     (sales,) = [each for each in made["moment_reads"] if each["table"] == RAW]
@@ -59,7 +59,7 @@ def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, monkey
 def test_rows_that_main_has_not_taken_in_are_named(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fact reads bronze as main has it."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    before = types("history", FACT)[0]["publication"]
+    before = types("history", FACT)["publications"][0]["publication"]
     types("rewind", FACT, "--to", before, "--days", str(DAYS), "--on", "again")
     arrive(wrong, "late", 3)
     done = types("forward", "again", "--version", "v1")

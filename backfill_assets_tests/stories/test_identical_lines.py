@@ -70,9 +70,11 @@ def test_numbered_lines_are_rows_and_are_traced_to_the_month(
     assert (month["passages"], month["axles"]) == (7, 17)
     backfill = Backfill(workshop.settings.home, monkeypatch)
     trails: list[dict[str, Any]] = [
-        backfill.json("trace", f"{TWICE}/{number}", "--table", "bronze_tolls")["trails"][0] for number in (1, 2, 3)
+        backfill.json("trace", f"{TWICE}/{number}", "--table", "bronze_tolls") for number in (1, 2, 3)
     ]
-    places = [[(line["file"], line["line"], line["outcome"]) for line in trail["landed"]] for trail in trails]
+    places = [
+        [(line["at"]["file"], line["at"]["line"], line["outcome"]) for line in trail["landed"]] for trail in trails
+    ]
     assert places == [
         [(FILE, 2, "published")],
         [(FILE, 3, "published")],

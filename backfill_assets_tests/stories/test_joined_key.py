@@ -84,7 +84,7 @@ def test_neither_of_two_keys_supersedes_the_other(workshop: Workshop) -> None:
 def test_each_is_traced_by_its_own_key(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     backfill = Backfill(workshop.settings.home, monkeypatch)
     for key, depot in (("10--7", "10"), ("10\\--7", "10-")):
-        (trail,) = backfill.json("trace", key)["trails"]
+        trail = backfill.json("trace", key)
         assert [each["outcome"] for each in trail["landed"]] == ["published"]
         assert {row["row"]["depot"] for row in trail["rows"]} == {depot}
 

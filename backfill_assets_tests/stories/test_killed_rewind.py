@@ -69,7 +69,7 @@ def test_every_command_is_killed_everywhere_and_ends_as_if_it_had_not_been(
     for name, home in homes.items():
         assert Settings.at(home).lakehouse.exists(), name
     before = contents(homes["killed"], spark)
-    publication = json.loads(spared.run(0, "history", FACT).stdout)[0]["publication"]
+    publication = json.loads(spared.run(0, "history", FACT).stdout)["publications"][0]["publication"]
     words: tuple[str, ...] = ("rewind", FACT, "--to", publication, "--days", str(DAYS), "--on", "back")
     killed.until_it_ends(*words)
     assert spared.run(0, *words).returncode == 0

@@ -38,7 +38,7 @@ def test_five_timelines_are_read_by_every_engine_while_one_goes_and_files_are_re
     declare_draft(monkeypatch)
     monkeypatch.setattr("backfill_assets.cli.commands.rewind.foreground_builder", lambda *_: wrong.builder)
     expected = {"before": main_rows(wrong)}
-    before = types("history", FACT)[0]["publication"]
+    before = types("history", FACT)["publications"][0]["publication"]
     for version in ("v2", DRAFT, "v1"):
         wrong.build(FACT, DAYS, version)
         expected[version] = main_rows(wrong)

@@ -73,7 +73,7 @@ def test_a_row_that_moved_to_another_day_is_found_by_its_token(workshop: Worksho
 
 def test_a_rejected_row_is_resolved_by_its_correction(backfill: Backfill) -> None:
     """Without Spark, by the token that both have; what was never corrected, or has no key, stays open."""
-    told = backfill.json("quarantine", "list", "quarantine_visits")
+    told = backfill.json("raw", "quarantine", "quarantine_visits")["reasons"]
     assert sum(group["rows"] for group in told) == 3
     assert [group["resolved"] for group in told if group["reason"] == "glucose: is not a decimal(5,1)"] == [1]
     assert sum(group["resolved"] for group in told) == 1
@@ -81,10 +81,10 @@ def test_a_rejected_row_is_resolved_by_its_correction(backfill: Backfill) -> Non
 
 def test_it_is_traced_by_its_token(backfill: Backfill) -> None:
     """A slash stands between the columns of a key."""
-    (trail,) = backfill.json("trace", f"{TOKEN}/1")["trails"]
+    trail = backfill.json("trace", f"{TOKEN}/1")
     assert {row["table"] for row in trail["rows"]} == {"raw_visits", "bronze_visits"}
     assert [each["outcome"] for each in trail["landed"]] == ["superseded", "published"]
-    (rejected,) = backfill.json("trace", f"{TOKEN}/3", "--table", "quarantine_visits")["trails"]
+    rejected = backfill.json("trace", f"{TOKEN}/3", "--table", "quarantine_visits")
     assert [each["outcome"] for each in rejected["landed"]] == ["quarantined"]
 
 

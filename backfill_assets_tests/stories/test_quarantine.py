@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.cli.commands import quarantine_replay
+from backfill_assets.cli.verbs import raw
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.rejected_sales import (
     AMOUNT,
@@ -36,7 +36,7 @@ def workshop(rejected_home: Path, tmp_path: Path, spark: SparkSession) -> Worksh
 @pytest.fixture
 def backfill(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Backfill:
     """The command on that home, with the tests' Spark session."""
-    monkeypatch.setattr(quarantine_replay, "_builder", lambda settings, stack: workshop.builder)
+    monkeypatch.setattr(raw, "foreground_builder", lambda settings, stack: workshop.builder)
     return Backfill(workshop.settings.home, monkeypatch)
 
 
@@ -46,54 +46,51 @@ def publications(workshop: Workshop) -> dict[tuple[str, object], str]:
 
 def test_reasons_are_listed_by_their_general_form(backfill: Backfill, workshop: Workshop) -> None:
     """The value is not in the reason, or every line would be a reason of its own; an example has it. No Spark."""
-    told = backfill.json("quarantine", "list", "quarantine_sales")
+    told = backfill.json("raw", "quarantine", "quarantine_sales")["reasons"]
     assert {group["reason"]: group["rows"] for group in told} == {QUANTITY: 2, DISCOUNT: 2, AMOUNT: 1}
     quantity = next(group for group in told if group["reason"] == QUANTITY)
     assert quantity["days"] == ["2017-03-01..2017-03-02"]
-    assert quantity["example"] == {
-        "reason": "quantity: 'many' is not a bigint",
-        "file": "sales/2017-03-01/bad.jsonl.gz",
-        "line": 2,
-    }
-    output = backfill("quarantine", "list", "--days", FIRST).output
+    assert quantity["first_example"] == "quantity: 'many' is not a bigint"
+    assert quantity["at"] == {"file": "sales/2017-03-01/bad.jsonl.gz", "line": 2}
+    output = backfill("raw", "quarantine").output
     assert "sales/2017-03-01/bad.jsonl.gz:1" in output and AMOUNT in output
     assert workshop.sessions == 0
 
 
 def test_a_line_is_resolved_once_a_corrected_version_is_accepted(backfill: Backfill, workshop: Workshop) -> None:
     """The old line stays where it is; no one has to look at it again."""
-    assert {group["resolved"] for group in backfill.json("quarantine", "list")} == {0}
+    assert {group["resolved"] for group in backfill.json("raw", "quarantine")["reasons"]} == {0}
     corrected = sale(basket_id="3", sales_value="9.99", updated_at="2017-03-02T08:00:00Z")
     land(workshop.settings.landing, "sales", str(SECOND), "corrected", [corrected])
     workshop.build("raw_sales", [SECOND])
     workshop.build("bronze_sales", DAYS)
-    told = backfill.json("quarantine", "list")
+    told = backfill.json("raw", "quarantine")["reasons"]
     assert {group["reason"]: group["resolved"] for group in told} == {QUANTITY: 0, DISCOUNT: 0, AMOUNT: 1}
 
 
 def test_rows_are_shown_as_they_were_landed(backfill: Backfill) -> None:
     """With file, line and every reason: what a person sends to the source system."""
-    (row,) = backfill.json("quarantine", "show", "quarantine_sales", "--day", FIRST, "--reason", "BIGINT")
-    assert (row["file"], row["line"]) == ("sales/2017-03-01/bad.jsonl.gz", 2)
+    (row,) = backfill.json("raw", "quarantine", "quarantine_sales", FIRST, "--reason", "BIGINT")["rows"]
+    assert row["at"] == {"file": "sales/2017-03-01/bad.jsonl.gz", "line": 2}
     assert row["reasons"] == [
         "quantity: 'many' is not a bigint",
         "retail_disc: not greater than or equal to 0 (was -2.00)",
     ]
     assert row["landed"]["basket_id"] == "2" and "household_id" not in row["landed"]
-    output = backfill("quarantine", "show", "bronze_sales", "--day", FIRST, "--limit", 1).output
+    output = backfill("raw", "quarantine", "bronze_sales", FIRST, "--limit", 1).output
     assert "bad.jsonl.gz:1" in output and "2 more rows are not shown: --limit 3" in output
 
 
 def test_rows_that_are_still_bad_are_left_alone(backfill: Backfill, workshop: Workshop) -> None:
     """Nothing is built; the message says what is wrong with them and what a person does."""
     before = publications(workshop)
-    result = backfill("quarantine", "replay", exit_code=1)
+    result = backfill("raw", "quarantine", "--replay", exit_code=1)
     assert "None of 4 quarantined rows would be accepted; nothing was built." in result.stderr
     assert all(reason in result.stderr for reason in (QUANTITY, DISCOUNT, AMOUNT))
     assert "new version" in result.stderr and "new file" in result.stderr
-    told = backfill.json("quarantine", "replay", exit_code=1)
+    told = backfill.json("raw", "quarantine", "--replay", exit_code=1)
     assert (told["freed"], told["still_bad"], told["built"]) == (0, 4, [])
-    dry = backfill.json("quarantine", "replay", "--dry-run")
+    dry = backfill.json("raw", "quarantine", "--replay", "--dry-run")
     assert (dry["freed"], dry["still_bad"], dry["built"]) == (0, 4, [])
     assert publications(workshop) == before
 
@@ -104,9 +101,13 @@ def test_a_fixed_contract_is_reported_with_what_it_would_free(
     """Before anything is built. A row with a second fault stays, for the fault that it still has."""
     mend_contract(monkeypatch)
     before = publications(workshop)
-    dry = backfill.json("quarantine", "replay", "quarantine_sales", "--dry-run")
+    dry = backfill.json("raw", "quarantine", "quarantine_sales", "--replay", "--dry-run")
     assert (dry["freed"], dry["still_bad"], dry["built"]) == (1, 3, [])
-    assert {(each["day"], each["reason"]): (each["freed"], each["still_bad"]) for each in dry["judged"]} == {
+    assert {
+        (each["day"], reason["reason"]): (reason["freed"], reason["still_bad"])
+        for each in dry["judged"]
+        for reason in each["of_which"]
+    } == {
         (str(FIRST), DISCOUNT): (1, 0),
         (str(FIRST), QUANTITY): (0, 1),
         (str(FIRST), AMOUNT): (0, 1),
@@ -121,7 +122,7 @@ def test_a_replay_rebuilds_exactly_the_days_that_it_frees_rows_of(
     """The freed row is published down the chain; the other day is not touched, and everything adds up."""
     mend_contract(monkeypatch)
     before = publications(workshop)
-    told = backfill.json("quarantine", "replay")
+    told = backfill.json("raw", "quarantine", "--replay")
     week = {"report_store_ranking": "2017-02-27"}
     expected = {table: [week.get(table, str(FIRST))] for table in CHAIN[1:]}
     assert {built["step"]: built["days"] for built in told["built"]} == expected
@@ -133,7 +134,7 @@ def test_a_replay_rebuilds_exactly_the_days_that_it_frees_rows_of(
     assert "1-1095275" in facts["transaction_id"].tolist() and len(facts) == 17
     assert sorted(workshop.read("quarantine_sales")["basket_id"].tolist()) == ["2", "3", "4"]
     assert len(workshop.read("raw_sales")) == 17 + 3
-    again = backfill("quarantine", "replay", exit_code=1)
+    again = backfill("raw", "quarantine", "--replay", exit_code=1)
     assert "None of 3 quarantined rows" in again.stderr
 
 
@@ -143,7 +144,7 @@ def test_gates_decide_about_freed_rows_as_about_any(
     """A contract that was fixed in one place only: the next table holds its day back, and says why."""
     mend_contract(monkeypatch, facts=False)
     before = publications(workshop)
-    result = backfill("quarantine", "replay", exit_code=1)
+    result = backfill("raw", "quarantine", "--replay", exit_code=1)
     assert "fact_sales_transactions 2017-03-01 contract_holds" in result.stderr
     after = publications(workshop)
     assert {key for key in after if after[key] != before[key]} == {("bronze_sales", FIRST)}
@@ -151,15 +152,15 @@ def test_gates_decide_about_freed_rows_as_about_any(
 
 def test_a_range_without_rejected_rows_has_nothing_to_replay(backfill: Backfill, workshop: Workshop) -> None:
     """No Spark for nothing, and a wrong name gets the right one."""
-    assert "Nothing is quarantined on" in backfill("quarantine", "replay", "--days", "2017-03-09").output
-    assert backfill.json("quarantine", "replay", "quarantine_fx_rates")["judged"] == []
-    assert "Nothing is quarantined" in backfill("quarantine", "list", "quarantine_fx_rates").output
+    assert (
+        "Nothing is quarantined on"
+        in backfill("raw", "quarantine", "quarantine_sales", "2017-03-09", "--replay").output
+    )
+    assert backfill.json("raw", "quarantine", "quarantine_fx_rates", "--replay")["judged"] == []
+    assert "Nothing is quarantined" in backfill("raw", "quarantine", "quarantine_fx_rates").output
     assert workshop.sessions == 0
-    for words in (
-        ("list", "quarantine_sale"),
-        ("show", "quarantine_sale", "--day", FIRST),
-        ("replay", "quarantine_sale"),
-    ):
-        assert "Did you mean quarantine_sales?" in backfill("quarantine", *words, exit_code=1).stderr
-    refused = backfill("quarantine", "replay", "fact_daily_revenue", exit_code=1)
+    for words in ((), (FIRST,), ("--replay",)):
+        mistyped = backfill("raw", "quarantine", "quarantine_sale", *words, exit_code=1)
+        assert "Did you mean quarantine_sales?" in mistyped.stderr
+    refused = backfill("raw", "quarantine", "fact_daily_revenue", "--replay", exit_code=1)
     assert "fact_daily_revenue has no quarantine" in refused.stderr and "quarantine_sales" in refused.stderr

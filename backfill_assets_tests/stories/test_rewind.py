@@ -76,7 +76,7 @@ def test_a_timeline_is_published_as_a_plan_is_and_undone(wrong: Workshop, monkey
     """What forward has staged is published as it is, also if the timeline is deleted before it is approved."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     old = contents(wrong)
-    before = types("history", FACT)[0]["publication"]
+    before = types("history", FACT)["publications"][0]["publication"]
     types("rewind", FACT, "--to", before, "--days", str(DAYS), "--on", "trial")
     types("forward", "trial", "--version", "v2")
     tried = held(wrong, "trial")
@@ -104,7 +104,7 @@ def refuse(*_: object, **__: object) -> None:
 
 def test_rows_that_arrived_since_come_along_once(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    before = types("history", FACT)[0]["publication"]
+    before = types("history", FACT)["publications"][0]["publication"]
     wrong.build_all(DAYS, "v2")
     types("rewind", FACT, "--to", before, "--on", "again")
     land_lines(wrong.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})

@@ -70,13 +70,13 @@ def is_traced_on_the_timeline(workshop: Workshop) -> None:
     rows = on_main[["transaction_id", "amount_eur"]].itertuples(index=False, name=None)
     key, old = next((key, amount) for key, amount in rows if amounts[key] != amount)
     for words, amount, version in ((("--on", "trial"), amounts[key], "v2"), ((), old, "v1")):
-        (trail,) = types("trace", key, *words)["trails"]
+        trail = types("trace", key, *words)
         found = {row["table"]: row for row in trail["rows"]}
         assert found.keys() >= {"raw_sales", "bronze_sales", FACT, *REPORTS}
-        assert found[FACT]["row"]["amount_eur"] == str(amount) and found[FACT]["code_version"] == version
-        assert found[FACT].get("own", False) is bool(words)
+        assert found[FACT]["row"]["amount_eur"] == str(amount) and found[FACT]["code"] == version
+        assert (found[FACT]["publication"] == "of its own") is bool(words)
         assert found["bronze_sales"]["publication"]
-    assert "the timeline's own day" in backfill("trace", key, "--on", "trial").output
+    assert "of its own" in backfill("trace", key, "--on", "trial").output
 
 
 def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
@@ -94,7 +94,7 @@ def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
     assert differing[0] == differing[1] != {}
     days = types("status", FACT, "--on", campaign)["tables"][FACT]["by_day"].values()
     assert {day["status"] for day in days if day["own"]} == {"fresh"}
-    shown = types("show", FACT, "--day", str(DAYS.first), "--on", campaign)
+    shown = types("show", FACT, str(DAYS.first), "--on", campaign)
     assert (shown["rows"], shown["checksum"]) == staged[FACT, str(DAYS.first)]
     for words in (
         ("timeline", "rename", campaign, "mine"),
@@ -129,7 +129,7 @@ def test_a_failed_gate_keeps_the_timeline_as_it_was_and_good_days_are_used_by_th
 
 
 def test_inputs_are_those_of_the_base_however_main_moves(workshop: Workshop) -> None:
-    before = types("history", "bronze_sales")[0]["publication"]
+    before = types("history", "bronze_sales")["publications"][0]["publication"]
     backfill("timeline", "create", "now")
     land_lines(workshop.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
     for table in ("raw_sales", "bronze_sales"):

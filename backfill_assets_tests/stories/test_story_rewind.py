@@ -207,7 +207,7 @@ def test_wrong_logic_is_put_right_on_timelines_and_published(
     right = story.main()
     assert_is_sound(story, sound_home(story, tmp_path / "sound", spark))
     assert story.opened("before-v1") == original
-    shown = CliRunner().invoke(main, ["show", FACT, "--day", str(story.size.wrong.last), "--on", "before-v1"])
+    shown = CliRunner().invoke(main, ["show", FACT, str(story.size.wrong.last), "--on", "before-v1"])
     assert shown.exit_code == 0 and "amount_eur" in shown.output
 
     undone = story.types("rollback", published, "--yes")["publication"]

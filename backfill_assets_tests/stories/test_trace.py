@@ -34,7 +34,7 @@ def sound_row(workshop: Workshop) -> dict[str, Any]:
 
 
 def trail(backfill: Backfill, key: str, *options: object) -> dict[str, Any]:
-    (found,) = backfill.json("trace", key, *options)["trails"]
+    found = backfill.json("trace", key, *options)
     assert isinstance(found, dict)
     return found
 
@@ -55,7 +55,7 @@ def test_a_sound_row_is_followed_to_every_report(backfill: Backfill, workshop: W
     for table, each in by_table.items():
         state = workshop.states(table)[periods(table)[0]]
         assert (each["publication"], each["run"]) == (state.publication, "test-run")
-        assert each["code_version"] == (state.content.code_version if state.content else None)
+        assert each["code"] == (state.content.code_version if state.content else None)
     assert workshop.sessions == 0
 
 
@@ -66,8 +66,9 @@ def test_the_landed_line_is_shown_without_what_is_personal(backfill: Backfill, w
     assert landed["outcome"] == "published"
     assert row["household_token"] in landed["text"] and f'"basket_id": "{row["basket_id"]}"' in landed["text"]
     output = backfill("trace", row["transaction_id"]).output
-    assert f"{landed['file']}:{landed['line']}  published" in output and row["household_token"] in output
-    (workshop.settings.landing / landed["file"]).unlink()
+    at = landed["at"]
+    assert f"{at['file']}:{at['line']}\t{FIRST}\tpublished" in output and row["household_token"] in output
+    (workshop.settings.landing / at["file"]).unlink()
     assert "no longer in the landing zone" in backfill("trace", row["transaction_id"]).output
 
 
@@ -76,7 +77,7 @@ def test_a_rejected_row_ends_in_quarantine(backfill: Backfill) -> None:
     found = trail(backfill, "2-1095275")
     assert {each["table"] for each in found["rows"]} == {"raw_sales", "quarantine_sales"}
     (landed,) = found["landed"]
-    assert (landed["outcome"], landed["line"]) == ("quarantined", 2)
+    assert (landed["outcome"], landed["at"]["line"]) == ("quarantined", 2)
     assert "quantity: 'many' is not a bigint; retail_disc" in landed["why"]
     assert '"900"' not in landed["text"]
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from backfill_assets.cli.commands.notices import deliver_notices, notice_sender, say_undelivered
 from backfill_assets.cli.completion import complete_plan
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.ids import Show, campaigns, find_plan, plans, short_ids, typed_storage
+from backfill_assets.cli.notices import deliver_notices, notice_sender
 from backfill_assets.cli.output import ask, ranges, say, say_facts, say_json, screen
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table, facts_of, say_next
 from backfill_assets.cli.queries.diff import say_difference, say_sums
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.errors import CampaignStopped, LakehouseUnusable
-from backfill_assets.published.boundaries import boundary_line, boundary_values
+from backfill_assets.published.boundaries import boundary_line, boundary_value
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
         done = at.state.done
         report, times = done[CampaignStep.CUT_OVER].report, _times(at.plan, at.entries())
     if as_json:
-        boundaries = [boundary_values(each) for each in _boundaries_read(report["publication"])]
+        boundaries = [boundary_value(each).plain() for each in _boundaries_read(report["publication"])]
         outcome = {"rolled_back": back, "waits": move.reason, "times": times.json, "boundaries": boundaries}
         say_json({**report, **outcome})
         return
@@ -112,7 +112,10 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
     say(new_table("table", "staged again", "published", rows=rows), f"Published together as {short}.")
     _say_boundaries(report["publication"])
     if CampaignStep.NOTIFY in done:
-        say_undelivered(done[CampaignStep.NOTIFY].report.get("still due", {}))
+        due = done[CampaignStep.NOTIFY].report.get("still due", {})
+        say(
+            *(f"Not sent yet: {key}: {why}. To try again: backfill maintain --send-notices" for key, why in due.items())
+        )
     if moved := report["moved"]:
         shown = f"backfill diff {_short_plan(plan)} --kept shows what was published"
         say(f"{moved_sentence(moved)} It was compared and judged again: {shown}.")
@@ -151,7 +154,7 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     if as_json:
         entry_values = [entry.model_dump(mode="json") for entry in entries]
         days, times = campaign_json(campaign_days(storage, kept)), _times(kept, entries).json
-        boundaries = [boundary_values(each) for each in _boundaries_read(_published_as(kept, entries))]
+        boundaries = [boundary_value(each).plain() for each in _boundaries_read(_published_as(kept, entries))]
         values = {"plan": plan, "entries": entry_values, "days": days, "times": times, "boundaries": boundaries}
         say_json({**values, **_standing_json(storage, kept), **_people(storage, kept, entries)})
         return

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from backfill_assets.cli.commands.notices import deliver_notices
 from backfill_assets.cli.completion import complete_undoable
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
 from backfill_assets.cli.ids import Show, find_undoable, short_ids
+from backfill_assets.cli.notices import deliver_notices
 from backfill_assets.cli.output import ask, ranges, say, say_json, say_stale
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher

@@ -46,7 +46,7 @@ def open_command(name: str, tables: tuple[str, ...], only_sql: bool, as_json: bo
     if is_of_campaign(name):
         raise InvalidRequest(
             f"{name} is the timeline of a campaign: it changes as long as the campaign works.",
-            hint=f"backfill show TABLE --day D --on {name}, or backfill diff main {name}",
+            hint=f"backfill show TABLE DAY --on {name}, or backfill diff main {name}",
         )
     opened = open_timeline(storage, name)
     chosen = tables or opened.tables

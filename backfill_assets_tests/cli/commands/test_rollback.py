@@ -44,8 +44,8 @@ def test_puts_back_all_tables_and_can_be_undone(two: Backfill) -> None:
     assert undo
     two("rollback", undo[1], "--yes")
     assert ids(two, "bronze_sales") == [2, 3, 4] and ids(two, "quarantine_sales") == [20]
-    newest = two.json("history")[0]
-    assert newest["kind"] == "rollback" and newest["reason"] == f"rollback of {undo[1]}" and newest["launched_by"]
+    newest = two.json("history")["publications"][0]
+    assert newest["kind"] == "rollback" and newest["reason"] == f"rollback of {undo[1]}" and newest["by"]
 
 
 def test_a_first_publication_is_withdrawn(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,9 @@ def test_what_would_be_refused_is_refused_by_the_dry_run_and_before_asking(two: 
     for options in (["--dry-run"], []):
         refused = two("rollback", "first", *options, exit_code=1)
         assert "first cannot be rolled back" in refused.stderr and "Nothing was done" not in refused.output
-    assert [each["publication"] for each in two.json("history")][:1] == ["second"], "the log is as it was"
+    assert [each["publication"] for each in two.json("history")["publications"]][:1] == ["second"], (
+        "the log is as it was"
+    )
     days = {date(2017, 3, day): [day] for day in range(1, 11)}
     two.lakehouse.publish("third", {"bronze_sales": days})
     two.lakehouse.publish("fourth", {"bronze_sales": days})
@@ -107,7 +109,7 @@ def test_one_that_cannot_be_finished_is_refused_with_what_to_do(two: Backfill) -
     for options in (["--yes"], ["--dry-run"]):
         error = two("rollback", "dead", *options, exit_code=1).stderr
         assert "dead is not finished: there is nothing to roll back yet" in error
-        assert "backfill abort dead" in error
+        assert "backfill maintain --abort dead" in error
 
 
 def test_the_window_is_reported(backfill: Backfill) -> None:
@@ -121,7 +123,7 @@ def test_the_window_is_reported(backfill: Backfill) -> None:
 def test_a_rollback_after_the_window_says_so_when_maintenance_has_deleted_the_files(backfill: Backfill) -> None:
     """There may be no later publication that could be rolled back first."""
     backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [1]}})
-    (file,) = backfill.json("show", "bronze_sales", "--day", str(DAY))["files"]
+    (file,) = backfill.json("show", "bronze_sales", str(DAY))["files"]
     backfill.lakehouse.publish("second", {"bronze_sales": {DAY: [2]}})
     (backfill.home / "lakehouse" / "bronze_sales" / file["path"]).unlink()
     refused = backfill("rollback", "second", "--dry-run", exit_code=1).stderr
@@ -130,7 +132,7 @@ def test_a_rollback_after_the_window_says_so_when_maintenance_has_deleted_the_fi
 
 def test_files_that_are_gone_are_no_reason_to_roll_back_later_publications(two: Backfill) -> None:
     """A VACUUM took them: another rollback does not bring them back."""
-    (file,) = two.json("show", "bronze_sales", "--day", str(DAY), "--publication", "first")["files"]
+    (file,) = two.json("show", "bronze_sales", str(DAY), "--at", "first")["files"]
     (two.home / "lakehouse" / "bronze_sales" / file["path"]).unlink()
     refused = two("rollback", "second", "--dry-run", exit_code=1).stderr
     assert file["path"] in refused and "later publications" not in refused
@@ -181,7 +183,7 @@ def test_a_campaign_is_undone_by_its_plan_and_people_are_notified(
     assert ids(campaign, "bronze_sales") == [4, 7]
     titles = [json.loads(line)["title"] for line in told.read_text().splitlines()]
     assert titles == [f"Undone: {CAMPAIGN}", f"In force again: {CAMPAIGN}"]
-    back = campaign.json("history")[0]["publication"]
+    back = campaign.json("history")["publications"][0]["publication"]
     for options in (["--yes"], ["--dry-run"]):
         error = campaign("rollback", undone["publication"], *options, exit_code=1).stderr
         assert f"{undone['publication']} is undone already: {back} did it on " in error
@@ -213,9 +215,10 @@ def test_history_says_alike_who_rolled_back_a_publication_and_a_campaign(campaig
     """The person, and the command."""
     campaign("rollback", PLAN, "--yes")
     campaign("rollback", "second", "--yes")
-    (plain, of_campaign), person = campaign.json("history")[:2], os_person().name
-    assert plain["launched_by"] == of_campaign["launched_by"] == f"{person}: backfill rollback"
-    assert plain["run"] and plain["git_commit"] == of_campaign["git_commit"]
+    undone = [each for each in campaign.json("history")["publications"] if each["kind"] == "rollback"]
+    assert len({each["publication"] for each in undone}) == 2
+    assert {each["by"] for each in undone} == {f"{os_person().name}: backfill rollback"}
+    assert all(each["run"] for each in undone) and len({each["git"] for each in undone}) == 1
 
 
 def test_the_dry_run_of_a_plain_publication_does_nothing(two: Backfill) -> None:
@@ -237,7 +240,8 @@ def test_the_days_that_read_what_is_put_back_are_named(backfill: Backfill, monke
     assert backfill.json("rollback", fact, "--dry-run")["leaves_stale"] == stale
     assert words in backfill("rollback", fact, "--dry-run").output
     assert words in backfill("rollback", fact, "--yes").output
-    assert backfill.json("history", "--limit", 1)[0]["leaves_stale"] == stale
+    newest, *_ = backfill.json("history", "--limit", 1)["publications"]
+    assert newest["leaves_stale"] == {two_versions.REVENUE: [f"{days[0]}..{days[-1]}"]}
     assert set(backfill.statuses()[two_versions.REVENUE]) == {"stale: input changed"}
 
 

@@ -96,7 +96,9 @@ def test_a_topic_is_read_from_its_beginning_by_one_command(
     assert status is not None
     assert sum(each.position for each in status.positions) == 200
     assert status.lag == 0
-    assert any("begins with its history" in each["reason"] for each in backfill.json("history", "raw_sales"))
+    assert any(
+        "begins with its history" in each["reason"] for each in backfill.json("history", "raw_sales")["publications"]
+    )
     require_winners(
         spark.read.format("delta").load(str(backfill.home / "lakehouse" / "fact_sales_transactions")), LiveTally(events)
     )

@@ -1,4 +1,4 @@
-"""The checks of ``backfill doctor``: each gives one finding, and none changes anything."""
+"""What this machine needs for a run: each check gives one finding, and none changes anything."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from backfill_assets.cli.wiring import current_catalog
 from backfill_assets.errors import BackfillError
+from backfill_assets.model.catalog import Catalog
+from backfill_assets.model.declaration import Step
+from backfill_assets.report.answer import Answer, Fact, Tone, Toned, Worded
 from backfill_assets.settings import Settings
-from backfill_assets.text import format_count
+from backfill_assets.text import format_count, format_ranges
 
 CheckVerdict = Literal["ok", "warn", "fail"]
 DAGSTER_PORT = 3000
 CONNECT_PORT = 15002
 _GIB = 1024**3
+_MOST_RANGES = 6
+_TONES = {"ok": Tone.PLAIN, "warn": Tone.WARN, "fail": Tone.BAD}
 _LEAST_MEMORY, _ENOUGH_MEMORY = 2 * _GIB, 4 * _GIB
 _LEAST_DISK, _ENOUGH_DISK = _GIB // 2, 5 * _GIB
 
@@ -35,11 +39,19 @@ class MachineFinding:
     found: str
     next_step: str = ""
 
-    def as_json(self) -> dict[str, str]:
-        return asdict(self)
+
+def machine_answer(findings: Sequence[MachineFinding]) -> Answer:
+    """A fact for each: its verdict, what was found, and what to do about it."""
+    return Answer(parts=tuple(Fact(each.what, Toned(_worded(each), _TONES[each.verdict])) for each in findings))
 
 
-def examine(settings: Settings) -> list[MachineFinding]:
+def _worded(finding: MachineFinding) -> Worded:
+    values = {"verdict": finding.verdict, "found": finding.found, "next_step": finding.next_step}
+    do = f"  -> {finding.next_step}" if finding.next_step else ""
+    return Worded(values, f"{finding.verdict:4}  {finding.found}{do}")
+
+
+def examine(settings: Settings, catalog: Catalog) -> list[MachineFinding]:
     """All findings, in the order in which a new machine is set up."""
     return [
         _guard("Java", java),
@@ -50,11 +62,11 @@ def examine(settings: Settings) -> list[MachineFinding]:
         *([] if settings.lakehouse_on_s3 else [_guard("disk space", lambda: disk_space(settings.lakehouse))]),
         dagster_port(),
         connect_server(settings),
-        *landing_zone(settings),
-        _guard("token key", lambda: token_key(settings)),
+        *landing_zone(settings, catalog.steps),
+        _guard("token key", lambda: token_key(settings, catalog)),
         bucket(settings) if settings.lakehouse_on_s3 else writable(settings.lakehouse),
         _guard("publications", lambda: open_publications(settings)),
-        _guard("versions", lambda: current_versions(settings)),
+        _guard("versions", lambda: current_versions(settings, catalog.steps)),
     ]
 
 
@@ -145,13 +157,12 @@ def connect_server(settings: Settings, port: int = CONNECT_PORT) -> MachineFindi
     return MachineFinding(what, "fail", f"nothing answers at {settings.spark_remote}", hint)
 
 
-def landing_zone(settings: Settings) -> list[MachineFinding]:
-    names = [step.source.name for step in current_catalog().steps if step.source]
+def landing_zone(settings: Settings, declared: Sequence[Step]) -> list[MachineFinding]:
+    names = [step.source.name for step in declared if step.source]
     return [_guard(f"landed {name}", lambda name=name: landed_files(settings.landing, name)) for name in names]  # type: ignore[misc]
 
 
 def landed_files(root: Path, source: str) -> MachineFinding:
-    from backfill_assets.cli.output import ranges
     from backfill_assets.landing.zone import SUFFIX, LandingZone, first_paths
 
     zone = LandingZone(root)
@@ -163,17 +174,19 @@ def landed_files(root: Path, source: str) -> MachineFinding:
         hint = "Land its files there, in a folder for each day. For data of the examples: backfill sample --help"
         return MachineFinding(f"landed {source}", "warn", f"nothing in {root / source}", hint)
     return MachineFinding(
-        f"landed {source}", "ok", f"{format_count(len(days), 'day')} in {root / source}: {ranges(days)}"
+        f"landed {source}",
+        "ok",
+        f"{format_count(len(days), 'day')} in {root / source}: {format_ranges(days, _MOST_RANGES)}",
     )
 
 
-def token_key(settings: Settings) -> MachineFinding:
+def token_key(settings: Settings, catalog: Catalog) -> MachineFinding:
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.landing.token_key import recorded_check, require_no_tokens, require_same_key
 
     what, file, storage = "token key", settings.token_key_file, Storage(str(settings.lakehouse))
     if not file.is_file():
-        require_no_tokens(storage, file, _tables_of_tokens())
+        require_no_tokens(storage, file, _tables_of_tokens(catalog))
         hint = "The first run makes one. Other machines that use this lakehouse need a copy of it."
         return MachineFinding(what, "warn", f"there is no {file}", hint)
     mode = file.stat().st_mode & 0o777
@@ -186,10 +199,10 @@ def token_key(settings: Settings) -> MachineFinding:
     return MachineFinding(what, "ok", f"{file}, mode {mode:o}: {known}")
 
 
-def _tables_of_tokens() -> list[str]:
+def _tables_of_tokens(catalog: Catalog) -> list[str]:
     from backfill_assets.rebuild.append import tables_of_tokens
 
-    return tables_of_tokens(current_catalog())
+    return tables_of_tokens(catalog)
 
 
 def writable(folder: Path) -> MachineFinding:
@@ -233,18 +246,20 @@ def open_publications(settings: Settings) -> MachineFinding:
     return MachineFinding(what, "ok", f"all are closed; {_count_text(head.state.versions)}")
 
 
-def current_versions(settings: Settings) -> MachineFinding:
+def current_versions(settings: Settings, declared: Sequence[Step]) -> MachineFinding:
     """Steps that a publication switched to another version than the code calls current."""
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.model.current_versions import gone_version, switch_notes
     from backfill_assets.published.current_versions import read_switches
 
     what, switches = "versions", read_switches(Storage(str(settings.lakehouse)))
-    notes = switch_notes(current_catalog().steps, switches)
+    notes = switch_notes(declared, switches)
     if not notes:
         return MachineFinding(what, "ok", "the current version of each step is the declared one")
-    gone = any(gone_version(step, switches) for step in current_catalog().steps)
-    return MachineFinding(what, "warn" if gone else "ok", "; ".join(notes), "backfill versions has the details.")
+    gone = any(gone_version(step, switches) for step in declared)
+    return MachineFinding(
+        what, "warn" if gone else "ok", "; ".join(notes), "backfill status has the current version of each table."
+    )
 
 
 def _count_text(tables: Iterable[str]) -> str:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.queries import checkup
+from backfill_assets.answers import machine
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.token_key import require_token_key
 from backfill_assets.publication.publisher import CrashPoint
@@ -48,15 +49,11 @@ def sound_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("sound_machine")
 def test_a_new_machine_can_work(backfill: Backfill) -> None:
     """Nothing landed and no key yet are warnings: the first commands bring them. Nothing is created by looking."""
-    found = {each["what"]: each for each in backfill.json("doctor")}
+    found = backfill.json("doctor")
     assert found["Java"]["found"].startswith("Java 17") and found["JARs"]["verdict"] == "ok"
-    assert found["landed sales"] == {
-        "what": "landed sales",
-        "verdict": "warn",
-        "found": f"nothing in {backfill.home / 'landing' / 'sales'}",
-        "next_step": "For sample data: backfill sample",
-    }
-    assert found["token key"]["verdict"] == "warn" and found["lakehouse"]["verdict"] == "ok"
+    assert found["landed_sales"]["verdict"] == "warn" and "backfill sample" in found["landed_sales"]["next_step"]
+    assert found["landed_sales"]["found"] == f"nothing in {backfill.home / 'landing' / 'sales'}"
+    assert found["token_key"]["verdict"] == "warn" and found["lakehouse"]["verdict"] == "ok"
     assert not backfill.home.exists()
     assert "backfill sample" in backfill("doctor").output
 
@@ -69,7 +66,7 @@ def test_what_is_missing_fails_and_says_what_to_do(backfill: Backfill, monkeypat
 
     monkeypatch.setattr("backfill_assets.spark.java.require_java", none)
     monkeypatch.setenv("BACKFILL_JARS", str(backfill.home / "jars"))
-    found = {each["what"]: each for each in backfill.json("doctor", exit_code=1)}
+    found = backfill.json("doctor", exit_code=1)
     assert found["Java"]["verdict"] == "fail" and found["Java"]["next_step"] == "Install Java 17 or 21."
     assert found["JARs"]["verdict"] == "fail" and found["JARs"]["next_step"] == "Run: make setup"
 
@@ -78,31 +75,30 @@ def test_what_is_missing_fails_and_says_what_to_do(backfill: Backfill, monkeypat
 def test_a_narrow_terminal_has_all_that_is_to_be_done(backfill: Backfill) -> None:
     with terminal(60):
         shown = backfill("doctor").output
-    assert "warn  landed sales" in shown and "      -> For sample data: backfill sample\n" in shown
-    assert str(backfill.home / "landing" / "sales") in shown, "no path is cut"
+    assert f"warn  nothing in {backfill.home / 'landing' / 'sales'}  -> Land its files there" in shown, "no path is cut"
 
 
 @pytest.mark.parametrize(("size", "verdict"), [(1 * GIB, "fail"), (3 * GIB, "warn"), (8 * GIB, "ok")])
 def test_memory(size: int, verdict: str) -> None:
     """Spark beside Dagster needs two GiB to start at all."""
-    assert checkup.memory(size).verdict == verdict
+    assert machine.memory(size).verdict == verdict
 
 
 @pytest.mark.parametrize(("size", "verdict"), [(GIB // 4, "fail"), (3 * GIB, "warn"), (8 * GIB, "ok")])
 def test_disk(size: int, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured where the lakehouse will be, also before it is there."""
     monkeypatch.setattr("shutil.disk_usage", lambda folder: type("Usage", (), {"free": size}))
-    assert checkup.disk_space(tmp_path / "not" / "there").verdict == verdict
+    assert machine.disk_space(tmp_path / "not" / "there").verdict == verdict
 
 
 def test_ports(home: Settings, busy_port: int) -> None:
     """Dagster's should be free, Connect's should answer if it is to be used."""
     free = free_port()
-    assert checkup.dagster_port(busy_port).verdict == "warn" and checkup.dagster_port(free).verdict == "ok"
-    assert "something answers" in checkup.connect_server(home, busy_port).found
-    assert checkup.connect_server(home, free).found == "not used: Spark runs inside the process"
-    assert checkup.connect_server(replace(home, spark_remote=f"sc://127.0.0.1:{busy_port}")).verdict == "ok"
-    assert checkup.connect_server(replace(home, spark_remote=f"sc://127.0.0.1:{free}")).verdict == "fail"
+    assert machine.dagster_port(busy_port).verdict == "warn" and machine.dagster_port(free).verdict == "ok"
+    assert "something answers" in machine.connect_server(home, busy_port).found
+    assert machine.connect_server(home, free).found == "not used: Spark runs inside the process"
+    assert machine.connect_server(replace(home, spark_remote=f"sc://127.0.0.1:{busy_port}")).verdict == "ok"
+    assert machine.connect_server(replace(home, spark_remote=f"sc://127.0.0.1:{free}")).verdict == "fail"
 
 
 def test_landing_zone(home: Settings) -> None:
@@ -110,59 +106,59 @@ def test_landing_zone(home: Settings) -> None:
     day = home.landing / "sales" / "2017-03-01"
     day.mkdir(parents=True)
     (day / "a.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
-    assert checkup.landed_files(home.landing, "sales").found == f"1 day in {home.landing / 'sales'}: 2017-03-01"
+    assert machine.landed_files(home.landing, "sales").found == f"1 day in {home.landing / 'sales'}: 2017-03-01"
     (home.landing / "sales" / "march").mkdir()
-    found = {each.what: each for each in checkup.landing_zone(home)}
+    found = {each.what: each for each in machine.landing_zone(home, CATALOG.steps)}
     assert found["landed sales"].verdict == "warn" and "sales/march" in found["landed sales"].found
     assert found["landed fx_rates"].verdict == "warn"
 
 
 def test_token_key(home: Settings) -> None:
     """A key that others can read is no key."""
-    assert checkup.token_key(home).verdict == "warn"
+    assert machine.token_key(home, CATALOG).verdict == "warn"
     home.token_key_file.write_text("secret of sixteen")
     home.token_key_file.chmod(0o644)
-    found = checkup.token_key(home)
+    found = machine.token_key(home, CATALOG)
     assert found.verdict == "fail" and found.next_step == f"chmod 600 {home.token_key_file}"
     home.token_key_file.chmod(0o600)
-    found = checkup.token_key(home)
+    found = machine.token_key(home, CATALOG)
     assert found.verdict == "ok" and "secret" not in found.found
 
 
 def test_a_second_machine_is_asked_to_bring_the_key_of_the_lakehouse(home: Settings) -> None:
     """Before a run: with a key of its own, the same household would get another token for good."""
     require_token_key(Storage(str(home.lakehouse)), home.token_key_file, [])
-    assert checkup.token_key(home).found.endswith("the key of this lakehouse")
+    assert machine.token_key(home, CATALOG).found.endswith("the key of this lakehouse")
     home.token_key_file.write_text("the key of another machine")
-    named = {each.what: each for each in checkup.examine(home)}["token key"]
+    named = {each.what: each for each in machine.examine(home, CATALOG)}["token key"]
     assert named.verdict == "fail" and "another token key" in named.found
     assert str(home.token_key_file) in named.found and "docs/operations.md" in named.next_step
     home.token_key_file.unlink()
-    named = {each.what: each for each in checkup.examine(home)}["token key"]
+    named = {each.what: each for each in machine.examine(home, CATALOG)}["token key"]
     assert named.verdict == "fail" and "There is no token key" in named.found
 
 
 def test_lakehouse(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tried by writing, because permissions alone do not show it (read-only mounts, quotas)."""
-    assert "will be made" in checkup.writable(home.lakehouse).found
+    assert "will be made" in machine.writable(home.lakehouse).found
     home.lakehouse.mkdir()
-    assert checkup.writable(home.lakehouse).found == f"{home.lakehouse} can be written"
+    assert machine.writable(home.lakehouse).found == f"{home.lakehouse} can be written"
     assert list(home.lakehouse.iterdir()) == []
 
     def refuse(**_: Path) -> None:
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
-    found = checkup.writable(home.lakehouse)
+    found = machine.writable(home.lakehouse)
     assert found.verdict == "fail" and "Read-only file system" in found.found
 
 
 def test_publications_under_way(backfill: Backfill) -> None:
     """A process that died leaves one; a person should know that nothing is lost."""
     settings = Settings.at(backfill.home)
-    assert checkup.open_publications(settings).found == "none yet"
+    assert machine.open_publications(settings).found == "none yet"
     backfill.lakehouse.publish("first", {"raw_sales": {date(2017, 3, 1): [1]}})
-    assert checkup.open_publications(settings).found == "all are closed; 1 table published"
+    assert machine.open_publications(settings).found == "all are closed; 1 table published"
     backfill.lakehouse.crash("dead", {"raw_sales": {date(2017, 3, 1): [2]}}, at=CrashPoint.PREPARED)
-    found = checkup.open_publications(settings)
+    found = machine.open_publications(settings)
     assert found.verdict == "warn" and found.found == "under way: dead"

@@ -9,6 +9,7 @@ from backfill_assets.lakehouse.records import Notice
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.terminal import terminal
 
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 
@@ -19,68 +20,75 @@ def _three_publications(backfill: Backfill) -> None:
     backfill.lakehouse.publish("third", {"raw_sales": {SECOND: [3, 4]}}, code="v2")
 
 
+def _publications(backfill: Backfill, *arguments: object) -> list[str]:
+    return [each["publication"] for each in backfill.json("history", *arguments)["publications"]]
+
+
 def test_newest_first_with_everything_a_script_needs(backfill: Backfill) -> None:
     """Who, when, what, in place of what."""
     _three_publications(backfill)
-    third, second, first = backfill.json("history")
-    assert [each["publication"] for each in (third, second, first)] == ["third", "second", "first"]
+    third, bronze, quarantine, first = backfill.json("history")["publications"]
+    assert [each["publication"] for each in (third, bronze, quarantine, first)] == [
+        "third",
+        "second",
+        "second",
+        "first",
+    ]
     assert third["kind"] == "replace" and third["outcome"] == "done"
-    assert (third["run"], third["launched_by"], third["git_commit"]) == ("0123456789ab", "ana", "c0ffee0123456789")
-    assert third["closed_at"] == "2017-06-01T12:03:00+00:00"
-    assert third["tables"]["raw_sales"] == {
-        "days": [f"{SECOND}..{SECOND}"],
-        "rows": 2,
-        "table_version": 2,
-        "code_versions": ["v2"],
-        "replaces": ["first"],
-    }
-    assert second["rows"] == 3 and list(second["tables"]) == ["bronze_sales", "quarantine_sales"]
-    assert first["tables"]["raw_sales"]["days"] == [f"{FIRST}..{SECOND}"]
+    assert (third["run"], third["by"], third["git"]) == ("0123456789ab", "ana", "c0ffee0123456789")
+    assert third["when"] == "2017-06-01T12:03:00+00:00"
+    names = ("table", "days", "rows", "version", "code", "replaces")
+    assert [third[name] for name in names] == ["raw_sales", [str(SECOND)], 2, 2, "v2", ["first"]]
+    assert (bronze["table"], bronze["rows"]) == ("bronze_sales", 1)
+    assert (quarantine["table"], quarantine["rows"]) == ("quarantine_sales", 2)
+    assert first["days"] == [f"{FIRST}..{SECOND}"]
 
 
 def test_filters_by_table_and_day(backfill: Backfill) -> None:
     """A day counts where it was touched."""
     _three_publications(backfill)
-    ids = [each["publication"] for each in backfill.json("history", "raw_sales")]
-    assert ids == ["third", "first"]
-    assert [each["publication"] for each in backfill.json("history", "raw_sales", "--days", FIRST)] == ["first"]
-    assert backfill.json("history", "--days", "2018-01-01") == []
+    assert _publications(backfill, "raw_sales") == ["third", "first"]
+    assert _publications(backfill, "raw_sales", "--days", FIRST) == ["first"]
+    assert _publications(backfill, "--days", "2018-01-01") == []
     assert "Did you mean raw_sales?" in backfill("history", "raw_sale", exit_code=1).stderr
 
 
 def test_the_limit_says_what_it_hides(backfill: Backfill) -> None:
     """No one should take the newest three for the whole."""
     _three_publications(backfill)
-    output = backfill("history", "--limit", 1).output
-    assert "third" in output and "second" not in output and "Older publications are not shown: --limit 5" in output
-    assert "not shown" not in backfill("history").output
+    shown = backfill("history", "--limit", 1).stdout
+    assert "third" in shown and "second" not in shown and "--limit" not in shown
+    assert backfill.json("history", "--limit", 1)["next"] == ["backfill history --limit 5"]
+    with terminal(200):
+        assert "Next: backfill history --limit 5" in backfill("history", "--limit", 1).output
+        assert "Next" not in backfill("history").output
 
 
 def test_a_pipe_gets_the_table_and_no_other_line(backfill: Backfill) -> None:
-    """What docs/start.md types, ``backfill history | cut -f 1,4``, prints publications and tables."""
+    """What docs/start.md types, ``backfill history | cut -f 1,5``, prints publications and tables."""
     _three_publications(backfill)
     shown = backfill("history", "--limit", 1)
     lines = shown.stdout.splitlines()
     assert {line.count("\t") for line in lines} == {lines[0].count("\t")}
-    assert "Older publications are not shown: --limit 5" in shown.stderr
+    assert "Older publications are not shown: backfill history --limit 5" in shown.stderr
 
 
 def test_open_and_aborted_entries_are_listed(backfill: Backfill) -> None:
     """They are what a person looks for after a crash."""
     backfill.lakehouse.publish("first", {"raw_sales": {FIRST: [1]}})
     backfill.lakehouse.crash("dead", {"raw_sales": {FIRST: [2]}}, at=CrashPoint.PREPARED)
-    assert [each["outcome"] for each in backfill.json("history")] == ["open", "done"]
+    assert [each["outcome"] for each in backfill.json("history")["publications"]] == ["open", "done"]
     backfill.lakehouse.write_past_the_protocol("raw_sales", FIRST, [9])
     backfill.lakehouse.publisher.recover()
     output = backfill("history").output
-    assert "replace aborted" in output and "another writer changed raw_sales" in output
+    assert "replace\taborted" in output and "another writer changed raw_sales" in output
 
 
 def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:
     """And stays empty."""
     assert "Nothing was published" in backfill("history").output
     assert "No such publication" in backfill("history", "raw_sales").output
-    assert backfill.json("history") == [] and not (backfill.home / "lakehouse").exists()
+    assert backfill.json("history")["publications"] == [] and not (backfill.home / "lakehouse").exists()
 
 
 def test_the_publication_of_a_campaign_names_who_approved_it(backfill: Backfill) -> None:
@@ -90,5 +98,5 @@ def test_the_publication_of_a_campaign_names_who_approved_it(backfill: Backfill)
     campaign = made.provenance.model_copy(update={"campaign": "campaign-0123456789abcdef"})
     backfill.lakehouse.publisher.publish(made.model_copy(update={"notice": notice, "provenance": campaign}))
     roll_back(backfill.lakehouse.publisher, "cut", id="undo", steps=CATALOG.steps, provenance=made.provenance)
-    assert [each["approved_by"] for each in backfill.json("history")] == ["", "ana (OS user, uid 1000)"]
-    assert "approved by ana (OS user, uid 1000)" in " ".join(backfill("history").output.split())
+    assert [each["approved_by"] for each in backfill.json("history")["publications"]] == ["", "ana (OS user, uid 1000)"]
+    assert "\tana (OS user, uid 1000)\t" in backfill("history").output

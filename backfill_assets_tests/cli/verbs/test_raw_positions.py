@@ -1,4 +1,4 @@
-"""``backfill positions``, and what history and plans say of a stream's positions."""
+"""``backfill raw positions``, and what history and plans say of a stream's positions."""
 
 from __future__ import annotations
 
@@ -29,76 +29,74 @@ def streamed(backfill: Backfill) -> StreamedLakehouse:
 
 def test_positions_of_raw_and_of_what_is_computed_from_it(backfill: Backfill, streamed: StreamedLakehouse) -> None:
     """Raw has read further than bronze."""
-    output = backfill("positions", RAW).output
-    assert "1,020" in output and "1,000" in output and "1 landed file, the newest of 2017-03-01." in output
-    output = backfill("positions", BRONZE).output
+    output = backfill("raw", "positions", RAW).output
+    assert "1,020" in output and "1,000" in output and "landed files\t1\nnewest arrival\t2017-03-01" in output
+    output = backfill("raw", "positions", BRONZE).output
     assert "2017-03-01..2017-03-02" in output and "1,010" in output and "1,020" not in output
-    found = backfill.json("positions", BRONZE)
+    found = backfill.json("raw", "positions", BRONZE)
     assert found["table"] == BRONZE
     (boundary,) = found["boundaries"]
     assert boundary["days"] == [f"{FIRST}..{SECOND}"] and boundary["landed_files"] == 1
+    assert boundary["computed_from"] == RAW and boundary["newest_arrival"] == str(FIRST)
     assert boundary["positions"] == [{"topic": "orders", "partition": 0, "next_offset": 1_010, "live_since": 1_000}]
     streamed.build_fact("fact", {FIRST: [1, 2]})
-    assert "1,010" in backfill("positions", FACT).output
+    assert "1,010" in backfill("raw", "positions", FACT).output
 
 
 def test_any_published_state_can_be_asked_for(backfill: Backfill, streamed: StreamedLakehouse) -> None:
     """By publication, by version and by moment."""
-    then = backfill.json("positions", RAW, "--publication", "history")
-    assert then["boundaries"][0]["positions"][0]["next_offset"] == 1_010
-    assert backfill.json("positions", RAW, "--version", then["version"]) == then
-    computed = backfill.json("positions", BRONZE, "--publication", "bronze")
+    then = backfill.json("raw", "positions", RAW, "--at", "history")
+    assert then["partitions"] == [{"topic": "orders", "partition": 0, "next_offset": 1_010, "live_since": 1_000}]
+    assert backfill.json("raw", "positions", RAW, "--at", then["version"]) == then
+    computed = backfill.json("raw", "positions", BRONZE, "--at", "bronze")
     assert computed["boundaries"][0]["positions"][0]["next_offset"] == 1_010
     # The clock of the log moves on a minute with each publication: 12:03 is that of the history.
-    assert backfill.json("positions", RAW, "--at", "2017-06-01T12:03:30") == then
-    assert backfill.json("positions", RAW, "--at", "2017-06-01T14:03:30+02:00") == then
+    assert backfill.json("raw", "positions", RAW, "--at", "2017-06-01T12:03:30") == then
+    assert backfill.json("raw", "positions", RAW, "--at", "2017-06-01T14:03:30+02:00") == then
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("raw_sale",), "Did you mean raw_sales?"),
-        ((RAW, "--publication", "histor"), "Did you mean history?"),
-        ((RAW, "--version", "99"), "raw_sales has no version 99: its newest version is"),
+        ((RAW, "--at", "histor"), "Did you mean history?"),
+        ((RAW, "--at", "99"), "raw_sales has no version 99: its newest version is"),
         ((RAW, "--at", "2017-01-01"), "Nothing was published by 2017-01-01 00:00:00 UTC."),
-        ((RAW, "--at", "yesterday"), "'yesterday' is no moment."),
-        ((RAW, "--at", "0001-01-01T00:00:00+14:00"), "'0001-01-01T00:00:00+14:00' is no moment."),
+        ((RAW, "--at", "yesterday"), "There is no publication 'yesterday'"),
+        ((RAW, "--at", "0001-01-01T00:00:00+14:00"), "There is no publication '0001-01-01T00:00:00+14:00'"),
         ((FACT,), "Nothing was published to fact_sales_transactions"),
-        ((BRONZE, "--publication", "history"), "Nothing was published to bronze_sales by entry"),
+        ((BRONZE, "--at", "history"), "Nothing was published to bronze_sales by entry"),
     ],
 )
 def test_what_was_never_published_is_an_error(
     backfill: Backfill, streamed: StreamedLakehouse, arguments: tuple[str, ...], message: str
 ) -> None:
     """With what there is instead."""
-    assert message in backfill("positions", *arguments, exit_code=1).stderr
-
-
-def test_two_states_at_once_are_refused(backfill: Backfill) -> None:
-    assert "Give one of" in backfill("positions", RAW, "--at", "2017-01-01", "--version", 1, exit_code=2).stderr
+    assert message in backfill("raw", "positions", *arguments, exit_code=1).stderr
 
 
 def test_an_empty_lakehouse_says_so(backfill: Backfill) -> None:
     """And stays empty."""
-    assert "Nothing was published to raw_sales" in backfill("positions", RAW, exit_code=1).stderr
+    assert "Nothing was published to raw_sales" in backfill("raw", "positions", RAW, exit_code=1).stderr
     assert not (backfill.home / "lakehouse").exists()
 
 
 def test_history_has_the_offsets_and_the_boundary(backfill: Backfill, streamed: StreamedLakehouse) -> None:
     """Of a micro-batch what it read, of a rollback what it gave back, of computed days up to where."""
     roll_back(streamed.publisher, "batch", id="back", steps=CATALOG.steps)
-    back, batch, bronze, *_ = backfill.json("history")
-    assert batch["partitions"][0] == {
+    back, batch, bronze, quarantine, *_ = backfill.json("history")["publications"]
+    assert batch["offsets"][0] == {
         "source": "sales",
         "topic": "orders",
         "partition": 0,
         "from": 1_010,
         "to": 1_020,
     }
-    assert [(each["from"], each["to"]) for each in back["partitions"]] == [(1_020, 1_010), (7, 0)]
-    (boundary,) = bronze["boundaries"]
+    assert [(each["from"], each["to"]) for each in back["offsets"]] == [(1_020, 1_010), (7, 0)]
+    (boundary,) = bronze["read_up_to"]
     assert boundary["tables"] == [BRONZE, "quarantine_sales"] and boundary["positions"][0]["next_offset"] == 1_010
-    assert batch["boundaries"] == back["boundaries"] == [] and bronze["partitions"] == []
+    assert quarantine["read_up_to"] == [boundary] and quarantine["publication"] == bronze["publication"]
+    assert batch["read_up_to"] == back["read_up_to"] == [] and bronze["offsets"] == []
     words = " ".join(backfill("history").output.replace("│", " ").split())
     assert "1,010" in words and "1,020" in words
 

@@ -1,4 +1,4 @@
-"""``backfill abort`` gives up an entry that cannot be finished, and the history says who did it."""
+"""``backfill maintain --abort`` gives up an entry that cannot be finished, and the history says who did it."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ def ids(backfill: Backfill, table: str) -> list[int]:
 
 def test_an_entry_that_cannot_be_finished_is_given_up(stuck: Backfill) -> None:
     """The plan comes first, then what could not be put back and why."""
-    output = stuck("abort", "dead", "--yes", "--reason", "row tracking").output
-    assert "Giving up dead (replace)" in output and "quarantine_sales is left as it is" in output
+    output = stuck("maintain", "--abort", "dead", "--yes", "--reason", "row tracking").output
+    assert "giving up\tdead\nkind\treplace" in output and "Left as it is\ntable\twhy\nquarantine_sales\t" in output
     assert "RowTracking" in output
     assert ids(stuck, "bronze_sales") == [1]
-    newest = stuck.json("history")[0]
+    newest = stuck.json("history")["publications"][0]
     assert newest["outcome"] == "aborted" and ": row tracking" in newest["reason"]
 
 
 def test_without_a_terminal_it_wants_yes(stuck: Backfill) -> None:
     """A script must say that it means it."""
-    assert "add --yes" in stuck("abort", "dead", exit_code=2).stderr
-    assert stuck.json("history")[0]["outcome"] == "open"
+    assert "add --yes" in stuck("maintain", "--abort", "dead", exit_code=2).stderr
+    assert stuck.json("history")["publications"][0]["outcome"] == "open"
 
 
 def test_only_open_publications_are_given_up(stuck: Backfill) -> None:
     """A mistyped name gets the nearest one, what is done the command that puts it back."""
-    assert "Did you mean dead?" in stuck("abort", "deda", "--yes", exit_code=1).stderr
-    assert "backfill rollback first" in stuck("abort", "first", exit_code=1).stderr, "before it asks"
+    assert "Did you mean dead?" in stuck("maintain", "--abort", "deda", "--yes", exit_code=1).stderr
+    assert "backfill rollback first" in stuck("maintain", "--abort", "first", exit_code=1).stderr, "before it asks"
 
 
 def test_what_is_aborted_already_is_not_to_be_rolled_back(stuck: Backfill) -> None:
     """`backfill rollback` would refuse it: there is nothing to put back."""
-    stuck("abort", "dead", "--yes")
-    again = stuck("abort", "dead", "--yes", exit_code=1).stderr
+    stuck("maintain", "--abort", "dead", "--yes")
+    again = stuck("maintain", "--abort", "dead", "--yes", exit_code=1).stderr
     assert "dead is not open: it is aborted" in again and "rollback" not in again and "nothing is left to do" in again

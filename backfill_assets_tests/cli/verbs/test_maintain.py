@@ -15,13 +15,13 @@ def test_planned_done_and_nothing_left(backfill: Backfill) -> None:
     assert "nothing to do" in backfill("maintain").output
     for number in range(5):
         backfill.lakehouse.publish(f"a{number}", {"raw_sales": {DAY: [number]}}, mode="append")
-    (task,) = backfill.json("maintain", "--dry-run")
+    (task,) = backfill.json("maintain", "--dry-run")["chores"]
     assert (task["chore"], task["table"], task["items"], task["outcome"]) == ("compact", "raw_sales", [str(DAY)], "")
     assert "Nothing was done" in backfill("maintain", "--dry-run").output
     assert len(backfill.lakehouse.newest("raw_sales").file_uris()) == 5
     assert "1 day compacted" in backfill("maintain").output
     assert len(backfill.lakehouse.newest("raw_sales").file_uris()) == 1
-    assert backfill.json("maintain") == []
+    assert backfill.json("maintain")["chores"] == []
 
 
 def test_after_a_long_pause_a_person_who_checked_the_clock_frees_more(backfill: Backfill) -> None:
@@ -31,6 +31,6 @@ def test_after_a_long_pause_a_person_who_checked_the_clock_frees_more(backfill: 
     replaced = min((backfill.home / "lakehouse").glob("bronze_sales/_timelines/run-p0/day=*/*.parquet"))
     for file in replaced.parents[1].rglob("*"):
         os.utime(file, (0, 0))
-    assert backfill.json("maintain") == [] and replaced.exists()
-    (task,) = backfill.json("maintain", "--clock-checked")
+    assert backfill.json("maintain")["chores"] == [] and replaced.exists()
+    (task,) = backfill.json("maintain", "--clock-checked")["chores"]
     assert task["chore"] == "reclaim files" and not replaced.exists()

@@ -1,4 +1,4 @@
-"""``backfill quarantine`` names where a rejected row is from: a line of a file, or an event by its offset."""
+"""``backfill raw quarantine`` names where a rejected row is from: a line of a file, or an event by its offset."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.answers import quarantine as answers
 from backfill_assets.landing import quarantine
 from backfill_assets_tests.cli.command import Backfill
 
@@ -29,28 +30,28 @@ def rejected(file: str, line: int) -> dict[str, Any]:
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     found = [rejected(FILE, 3), rejected("kafka:orders/2", 0)]
-    monkeypatch.setattr(quarantine, "letters", lambda snapshot, table, days=None: found)
+    for module in (quarantine, answers):
+        monkeypatch.setattr(module, "letters", lambda snapshot, table, days=None: found)
+    monkeypatch.setattr(quarantine, "resolved_positions", lambda *arguments: set())
     return found
 
 
 def test_a_rejected_event_is_shown_with_its_offset(backfill: Backfill, rows: list[dict[str, Any]]) -> None:
     """For people in words; for programs beside the columns of raw."""
-    shown = ("quarantine", "show", "quarantine_sales", "--day", DAY)
+    shown = ("raw", "quarantine", "quarantine_sales", DAY)
     output = backfill(*shown).output
     assert f"{FILE}:3" in output and "topic orders, partition 2, offset 0" in output
-    line, event = backfill.json(*shown)
-    assert (line["file"], line["line"]) == (FILE, 3) and "topic" not in line
-    assert (event["topic"], event["partition"], event["offset"]) == ("orders", 2, 0)
+    line, event = backfill.json(*shown)["rows"]
+    assert line["at"] == {"file": FILE, "line": 3}
+    place = {"topic": "orders", "partition": 2, "offset": 0}
+    assert event["at"] == {"file": "kafka:orders/2", "line": 0, **place}
     assert event["landed"] == {"quantity": "many"}
 
 
-def test_the_example_of_a_reason_can_be_an_event(
-    backfill: Backfill, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_of_a_reason_can_be_an_event(backfill: Backfill, rows: list[dict[str, Any]]) -> None:
     """The first that was rejected for it."""
     rows.pop(0)
-    monkeypatch.setattr(quarantine, "resolved_positions", lambda *arguments: set())
-    (group,) = backfill.json("quarantine", "list", "quarantine_sales")
-    assert group["example"]["offset"] == 0 and group["example"]["topic"] == "orders"
-    words = " ".join(backfill("quarantine", "list", "quarantine_sales").output.replace("│", " ").split())
+    (group,) = backfill.json("raw", "quarantine", "quarantine_sales")["reasons"]
+    assert group["at"]["offset"] == 0 and group["at"]["topic"] == "orders"
+    words = " ".join(backfill("raw", "quarantine", "quarantine_sales").output.replace("│", " ").split())
     assert "orders" in words

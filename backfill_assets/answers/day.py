@@ -1,0 +1,212 @@
+"""One day of a table: what is known about it, the files that hold it, and its first rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.arrow_dataset import python_rows
+from backfill_assets.lakehouse.campaign_journal import plan_of
+from backfill_assets.lakehouse.delta_log import AddedFile, newest_version, read_log
+from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import CAMPAIGN
+from backfill_assets.model.declaration import Step
+from backfill_assets.plan.status import DayStatus, day_statuses
+from backfill_assets.published.damage import gone_files, note_damage
+from backfill_assets.published.observed import observe
+from backfill_assets.published.positions import is_raw
+from backfill_assets.published.reading import pinned_version, published_day, published_versions, read_published
+from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Line, Part, Tone, size
+from backfill_assets.text import format_count
+from backfill_assets.timeline.opened import open_timeline
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class FoundDay:
+    """A day of a table at one version; ``status`` is only known of the present."""
+
+    table: str
+    day: date
+    status: str = ""
+    on: str = ""
+    """The timeline that it is a day of; empty for main."""
+    version: int | None = None
+    publication: str = ""
+    content: DayContent | None = None
+    files: Sequence[AddedFile] = ()
+    gone: Sequence[str] = ()
+    """Files that the day names and that are not there: no row of it is shown."""
+    reclaimed: bool = False
+    """They are those of an earlier publication, and main does not name them any more: nothing is damaged."""
+    written_since: Mapping[str, int] = field(default_factory=dict)
+    """The day in Delta's own log, after another writer; the rest is as it was published."""
+    sample: pa.Grid | None = None
+
+    @property
+    def is_damaged(self) -> bool:
+        return bool(self.gone) and not self.reclaimed
+
+
+def look_at_day(
+    storage: Storage, declared: Sequence[Step], table: str, day: date, limit: int, publication: str | None = None
+) -> FoundDay:
+    """The day as of the last closed entry of the log, or of the one that closed ``publication``.
+
+    A day whose files are gone is noted as damaged: no log shows it.
+    """
+    status = "" if publication else _status(storage, declared, table, day)
+    version = published_versions(storage, publication).get(table)
+    if version is None:
+        return FoundDay(table, day, status)
+    files = read_log(storage, table, version).of_days([day])[day]
+    gone = gone_files(storage, table, files)
+    state = published_day(storage, table, day, publication)
+    found = FoundDay(
+        table,
+        day,
+        DAMAGED if gone and status else status,
+        version=version,
+        publication=state.publication if state else "",
+        content=state.content if state else None,
+        files=files,
+        gone=gone,
+        reclaimed=publication is not None and not _main_names(storage, table, day, gone),
+        written_since=_written_since(storage, table, day) if status == DayStatus.FOREIGN_WRITE else {},
+    )
+    if found.is_damaged:
+        note_damage(storage, table, day, gone)
+    return found if gone else _with_sample(found, read_published(storage, table, publication).dataset(), limit)
+
+
+def look_at_day_on_timeline(
+    storage: Storage, declared: Sequence[Step], table: str, day: date, limit: int, name: str
+) -> FoundDay:
+    """The day as the timeline ``name`` shows it: its own, or that of its base."""
+    opened = open_timeline(storage, name)
+    held = opened.held(table).get(day)
+    if held is None:
+        return FoundDay(table, day, f"nothing on {name}", on=name)
+    own = day in opened.timeline.held(table)
+    status = f"a day of {name}" if own else f"read through to the base of {name}"
+    why = opened.stale_days(declared).get(table, {}).get(day)
+    found = FoundDay(
+        table,
+        day,
+        f"{status}, stale: it {why}" if why else status,
+        on=name,
+        version=None if own else opened.timeline.base.versions.get(table),
+        content=held.content,
+        files=held.files,
+        gone=gone_files(storage, table, held.files),
+    )
+    return _with_sample(found, opened.dataset(table), limit) if held.files and not found.gone else found
+
+
+def _with_sample(found: FoundDay, rows: ds.Dataset, limit: int) -> FoundDay:
+    return replace(found, sample=rows.head(limit, filter=pc.field("day") == found.day))
+
+
+def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -> str:
+    observed = observe(storage, [each.name for step in declared for each in step.tables])
+    return day_statuses(observed.with_current(declared), observed, DayRange.of(day))[table][day].value
+
+
+def _main_names(storage: Storage, table: str, day: date, paths: Sequence[str]) -> bool:
+    version = pinned_version(storage, table)
+    files = read_log(storage, table, version).of_days([day])[day] if version is not None else ()
+    return not {file.path for file in files}.isdisjoint(paths)
+
+
+def _written_since(storage: Storage, table: str, day: date) -> Mapping[str, int]:
+    version = newest_version(storage, table)
+    if version is None:
+        return {}
+    files = read_log(storage, table, version).of_days([day])[day]
+    return {"version": version, "rows": sum(file.rows for file in files), "files": len(files)}
+
+
+# ------------------------------------------------------------------ the answer
+
+
+def day_answer(found: FoundDay) -> Answer:
+    """State first, what is wrong with it, then the first rows."""
+    rows = python_rows(found.sample) if found.sample is not None else []
+    columns = tuple(found.sample.column_names) if found.sample is not None else ()
+    sample = Grid("sample", columns, [[*map(Datum, row.values())] for row in rows], one_by_one=True)
+    nothing = [] if rows or found.gone else [Line("No rows.")]
+    return Answer(parts=(*_facts(found), *_trouble(found), sample, *nothing))
+
+
+def _facts(found: FoundDay) -> Iterator[Part]:
+    yield Fact("table", found.table)
+    yield Fact("day", found.day)
+    yield Fact("status", found.status)
+    yield Fact("publication", Id(found.publication))
+    yield Fact("table version", found.version)
+    if found.content:
+        yield Fact("rows", found.content.rows)
+        yield Fact("checksum", found.content.checksum)
+        yield Fact("code", found.content.code_version)
+        yield Fact("parameters", found.content.parameters)
+        yield Fact("inputs", found.content.inputs)
+        yield Fact("staged ms", found.content.staged_ms)
+        yield Fact("metrics", found.content.metrics)
+    yield Fact("files", [{"path": each.path, "bytes": size(each.size), "rows": each.rows} for each in found.files])
+    if found.gone:
+        yield Fact("reclaimed files" if found.reclaimed else "damaged files", list(found.gone))
+    if found.written_since:
+        yield Fact("written since", found.written_since)
+
+
+def _trouble(found: FoundDay) -> Iterator[Line]:
+    if found.reclaimed:
+        yield Line(
+            f"{_are_gone(found)}; main does not name them any more. Files that a later publication replaced are kept "
+            "for the rollback window; then maintenance deletes them. The numbers are those that were published.",
+            do=f"backfill show {found.table} {found.day}",
+        )
+    elif found.gone:
+        yield Line(
+            f"Damaged: {_are_gone(found)}. No reader{f' of {found.on}' if found.on else ''} can read the day. The "
+            f"numbers are those that were {'staged' if found.on else 'published'}.",
+            Tone.BAD,
+            _repair(found),
+        )
+        if not found.on:
+            history = f"backfill history {found.table} --days {found.day}"
+            yield Line("An earlier publication may still have its files.", do=history)
+    if found.written_since:
+        now = found.written_since
+        yield Line(
+            "Foreign write: another writer changed this day after its last publication. It holds "
+            f"{format_count(now['rows'], 'row')} in {format_count(now['files'], 'file')} now. Checksum, metrics, files "
+            "and rows that are shown are older: those of the publication.",
+            Tone.WARN,
+            f"backfill run {found.table} --days {found.day}",
+        )
+
+
+def _are_gone(found: FoundDay) -> str:
+    verb = "is" if len(found.gone) == 1 else "are"
+    return f"{len(found.gone)} of the day's {format_count(len(found.files), 'file')} {verb} gone"
+
+
+def _repair(found: FoundDay) -> str:
+    if is_raw(found.table):
+        return "put the files back from a backup: raw cannot be built again, since each landed file counts once"
+    if found.on.startswith(CAMPAIGN):
+        return f"backfill run {plan_of(found.on)}"
+    on = f" --on {found.on}" if found.on else ""
+    return f"backfill run {found.table} --days {found.day}{on} --force"

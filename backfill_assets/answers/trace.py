@@ -1,0 +1,209 @@
+"""Where a number comes from: one row from its landed line to each report that counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+from backfill_assets.days import TableDay
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.landed_lines import landed_line
+from backfill_assets.landing.landed_values import overtakes
+from backfill_assets.landing.places import event_place, format_place, place_values
+from backfill_assets.landing.token_key import require_same_key
+from backfill_assets.landing.tokens import token_of
+from backfill_assets.landing.trace import Found, Trail, deleted_by, trails
+from backfill_assets.landing.trace_keys import BETWEEN
+from backfill_assets.landing.trace_outcomes import RECEIVED, LineFate, fates
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.catalog import Catalog
+from backfill_assets.model.declaration import Table
+from backfill_assets.model.deletion import DELETION
+from backfill_assets.plan.status import Statuses, day_statuses
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.published.observed import observe
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.stamps import Stamp, stamps
+from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Worded
+from backfill_assets.text import format_range, short_commit
+from backfill_assets.timeline.observed import ObservedTimeline, observe_timeline
+from backfill_assets.timeline.opened import OpenedTimeline, TimelineSnapshot
+
+PERSONAL = "@"
+"""Stands in a key for the token of a personal value that is given apart."""
+_LEFT_OUT_FIRST = (
+    "made with",
+    "made from",
+    "day",
+    "layer",
+    "kind",
+    "version",
+    "by",
+    "git",
+    "run",
+    "when",
+    "code",
+    "status",
+)
+_RUN = 8
+
+
+@dataclass(frozen=True)
+class FoundTrail:
+    """A trail with its context; ``lines`` has what landed, by file and line; of events by partition and offset."""
+
+    trail: Trail
+    fates: Sequence[LineFate]
+    lines: Mapping[tuple[str, int], str | None]
+    stamps: Mapping[TableDay, Stamp]
+
+
+@dataclass(frozen=True)
+class FoundTrace:
+    """The trails of one key, in each dataset that has it, on main or on a timeline."""
+
+    key: str
+    log_entry: int
+    tables: Mapping[str, Table]
+    trails: Sequence[FoundTrail]
+    statuses: Statuses
+    """A report that is stale does not count the row as it is now, or not yet."""
+    place: ObservedTimeline | None = None
+
+
+def with_token(key: str, personal: str, storage: Storage, token_key_file: Path) -> str:
+    """``key`` with the token of ``personal`` in place of its ``@``; raises :class:`InvalidRequest` if it has none."""
+    parts = key.split(BETWEEN)
+    if PERSONAL not in parts:
+        raise InvalidRequest(
+            f"The key has no {PERSONAL} for --personal to replace.",
+            hint=f"Write {PERSONAL} where the token is in the key: {PERSONAL}/2016-02-15T00:30:00Z",
+        )
+    require_same_key(storage, token_key_file)
+    token = token_of(personal, token_key_file)
+    return BETWEEN.join(token if part == PERSONAL else part for part in parts)
+
+
+def look_at_row(
+    publisher: Publisher,
+    landing: LandingZone,
+    catalog: Catalog,
+    key: str,
+    table: str | None,
+    day: date | None,
+    on: str | None = None,
+) -> FoundTrace:
+    """The row in all tables as of one entry of the log, or as the timeline ``on`` has them."""
+    storage, tables = publisher.storage, {each.name: each for each in catalog.tables}
+    place = observe_timeline(publisher, tables, on) if on else None
+    snapshot = TimelineSnapshot.of(OpenedTimeline(storage, place.timeline)) if place else Snapshot.newest(storage)
+    found = [_look(snapshot, landing, trail, place) for trail in trails(snapshot, catalog, key, table, day)]
+    view = place.view if place else observe(storage, tables)
+    return FoundTrace(
+        key, snapshot.sequence, tables, found, day_statuses(view.with_current(catalog.steps), view), place
+    )
+
+
+def _look(snapshot: Snapshot, landing: LandingZone, trail: Trail, place: ObservedTimeline | None) -> FoundTrail:
+    source, raw = trail.origin.source, [found.row for found in trail.raw]
+    typed, rejected = [found.row for found in trail.typed], [found.row for found in trail.quarantined]
+    received = [row for row in raw if row["record_kind"] == RECEIVED]
+    keys = {TableDay(found.table, found.day) for found in trail.rows}
+    return FoundTrail(
+        trail=trail,
+        fates=fates(raw, typed, rejected, partial(overtakes, source), deleted_by(snapshot, trail)),
+        lines={(row["source_file"], row["source_line"]): landed_line(landing, source, row) for row in received},
+        stamps=stamps(snapshot, {key for key in keys if place is None or key.day not in place.own(key.table)}),
+    )
+
+
+# ------------------------------------------------------------------ the answer
+
+
+def trace_answer(found: FoundTrace) -> Answer:
+    """What landed and its fate, each row that it became, and the reports that count it in a row of their own."""
+    facts = (
+        Fact("key", found.key),
+        Fact("timeline", found.place.timeline.name if found.place else ""),
+        Fact("log entry", found.log_entry),
+    )
+    landed = [row for each in found.trails for row in _landed(each)]
+    rows = [_row(found, each, row) for each in found.trails for row in each.trail.rows]
+    unnamed = [unnamed for each in found.trails for unnamed in each.trail.unnamed]
+    counted = [(each.table, format_range(each.period), each.made_there) for each in unnamed]
+    columns = ("table", "layer", "period", "day", "status", "row", "publication", "when", "kind", "version", "code")
+    columns += ("by", "run", "git", "made from", "made with")
+    tables = (
+        Grid("landed", ("source", "at", "day", "outcome", "why", "text"), landed, one_by_one=True),
+        Grid("rows", columns, rows, drop=_LEFT_OUT_FIRST),
+        Grid("counted in", ("table", "period", "made there"), counted, title="Counted in rows that have no such key"),
+    )
+    return Answer(
+        parts=(*facts, *tables), next=tuple(f"backfill show {each.table} {each.period.first}" for each in unnamed)
+    )
+
+
+def _landed(found: FoundTrail) -> Iterator[Sequence[object]]:
+    for fate in found.fates:
+        at = Worded(place_values(fate.file, fate.line), format_place(fate.file, fate.line))
+        text = found.lines[fate.file, fate.line]
+        as_in_raw = " (as raw has it)" if event_place(fate.file, fate.line) else ""
+        words = f"{text or 'the line is no longer in the landing zone'}{as_in_raw}"
+        yield found.trail.origin.source.name, at, fate.day, fate.outcome, fate.why, Worded(text, words)
+
+
+def _row(found: FoundTrace, of: FoundTrail, row: Found) -> Sequence[object]:
+    status = found.statuses[row.table].get(row.day)
+    values = {name: Datum(value) for name, value in row.row.items()}
+    words = Worded(values, _in_words(row, found.tables[row.table]))
+    return (
+        row.table,
+        row.layer,
+        format_range(row.period),
+        row.day,
+        status.value if status else "",
+        words,
+        *_stamp(found, of, row),
+    )
+
+
+def _stamp(found: FoundTrace, of: FoundTrail, row: Found) -> Sequence[object]:
+    """The publication that the day is from, and what the log says about it; a timeline's own day has none."""
+    key = TableDay(row.table, row.day)
+    if found.place is not None and row.day in found.place.own(row.table):
+        content = found.place.view.states[key].content
+        return "of its own", None, "", None, content.code_version if content else "", "", "", "", [], None
+    stamp = of.stamps.get(key)
+    if stamp is None:
+        return "", None, "", None, "", "", "", "", [], None
+    made = stamp.lineage
+    return (
+        Id(stamp.publication),
+        stamp.published_at,
+        stamp.kind,
+        stamp.table_version,
+        stamp.code_version,
+        stamp.launched_by,
+        Worded(stamp.run, stamp.run[:_RUN]),
+        Worded(stamp.git_commit, short_commit(stamp.git_commit)),
+        [read.model_dump() for read in made.reads] if made else [],
+        made.environment.model_dump() if made and made.environment else None,
+    )
+
+
+def _in_words(found: Found, table: Table) -> str:
+    """The values that identify a row: its key, or for landed rows its place, and its numbers."""
+    row = found.row
+    if row.get("record_kind") == "supersession":
+        return f"marker: a newer version belongs to {row['superseded_by_day']}"
+    if row.get("record_kind") == DELETION:
+        marker = f"the marker of {row['superseded_by_day']}"
+        return f"deletion of {format_place(row['source_file'], row['source_line']) if row['source_file'] else marker}"
+    if found.layer in ("raw", "quarantine"):
+        return format_place(row["source_file"], row["source_line"])
+    names = dict.fromkeys((*table.key, *table.totals))
+    return ", ".join(f"{name} {row[name]}" for name in names if name in row)

@@ -1,0 +1,108 @@
+"""``backfill maintain``: compacts files, deletes what nothing needs, gives up what is stuck, sends notices."""
+
+from __future__ import annotations
+
+import click
+
+from backfill_assets.cli.completion import complete_publication
+from backfill_assets.cli.foreground import report_progress, run_info
+from backfill_assets.cli.ids import find_publication
+from backfill_assets.cli.notices import deliver_notices
+from backfill_assets.cli.options import as_json, yes
+from backfill_assets.cli.output import ask, say_answer
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
+from backfill_assets.errors import NotDelivered
+from backfill_assets.text import format_count
+
+_EPILOG = """
+\b
+Examples:
+  backfill maintain --dry-run
+  backfill maintain --send-notices
+  backfill maintain --abort <publication>      gives up one that is open and cannot be finished
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--clock-checked", is_flag=True, help="Count long pauses too: you have checked this machine's clock.")
+@click.option("--send-notices", is_flag=True, help="Send the notices that are due, and do nothing else.")
+@click.option(
+    "--abort",
+    shell_complete=complete_publication,
+    metavar="PUBLICATION",
+    help="Give up this publication, and do nothing else.",
+)
+@click.option("--reason", default="", help="With --abort: the reason, for the history.")
+@yes
+@as_json
+def maintain(
+    dry_run: bool, clock_checked: bool, send_notices: bool, abort: str | None, reason: str, yes: bool, as_json: bool
+) -> None:
+    """Compact days of many small files, close abandoned timelines, and delete files that nothing needs.
+
+    Files that a rollback window, an open plan or a pinned version needs are kept. Starts no Spark. Readers and writers
+    can work meanwhile.
+
+    --abort: first stop the process that makes the publication. Its days get back what they held before; days that
+    another writer has changed since are left alone. A table that accepts no commit is left as it is and named. The
+    history records who aborted it and why.
+
+    --send-notices: a notice is sent at least once, always with the same key, to where BACKFILL_NOTICES says. The exit
+    code is 1 if one cannot be sent: it stays due.
+    """
+    if abort is not None:
+        _abort(abort, reason, dry_run, yes, as_json)
+    elif send_notices:
+        _send_notices(dry_run, as_json)
+    else:
+        _maintain(dry_run, clock_checked, as_json)
+
+
+def _maintain(dry_run: bool, clock_checked: bool, as_json: bool) -> None:
+    from backfill_assets.answers.maintenance import maintenance_answer
+    from backfill_assets.upkeep.maintenance import Done, Maintenance
+
+    settings = current_settings()
+    tables = current_catalog().table_names
+    found = Maintenance(open_publisher(settings), tables, settings.timeline_days, clock_checked)
+    tasks = found.plan()
+    done = [Done(task, "") for task in tasks] if dry_run else found.carry_out(tasks, report_progress)
+    say_answer(maintenance_answer(done, dry_run=dry_run), as_json=as_json)
+
+
+def _abort(typed: str, reason: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+    from backfill_assets.answers.maintenance import abort_plan_answer, aborted_answer
+    from backfill_assets.published.reading import anything_published, unknown_publication
+
+    publisher = open_publisher(current_settings())
+    publication = find_publication(publisher.storage, typed)
+    known = publisher.log.find_prepared(publication) if anything_published(publisher.storage) else None
+    if known is None:
+        raise unknown_publication(publisher.storage, publication)
+    publisher.require_open(publication)
+    if dry_run or not as_json:
+        say_answer(abort_plan_answer(known[0]), as_json=as_json)
+    if dry_run:
+        return
+    if not yes:
+        ask("Give this up?")
+    left = publisher.abort(publication, by=run_info("backfill maintain --abort").launched_by, reason=reason)
+    say_answer(aborted_answer(publication, left), as_json=as_json)
+
+
+def _send_notices(dry_run: bool, as_json: bool) -> None:
+    from backfill_assets.answers.maintenance import SEND, delivery_answer, due_answer
+    from backfill_assets.publication.outbox import due_notices
+
+    settings = current_settings()
+    publisher = open_publisher(settings)
+    if dry_run:
+        say_answer(due_answer(due_notices(publisher)), as_json=as_json)
+        return
+    found = deliver_notices(settings, publisher, as_json=as_json)
+    if as_json or not (found.sent or found.failed):
+        say_answer(delivery_answer(found, settings.notices), as_json=as_json)
+    if found.failed:
+        still = format_count(len(found.failed), "notice")
+        raise NotDelivered(f"Not sent, and still due: {still}.", hint=f"{SEND} tries again.")

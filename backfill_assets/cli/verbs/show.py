@@ -1,0 +1,50 @@
+"""``backfill show``: one day of one table, what is known about it and its rows."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import click
+
+from backfill_assets.cli.completion import complete_publication, complete_table
+from backfill_assets.cli.ids import find_publication, find_timeline
+from backfill_assets.cli.options import as_json, day, limit, on_timeline
+from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
+
+_EPILOG = """
+\b
+Examples:
+  backfill show fact_daily_revenue 2017-03-01
+  backfill show fact_daily_revenue 2017-03-01 --at <publication>
+  backfill show fact_daily_revenue 2017-03-01 --on with-v2
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("table", shell_complete=complete_table)
+@day
+@click.option(
+    "--at", shell_complete=complete_publication, metavar="PUBLICATION", help="After this publication.  [default: now]"
+)
+@on_timeline
+@limit(10, "The most rows to show.")
+@as_json
+def show(table: str, day: date, at: str | None, on: str | None, limit: int, as_json: bool) -> None:
+    """Show one DAY of TABLE: status, publication, checksum, metrics, files, and its first rows.
+
+    Reads published data as of one entry of the publication log. Starts no Spark.
+    """
+    from backfill_assets.answers.day import day_answer, look_at_day, look_at_day_on_timeline
+
+    catalog = current_catalog()
+    catalog.table(table)
+    if on is not None and at is not None:
+        raise click.UsageError("Give one of --on NAME and --at PUBLICATION.")
+    storage, steps = open_storage(current_settings()), catalog.steps
+    if on is not None:
+        found = look_at_day_on_timeline(storage, steps, table, day, limit, find_timeline(storage, on))
+    else:
+        publication = find_publication(storage, at) if at else None
+        found = look_at_day(storage, steps, table, day, limit, publication)
+    say_answer(day_answer(found), as_json=as_json)

@@ -1,0 +1,61 @@
+"""``backfill trace``: where a number comes from, from the landed line to each report that counts it."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import click
+
+from backfill_assets.cli.completion import complete_days, complete_table
+from backfill_assets.cli.ids import find_timeline
+from backfill_assets.cli.options import DAY, as_json, on_timeline
+from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
+
+_EPILOG = """
+\b
+Examples:
+  backfill trace 32074897568-825412
+  backfill trace USD --table bronze_fx_rates --day 2017-03-01
+  backfill trace @/2016-02-15T00:30:00Z --personal patient-0001
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("key")
+@click.option(
+    "--table",
+    shell_complete=complete_table,
+    metavar="TABLE",
+    help="The table that KEY belongs to.  [default: every table with one row a key]",
+)
+@click.option("--day", type=DAY, shell_complete=complete_days, help="Only the rows of this event day.")
+@click.option(
+    "--personal",
+    metavar="TEXT",
+    prompt="Personal value",
+    prompt_required=False,
+    hide_input=True,
+    help="The landed value for which @ is written in KEY. Without TEXT, the command asks for it.",
+)
+@on_timeline
+@as_json
+def trace(key: str, table: str | None, day: date | None, personal: str | None, on: str | None, as_json: bool) -> None:
+    """Follow the row with KEY from its landed line through raw, bronze or quarantine and fact to each report.
+
+    Reads all tables as of one entry of the publication log. KEY is the key of a bronze or fact table, with a slash
+    between columns: B01/2016-02-15T00:30:00Z. Starts no Spark.
+
+    Personal fields are shown as tokens, and are tokens in KEY. If you know the value and not the token, write @ for it
+    in KEY and give the value with --personal.
+    """
+    from backfill_assets.answers.trace import look_at_row, trace_answer, with_token
+    from backfill_assets.landing.zone import LandingZone
+
+    settings = current_settings()
+    publisher = open_publisher(settings)
+    if personal is not None:
+        key = with_token(key, personal, publisher.storage, settings.token_key_file)
+    name = find_timeline(publisher.storage, on) if on else None
+    found = look_at_row(publisher, LandingZone(settings.landing), current_catalog(), key, table, day, name)
+    say_answer(trace_answer(found), as_json=as_json)

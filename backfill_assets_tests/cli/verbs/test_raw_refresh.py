@@ -1,0 +1,48 @@
+"""What a refresh refuses and reports without Spark; stories/test_refresh.py carries it out."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.answers.refresh import FoundRefresh, refresh_answer
+from backfill_assets.landing.zone import LandedFile
+from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
+from backfill_assets.rebuild.refresh.refresh import RefreshResult
+from backfill_assets_tests.cli.command import Backfill
+
+LATE, DAY, LATER = date(2017, 2, 28), date(2017, 3, 1), date(2017, 3, 2)
+
+
+def landed(name: str) -> LandedFile:
+    return LandedFile("sales", DAY, f"sales/{DAY}/{name}.jsonl.gz", 1, "00")
+
+
+def test_only_a_raw_table_is_read_from_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says which tables are."""
+    backfill = Backfill(tmp_path, monkeypatch)
+    failed = backfill("raw", "refresh", "bronze_sales", DAY, exit_code=1)
+    assert "bronze_sales is not read from a source." in failed.stderr and "raw_sales" in failed.stderr
+
+
+def test_the_preview_counts_files_by_arrival_day_and_rows_by_event_day() -> None:
+    """The days whose rows change are what has to be built again."""
+    files = ArrivalFiles(DAY, unchanged=(landed("a"),), changed=(landed("b"),), gone=("sales/x",))
+    answer = refresh_answer(
+        FoundRefresh.previewed([files], {(DAY, DAY): (3, 4), (LATER, DAY): (1, 0), (DAY, LATE): (0, 1)})
+    )
+    assert answer.table("rows").rows == [(LATE, 0, 1), (DAY, 4, 4)]
+    (found,) = answer.as_json()["files"]
+    assert found["changed"] == [landed("b").path] and found["gone"] == ["sales/x"] and found["new"] == []
+    assert answer.as_json()["notes"] == [{"text": "Nothing was done: --dry-run."}]
+    nothing = refresh_answer(FoundRefresh.previewed([ArrivalFiles(DAY, unchanged=(landed("a"),))], {}))
+    assert "Raw has just what the source has" in nothing.as_json()["notes"][0]["text"]
+
+
+def test_what_was_published_says_what_is_stale_and_how_it_is_undone() -> None:
+    files = ArrivalFiles(DAY, changed=(landed("b"),))
+    answer = refresh_answer(FoundRefresh.done(RefreshResult((files,), {DAY: (3, 4)}, "back-1", 2)))
+    assert answer.as_json()["publication"] == "back-1" and answer.as_json()["stale_now"] == [str(DAY)]
+    assert answer.next == ("backfill status", "backfill rollback back-1")
