@@ -16,10 +16,12 @@ from backfill_assets.text import format_count, format_range, short_commit
 
 _PUBLICATION = ("publication", "when", "kind", "outcome")
 _PART = ("table", "days", "rows", "code", "version", "replaces")
-_ABOUT = ("made of", "landed", "offsets", "read up to", "by", "reason", "approved by", "campaign", "run", "git")
-_ABOUT += ("leaves stale", "made with")
-_LEFT_OUT_FIRST = ("made with", "run", "git", "version", "campaign", "approved by", "replaces", "rows", "leaves stale")
-_LEFT_OUT_FIRST += ("landed", "offsets", "read up to", "made of", "reason", "by", "code", "days")
+_MADE_OF = ("made of", "landed", "offsets", "read up to")
+_ABOUT = (*_MADE_OF, "by", "reason", "approved by", "campaign", "run", "git", "leaves stale", "made with")
+_LEFT_OUT_FIRST = (
+    *("made with", "run", "git", "version", "campaign", "approved by", "replaces", "rows", "leaves stale"),
+    *("landed", "offsets", "read up to", "made of", "reason", "by", "code", "days"),
+)
 _TONES = {"done": Tone.GOOD, "aborted": Tone.BAD, "aborting": Tone.BAD, "open": Tone.WARN}
 _RUN = 8
 
@@ -61,8 +63,9 @@ def history_answer(found: FoundHistory) -> Answer:
 
 
 def _older(found: FoundHistory) -> str:
-    filters = (found.table, found.days and f"--days {format_range(found.days)}", f"--limit {5 * len(found.records)}")
-    return " ".join(("backfill history", *filter(None, filters)))
+    days = f"--days {format_range(found.days)}" if found.days else ""
+    words = ("backfill history", found.table or "", days, f"--limit {5 * len(found.records)}")
+    return " ".join(word for word in words if word)
 
 
 def _publication(record: PublicationRecord) -> Sequence[object]:

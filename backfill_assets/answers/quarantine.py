@@ -70,10 +70,10 @@ def rejects_answer(found: FoundRejects) -> Answer:
     if not found.groups:
         on = f" on {format_range(found.days)}" if found.days else ""
         return Answer(parts=(reasons, Line(f"Nothing is quarantined{on}.")))
-    parts = (reasons, *_advice_on_days(found))
+    parts: list[Part] = [reasons, *_advice_on_days(found)]
     if found.days is None:
         first = found.groups[0]
-        return Answer(parts=parts, next=(f"backfill raw quarantine {first.table} {first.days[0]}",))
+        return Answer(parts=tuple(parts), next=(f"backfill raw quarantine {first.table} {first.days[0]}",))
     rows = [*map(_row, found.rows[: found.limit])]
     table = Grid("rows", ("at", "day", "arrival day", "reasons", "landed"), rows, one_by_one=True)
     more = len(found.rows) - found.limit

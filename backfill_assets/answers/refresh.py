@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.landing.zone import LandedFile
-from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
-from backfill_assets.rebuild.refresh.refresh import RefreshResult
-from backfill_assets.rebuild.refresh.row_difference import RowCounts
+from backfill_assets.rebuild.changed_files import ArrivalFiles
+from backfill_assets.rebuild.refresh import RefreshResult, RowCounts
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Worded
 
 
@@ -52,7 +51,8 @@ def refresh_answer(found: FoundRefresh) -> Answer:
 
 
 def _files(found: ArrivalFiles) -> Sequence[object]:
-    return found.day, *map(_paths, (found.unchanged, found.changed, found.gone, found.new))
+    kinds: Sequence[Sequence[LandedFile | str]] = (found.unchanged, found.changed, found.gone, found.new)
+    return found.day, *map(_paths, kinds)
 
 
 def _paths(files: Sequence[LandedFile | str]) -> Worded:

@@ -135,8 +135,10 @@ def trace_answer(found: FoundTrace) -> Answer:
     rows = [_row(found, each, row) for each in found.trails for row in each.trail.rows]
     unnamed = [unnamed for each in found.trails for unnamed in each.trail.unnamed]
     counted = [(each.table, format_range(each.period), each.made_there) for each in unnamed]
-    columns = ("table", "layer", "period", "day", "status", "row", "publication", "when", "kind", "version", "code")
-    columns += ("by", "run", "git", "made from", "made with")
+    columns = (
+        *("table", "layer", "period", "day", "status", "row", "publication", "when", "kind", "version", "code"),
+        *("by", "run", "git", "made from", "made with"),
+    )
     tables = (
         Grid("landed", ("source", "at", "day", "outcome", "why", "text"), landed, one_by_one=True),
         Grid("rows", columns, rows, drop=_LEFT_OUT_FIRST),

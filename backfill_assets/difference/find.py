@@ -16,8 +16,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.shadow_steps import shadow_steps
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.shadow import StagedDays, days_staged_in
-from backfill_assets.rebuild.unchanged.staying import with_days_that_stay
+from backfill_assets.rebuild.shadow import StagedDays, days_staged_in, with_days_that_stay
 
 
 def find_difference(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.days import DayRange
 from backfill_assets.difference.counts import complete
-from backfill_assets.difference.from_files.day_rows import DayFiles
+from backfill_assets.difference.day_rows import DayFiles
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import DayIs, TableCompared
 from backfill_assets.difference.table_comparison import NOTHING, SAMPLE_ROWS, TableComparison

@@ -18,9 +18,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.days import Cadence, parse_day
-from backfill_assets.difference.from_files import examples
-from backfill_assets.difference.from_files.compare_days import can_compare, columns_beside, compare_days
-from backfill_assets.difference.from_files.day_rows import DayFiles
+from backfill_assets.difference import examples
+from backfill_assets.difference.day_rows import DayFiles
+from backfill_assets.difference.from_files import can_compare, columns_beside, compare_days
 from backfill_assets.difference.records import (
     COUNTS,
     EXACT,

@@ -22,7 +22,7 @@ from backfill_assets.model.graph import upstream
 from backfill_assets.plan.records import Plan, Scope
 from backfill_assets.plan.situation import Machine, PlanContext
 from backfill_assets.published.standing import files_may_go, free_bytes, observe_tables
-from backfill_assets.rebuild.refresh.changed_days import compare_days
+from backfill_assets.rebuild.changed_files import compare_days
 from backfill_assets.settings import Settings
 
 _TIMED_CAMPAIGNS = 5

@@ -40,8 +40,8 @@ from backfill_assets.quality.measures import add_up, zero_metrics
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
-from backfill_assets.rebuild.returning.returning_keys import KeyFiles, ReturningKeys, returning_keys
-from backfill_assets.rebuild.returning.returning_versions import markers_by_day, stage_markers
+from backfill_assets.rebuild.returning_keys import KeyFiles, ReturningKeys, returning_keys
+from backfill_assets.rebuild.returning_versions import markers_by_day, stage_markers
 from backfill_assets.rebuild.stage import (
     StagedTableDay,
     as_facts,

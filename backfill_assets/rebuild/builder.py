@@ -15,13 +15,12 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.placement import INGEST
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.published.readers import published_version
+from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
-from backfill_assets.rebuild.refresh.refresh import RefreshBuild, RefreshResult
-from backfill_assets.rebuild.refresh.row_difference import RowCounts
+from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult, RowCounts
 from backfill_assets.rebuild.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.settings import Settings

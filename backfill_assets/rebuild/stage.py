@@ -31,7 +31,7 @@ from backfill_assets.quality import duplicates, gates, measures, summary
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
-from backfill_assets.rebuild.measuring.measure_files import measure_files
+from backfill_assets.rebuild.measure_files import measure_files
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from backfill_assets.publication_log.pinned import pinned_files
 from backfill_assets.published.observed import LogView
 from backfill_assets.quality import measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
-from backfill_assets.rebuild.measuring.measure_files import measure_files
+from backfill_assets.rebuild.measure_files import measure_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,7 +26,7 @@ from click.testing import CliRunner, Result
 from backfill_assets.campaign.run import StepReport
 from backfill_assets.cli import main
 from backfill_assets.cli.group import command_names, load_command
-from backfill_assets.difference.from_files.day_rows import arrow_types
+from backfill_assets.difference.day_rows import arrow_types
 from backfill_assets.difference.kept import difference_of
 from backfill_assets.difference.records import (
     Cell,

@@ -17,10 +17,9 @@ from backfill_assets.lakehouse.records import DayContent, Environment
 from backfill_assets.landing.declaration_trial import BrokenGate, CheckedFile, RejectReason
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.declaration import RuleOutcome, Step
+from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
-from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
-from backfill_assets.rebuild.refresh.refresh import RefreshResult
-from backfill_assets.rebuild.refresh.row_difference import RowCounts
+from backfill_assets.rebuild.refresh import RefreshResult, RowCounts
 from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
 from backfill_assets.stream.delays import describe_batch
 from backfill_assets.stream.run import StreamEvent

@@ -15,9 +15,9 @@ from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.model.declaration import Metrics
+from backfill_assets.rebuild import measure_files
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.measuring import measure_files
-from backfill_assets.rebuild.measuring.measure_on_executors import measure_on_executors
+from backfill_assets.rebuild.measure_files import measure_on_executors
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.connect_server import connect_server

@@ -13,7 +13,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.refresh.refresh import RefreshBuild, RefreshResult
+from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult
 from backfill_assets.rebuild.reproduce import ReproductionVerdict
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.declared import declare, declared

@@ -20,7 +20,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
 from backfill_assets.quality.watchdogs import CONTENT, FILES
-from backfill_assets.rebuild.measuring.measure_files import measure_files
+from backfill_assets.rebuild.measure_files import measure_files
 from backfill_assets.upkeep import watch
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.workshop import Workshop

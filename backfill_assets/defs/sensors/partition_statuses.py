@@ -30,9 +30,9 @@ from backfill_assets.defs.sensors.checks_not_run import PublishedDays, report_ch
 from backfill_assets.defs.specs import GATES
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.rebuild.kept_verdicts import with_kept_rules
 from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuiltDay
-from backfill_assets.rebuild.unchanged.kept_verdicts import with_kept_rules
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
 

@@ -31,7 +31,7 @@ from backfill_assets.rebuild.extension.extension_rows import (
     of_keys,
 )
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.measuring.measure_files import measure_files
+from backfill_assets.rebuild.measure_files import measure_files
 from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.stage import (
     StagedTableDay,

@@ -9,8 +9,8 @@ import pytest
 
 from backfill_assets.answers.refresh import FoundRefresh, refresh_answer
 from backfill_assets.landing.zone import LandedFile
-from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
-from backfill_assets.rebuild.refresh.refresh import RefreshResult
+from backfill_assets.rebuild.changed_files import ArrivalFiles
+from backfill_assets.rebuild.refresh import RefreshResult
 from backfill_assets_tests.cli.command import Backfill
 
 LATE, DAY, LATER = date(2017, 2, 28), date(2017, 3, 1), date(2017, 3, 2)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from backfill_assets.landing.deletions import standing_rows
 from backfill_assets.model.deletion import DELETION
-from backfill_assets.rebuild.refresh.row_difference import count_rows, row_difference
+from backfill_assets.rebuild.refresh import count_rows, row_difference
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.raw_sales import raw_sales
 

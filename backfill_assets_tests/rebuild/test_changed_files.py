@@ -13,10 +13,10 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.published.stream_positions import position_id as offset_id
+from backfill_assets.rebuild.changed_files import ArrivalFiles, compare_files, moved_positions
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles, compare_files, moved_positions
-from backfill_assets.rebuild.refresh.refresh import RefreshBuild
+from backfill_assets.rebuild.refresh import RefreshBuild
 
 DAY, OTHER = date(2017, 3, 1), date(2017, 3, 2)
 

@@ -6,6 +6,7 @@ import heapq
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -14,16 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from backfill_assets.difference.from_files.day_rows import DayFiles, DayRows, arrow_types, day_batches, read_day
-from backfill_assets.difference.from_files.row_pairs import RowPairs, pairs_by_key, pairs_of_equal_rows
+from backfill_assets.difference.day_rows import DayFiles, DayRows, arrow_types, day_batches, read_day
 from backfill_assets.difference.records import COUNTS, EXACT
 from backfill_assets.lakehouse.content_sums import ContentSums, content_sums
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
+from backfill_assets.quality.arrow_hashes import NotRendered
 from backfill_assets.quality.arrow_rows import DAY
 from backfill_assets.quality.compilation import compile_for
-from backfill_assets.rebuild.measuring.measure_files import MOST_BYTES_FROM_A_BUCKET
+from backfill_assets.quality.xxh64 import Words
+from backfill_assets.rebuild.measure_files import MOST_BYTES_FROM_A_BUCKET
 
 MOST_BYTES_OF_A_DAY = 256 * 2**20
 """Of both sides, as Parquet: some 40 bytes a row stay in memory while a day is compared, for each thread."""
@@ -156,3 +158,56 @@ def _most(table: Table, kind: str, days: Sequence[Mapping[str, pa.Table]], most:
     counted = {"kind": kind, "groups": len(lines), "differing": sum(differing(line) > 0 for line in lines)}
     first = heapq.nsmallest(len(lines) if kind == DAY else most, lines, key=order)
     return [{**line, **counted, "place": place} for place, line in enumerate(first, 1)]
+
+
+Places = npt.NDArray[np.int64]
+"""Where rows are on a side."""
+
+
+@dataclass(frozen=True)
+class RowPairs:
+    """Rows that both sides have: where they are before and after, and whether all in them is the same."""
+
+    before: Places
+    after: Places
+    same: npt.NDArray[np.bool_]
+
+
+def pairs_by_key(before: DayRows, after: DayRows) -> RowPairs:
+    """Raises :class:`NotRendered` if a side has a key twice, as only a foreign write brings it."""
+    for side in (before, after):
+        if len(np.unique(side.keys)) < len(side):
+            raise NotRendered("A key that a day has twice.")
+    old, new = _pairs(before.keys, after.keys)
+    return RowPairs(old, new, before.rows[old] == after.rows[new])
+
+
+def pairs_of_equal_rows(before: DayRows, after: DayRows) -> RowPairs:
+    """Rows as a multiset: of a row that is there more often on one side, some belong to none."""
+    old, new = _pairs(before.rows, after.rows)
+    return RowPairs(old, new, np.ones(len(old), np.bool_))
+
+
+def _pairs(before: Words, after: Words) -> tuple[Places, Places]:
+    """The first row of each hash with the first one of the other side, the second with the second, and so on."""
+    old, new = _Ordered.of(before), _Ordered.of(after)
+    _, in_old, in_new = np.intersect1d(old.hashes, new.hashes, assume_unique=True, return_indices=True)
+    both = np.minimum(old.counts[in_old], new.counts[in_new])
+    numbers = np.arange(both.sum()) - np.repeat(np.cumsum(both) - both, both)
+    places = [side.order[np.repeat(side.first[at], both) + numbers] for side, at in ((old, in_old), (new, in_new))]
+    return places[0], places[1]
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """The rows of a side ordered by hash: each hash once, where its rows begin in that order, and how many they are."""
+
+    order: Places
+    hashes: Words
+    first: Places
+    counts: Places
+
+    @classmethod
+    def of(cls, hashes: Words) -> _Ordered:
+        order = np.argsort(hashes, kind="stable")
+        return cls(order, *np.unique(hashes[order], return_index=True, return_counts=True))

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Source
-from backfill_assets.rebuild.returning import returning_keys as module
-from backfill_assets.rebuild.returning.returning_keys import KeyFiles, returning_keys
+from backfill_assets.rebuild import returning_keys as module
+from backfill_assets.rebuild.returning_keys import KeyFiles, returning_keys
 from backfill_assets_tests.quality.kernels_in_use import hashed_by
 from backfill_assets_tests.strategies.xxh64 import chained
 

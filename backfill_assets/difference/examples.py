@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backfill_assets.difference.from_files.day_rows import DayFiles, arrow_types, day_batches, day_rows, total_types
-from backfill_assets.difference.from_files.row_pairs import pairs_by_key
-from backfill_assets.difference.from_files.value_text import has_text, value_text
+from backfill_assets.difference.day_rows import DayFiles, arrow_types, day_batches, day_rows, total_types
+from backfill_assets.difference.from_files import pairs_by_key
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
-from backfill_assets.quality.arrow_hashes import NotRendered
+from backfill_assets.quality.arrow_hashes import NotRendered, is_micros
 from backfill_assets.quality.arrow_rows import DAY, ArrowRows
 
 _CHANGE, _OLD = "change", "before "
@@ -118,3 +117,30 @@ def _require_texts(kinds: dict[str, pa.DataType]) -> None:
     for name, kind in kinds.items():
         if not has_text(kind):
             raise NotRendered(f"The text of {name}, which is {kind}.")
+
+
+_HAVE_TEXT = (pa.types.is_string, pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_decimal128)
+
+
+def has_text(kind: pa.DataType) -> bool:
+    """Whether the text of values of ``kind`` is known here; Java writes doubles in a way of its own."""
+    if pa.types.is_list(kind):
+        return has_text(kind.value_type)
+    return is_micros(kind) or pa.types.is_date32(kind) or any(is_one(kind) for is_one in _HAVE_TEXT)
+
+
+def value_text(value: Any, kind: pa.DataType) -> str | None:
+    """The text of a value of ``kind``; None of null."""
+    if value is None:
+        return None
+    if isinstance(value, list):
+        items = (value_text(item, kind.value_type) for item in value)
+        return f"[{', '.join('null' if item is None else item for item in items)}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        whole = f"{value.year:04}-{value:%m-%d %H:%M:%S}"
+        return f"{whole}.{value.microsecond:06}".rstrip("0") if value.microsecond else whole
+    if isinstance(value, date):
+        return value.isoformat()
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)

@@ -12,8 +12,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.overlay import OverlaidDay, Overlay
-from backfill_assets.rebuild.shadow import ShadowStep, StagedDays
-from backfill_assets.rebuild.unchanged.staying import with_days_that_stay
+from backfill_assets.rebuild.shadow import ShadowStep, StagedDays, with_days_that_stay
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol

@@ -25,10 +25,10 @@ from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets.model.declaration import Source
+from backfill_assets.rebuild import returning_versions as module
 from backfill_assets.rebuild.append import holds_markers
-from backfill_assets.rebuild.returning import returning_versions as module
-from backfill_assets.rebuild.returning.returning_keys import KeyFiles, returning_keys
-from backfill_assets.rebuild.returning.returning_versions import markers_by_day, stage_markers
+from backfill_assets.rebuild.returning_keys import KeyFiles, returning_keys
+from backfill_assets.rebuild.returning_versions import markers_by_day, stage_markers
 from backfill_assets_tests.strategies.how_many import drawn
 
 SOURCE = Source(

@@ -26,8 +26,8 @@ from backfill_assets.model.declaration import Source
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.quality.arrow_hashes import NotRendered
 from backfill_assets.quality.arrow_texts import value_text
-from backfill_assets.rebuild.returning.returning_keys import KeyFiles, ReturningKeys, hashed_batches
-from backfill_assets.rebuild.returning.versions import DueMarker, Moment, VersionRow, due_markers
+from backfill_assets.rebuild.newer_versions import DueMarker, Moment, VersionRow, due_markers
+from backfill_assets.rebuild.returning_keys import KeyFiles, ReturningKeys, hashed_batches
 
 MOST_ROWS = 50_000
 """Of more rows that arrived, or were there, Spark makes the markers: here they are Python objects."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.days import parse_day
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Position
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.landed_days import LandedDay
 from backfill_assets.landing.zone import LandedFile, LandingZone, position_id, raise_together
 from backfill_assets.published.stream_positions import parse_positions
 
@@ -110,3 +114,22 @@ def _refuse_without_folder(landing: LandingZone, source: str, days: Sequence[dat
             if deliveries[day] == "missing"
         ],
     )
+
+
+def compare_days(
+    zone: LandingZone, storage: Storage, table: str, listed: Mapping[date, LandedDay]
+) -> dict[date, LandedDay]:
+    """``listed`` with the files that changed and those that are gone; reads every file of these days."""
+    main = MainTable.open(storage, table)
+    if main is None or not listed:
+        return dict(listed)
+    found = compare_files(zone, table.removeprefix("raw_"), main.transactions(), listed)
+    return {each.day: _with_changes(listed[each.day], each) for each in found}
+
+
+def _with_changes(landed: LandedDay, found: ArrivalFiles) -> LandedDay:
+    if not (found.changed or found.gone):
+        return landed
+    files = (f"{file.path}={file.content_hash}" for file in (*found.changed, *found.new))
+    contents = fingerprints.physical([*files, *(f"{path} is gone" for path in found.gone)])
+    return replace(landed, changed=tuple(file.path for file in found.changed), gone=found.gone, contents=contents)

@@ -17,9 +17,8 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, Table
 from backfill_assets.quality import measures
-from backfill_assets.rebuild.measuring import measure_files as module
-from backfill_assets.rebuild.measuring.measure_files import measure_files
-from backfill_assets.rebuild.measuring.measure_on_executors import can_measure, measure_on_executors
+from backfill_assets.rebuild import measure_files as module
+from backfill_assets.rebuild.measure_files import can_measure, measure_files, measure_on_executors
 from backfill_assets_tests.quality.test_measures import DEFECTS, NEXT_DAY
 from backfill_assets_tests.strategies.raw_sales import DAY, raw_sales
 

@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from backfill_assets.difference import examples
 from backfill_assets.difference import rows as by_spark
-from backfill_assets.difference.from_files import examples
-from backfill_assets.difference.from_files.compare_days import (
+from backfill_assets.difference.day_rows import DayFiles, arrow_types
+from backfill_assets.difference.from_files import (
     MOST_BYTES_OF_A_DAY,
     TOGETHER,
     can_compare,
     columns_beside,
     compare_days,
 )
-from backfill_assets.difference.from_files.day_rows import DayFiles, arrow_types
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import Contract, Field

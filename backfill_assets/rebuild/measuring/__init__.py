@@ -1,1 +1,0 @@
-"""Measuring files that are written, without Spark where Arrow can."""
