@@ -11,7 +11,7 @@ BACKFILLS = "/runs?view=backfills"
 
 
 def asset_page(key: str, partition: str = "", *, tab: str = "") -> str:
-    """The page of an asset, such as ``campaign/planned``: of a partition, a tab of it, or what the UI shows first."""
+    """The page of an asset, such as ``campaign``: of a partition, a tab of it, or what the UI shows first."""
     shown = {"view": "partitions", "partition": partition} if partition else {"view": tab} if tab else {}
     return f"/assets/{quote(key)}" + (f"?{_query(shown)}" if shown else "")
 

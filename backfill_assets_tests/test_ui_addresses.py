@@ -13,10 +13,10 @@ from backfill_assets.ui_addresses import (
 
 
 def test_a_partition_comes_before_a_tab() -> None:
-    assert asset_page("campaign/planned") == "/assets/campaign/planned"
+    assert asset_page("campaign") == "/assets/campaign"
     assert asset_page("fact", tab="overview") == "/assets/fact?view=overview"
-    found = asset_page("campaign/planned", "campaign-1", tab="overview")
-    assert found == "/assets/campaign/planned?view=partitions&partition=campaign-1"
+    found = asset_page("campaign", "campaign-1", tab="overview")
+    assert found == "/assets/campaign?view=partitions&partition=campaign-1"
 
 
 def test_what_is_named_is_escaped() -> None:

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table as Rows
 
 from backfill_assets.days import DayRange, TableDay
-from backfill_assets.difference.compare import compare
+from backfill_assets.difference.find import compare
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
 from backfill_assets.lakehouse.rows import stage, staged_rows

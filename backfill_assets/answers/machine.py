@@ -250,7 +250,7 @@ def current_versions(settings: Settings, declared: Sequence[Step]) -> MachineFin
     """Steps that a publication switched to another version than the code calls current."""
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.model.current_versions import gone_version, switch_notes
-    from backfill_assets.published.current_versions import read_switches
+    from backfill_assets.published.reading import read_switches
 
     what, switches = "versions", read_switches(Storage(str(settings.lakehouse)))
     notes = switch_notes(declared, switches)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from backfill_assets.campaign.course import CampaignState, approved_by, is_published
 from backfill_assets.difference.letter import LetterTerms
-from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
+from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild.person import Person
 from backfill_assets.settings import ApprovalRule
@@ -92,7 +92,6 @@ def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: Campaig
     carry the campaign out: it has no pages there.
     """
     terms = plan.terms
-    decided = CampaignStep.CUT_OVER if is_published(state) else CampaignStep.VALIDATE
     return LetterTerms(
         plan=plan.id,
         campaign=campaign_of(plan.id),
@@ -102,13 +101,8 @@ def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: Campaig
         reason=terms.reason,
         outcome=_outcome(state),
         published=is_published(state),
-        page=step_page(ui, decided, campaign_of(plan.id)) if ui and state.daemon else "",
+        page=ui + asset_page("campaign", campaign_of(plan.id)) if ui and state.daemon else "",
     )
-
-
-def step_page(ui: str, step: CampaignStep, campaign: str) -> str:
-    """The page of a step in the UI at ``ui``; it has what a person can launch there."""
-    return ui + asset_page(f"campaign/{step.value}", campaign)
 
 
 def _outcome(state: CampaignState) -> str:

@@ -36,7 +36,7 @@ from backfill_assets.published.boundaries import DaysBoundary, boundary_line
 from backfill_assets.published.positions import read_boundaries
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.decide import days_so_far
-from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.rebuild.lake import waiting
 from backfill_assets.text import format_count, format_ranges
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 

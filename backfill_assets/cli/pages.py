@@ -24,7 +24,7 @@ _PAGES: Mapping[str, str] = {
     "history": _OVERVIEW,
     "rollback": _OVERVIEW,
     "status": _OVERVIEW,
-    "plan": asset_page("campaign/planned"),
+    "plan": asset_page("campaign"),
     "campaign": _START_HERE,
     "stream": _OVERVIEW,
 }
@@ -40,12 +40,12 @@ def page_of(command: str, parameters: Mapping[str, Any]) -> str:
     words = _words(parameters)
     day = parameters.get("day")
     for word in words:
-        if page := page_about(word, str(day) if day else "", command):
+        if page := page_about(word, str(day) if day else ""):
             return page
     return _PAGES.get(command, "")
 
 
-def page_about(word: str, day: str = "", command: str = "") -> str:
+def page_about(word: str, day: str = "") -> str:
     """The page of a table, a plan, a campaign or a timeline; empty for another word.
 
     Of a campaign that is carried out by commands it is the first page, which names the commands that it waits for.
@@ -55,7 +55,7 @@ def page_about(word: str, day: str = "", command: str = "") -> str:
     if campaign := _campaign(word):
         if not _is_of_daemon(campaign):
             return _START_HERE
-        return asset_page("campaign/planned" if command == "plan" else "campaign/validated", campaign)
+        return asset_page("campaign", campaign)
     return asset_page("timelines", name) if (name := _timeline(word)) else ""
 
 

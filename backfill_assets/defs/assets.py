@@ -8,34 +8,29 @@ from datetime import date
 import dagster as dg
 
 from backfill_assets.days import parse_day
+from backfill_assets.defs.checks import check_names, evaluations
 from backfill_assets.defs.columns import lineage_metadata
-from backfill_assets.defs.events import (
-    evaluation,
-    gate_failure,
-    late_days,
-    plain_failure,
-    rolled_back_days,
-    table_line,
-)
-from backfill_assets.defs.instance.guard import require_own_lakehouse
-from backfill_assets.defs.kept_checks import unchanged_watchdogs
-from backfill_assets.defs.look_back import STALE_LATER_DAYS, later_days_metadata, missing_earlier_days
-from backfill_assets.defs.metadata import day_metadata
-from backfill_assets.defs.partitions import Chain
-from backfill_assets.defs.private_dagster import (
+from backfill_assets.defs.dagster_internals import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
     BACKFILL_ID_TAG,
-    AssetCheckEvaluationTargetMaterializationData,
+    report_checks,
+    targets,
 )
-from backfill_assets.defs.resources import Backfill, run_info
-from backfill_assets.defs.specs import GATES, WATCHDOG, asset_specs, check_specs
+from backfill_assets.defs.events import gate_failure, late_days, plain_failure, rolled_back_days, table_line
+from backfill_assets.defs.guard import require_own_lakehouse
+from backfill_assets.defs.look_back import missing_earlier_days, stale_later_lines
+from backfill_assets.defs.metadata import day_metadata
+from backfill_assets.defs.partitions import Chain
+from backfill_assets.defs.resources import Backfill, SharedSpark, run_info
+from backfill_assets.defs.specs import asset_specs, check_specs
+from backfill_assets.defs.watchdogs import unchanged_watchdogs
 from backfill_assets.errors import BackfillError, InvalidRequest
-from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset, Step, Table
 from backfill_assets.model.graph import later_readers, looks_back_to
-from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed
+from backfill_assets.quality.checks import checks_of
+from backfill_assets.rebuild.outcome import BuildResult, DaysFailed
 from backfill_assets.text import format_ranges
 
 LATE_DAYS_TAG = "backfill/late_days"
@@ -46,7 +41,7 @@ VERIFY_TAG = "backfill/verify"
 VERSION_TAG = "backfill/version"
 """The version that a run builds with; ``as published`` for the one that each day was published with."""
 Metadata = Mapping[str, dg.MetadataValue]
-Event = dg.MaterializeResult[None] | dg.AssetCheckEvaluation | dg.Output[None]
+Event = dg.MaterializeResult[None] | dg.Output[None]
 
 
 class BuildOptions(dg.Config):
@@ -64,7 +59,7 @@ def step_assets(
     steps: Sequence[Step],
     pool: str | None = None,
 ) -> dg.AssetsDefinition:
-    """The tables of ``step`` as assets that are always materialized together, with their gates.
+    """The tables of ``step`` as assets that are always materialized together, with the checks of each.
 
     ``table_named`` knows the tables that it reads, also those of other datasets. ``steps`` are those of all datasets,
     in build order: some of them look back to the tables of ``step``. Runs in one ``pool`` share its limit.
@@ -81,44 +76,51 @@ def step_assets(
         can_subset=False,
         pool=pool,
     )
-    def build_days(context: dg.AssetExecutionContext, config: BuildOptions, backfill: Backfill) -> Iterator[Event]:
+    def build_days(
+        context: dg.AssetExecutionContext, config: BuildOptions, backfill_spark: SharedSpark, backfill: Backfill
+    ) -> Iterator[Event]:
+        """Hands the days, on Spark, to the transform of the version: ``step.version(config.version).transform``."""
         try:
-            _build_earlier_days(context, step, steps, backfill)
-            result = _build(context, step, config, backfill)
+            _build_earlier_days(context, step, steps, backfill, backfill_spark)
+            result = _build(context, step, config, backfill, backfill_spark)
         except DaysFailed as error:
-            yield from (evaluation(day) for day in error.failed)
+            _report_failed_days(context, step, error)
             raise gate_failure(error) from None
         except BackfillError as error:
             raise plain_failure(error) from None
-        _report_stale_later_days(context, backfill.storage, readers, result)
+        _report_stale_later_days(context, backfill, readers, result)
+        _report_late_days(context, result)
+        _report_rolled_back(context, result)
         result = replace(result, days=tuple(backfill.with_kept_rules(result.days)))
-        yield from _publication_events(context, step, result, lineage)
+        for table in step.tables:
+            yield from _table_events(context, table, step, result, lineage[table.name])
 
     return build_days
 
 
-def _build(context: dg.AssetExecutionContext, step: Step, config: BuildOptions, backfill: Backfill) -> BuildResult:
-    require_own_lakehouse(context.instance, backfill.storage)
-    days = _requested_days(context)
+def _build(
+    context: dg.AssetExecutionContext, step: Step, config: BuildOptions, backfill: Backfill, spark: SharedSpark
+) -> BuildResult:
+    days, tags = _requested_days(context), context.run.tags
 
     def build() -> BuildResult:
-        return backfill.builder().build(
+        return backfill.builder(spark).build(
             step,
             days,
             run=run_info(context.run),
-            version=config.version or context.run.tags.get(VERSION_TAG),
-            force=config.force or FORCE_TAG in context.run.tags,
-            verify=VERIFY_TAG in context.run.tags,
+            version=config.version or tags.get(VERSION_TAG),
+            force=config.force or FORCE_TAG in tags,
+            verify=VERIFY_TAG in tags,
             progress=context.log.info,
         )
 
-    return backfill.resume(build, context.log.warning)
+    return backfill.resume(build, context.log.warning, spark)
 
 
 def _build_earlier_days(
-    context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill
+    context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
 ) -> None:
-    """Days that the run looks back to and that were never built; ``partition_statuses`` reports them to Dagster."""
+    """Days that the run looks back to and that were never built; the sensor shows them in Dagster."""
     require_own_lakehouse(context.instance, backfill.storage)
     days, tables = _requested_days(context), _built_together(context)
     zone, version = LandingZone(backfill.settings.landing), context.run.tags.get(VERSION_TAG, "")
@@ -130,10 +132,10 @@ def _build_earlier_days(
     )
 
     def build() -> BuildResult:
-        return backfill.builder().build(step, first, run=run_info(context.run), progress=context.log.info)
+        return backfill.builder(spark).build(step, first, run=run_info(context.run), progress=context.log.info)
 
     try:
-        backfill.resume(build, context.log.warning)
+        backfill.resume(build, context.log.warning, spark)
     except DaysFailed as error:
         # No check is evaluated for them: they are not partitions of this run.
         raise gate_failure(error) from None
@@ -152,75 +154,59 @@ def _requested_days(context: dg.AssetExecutionContext) -> list[date]:
     # A run for one day of a backfill carries range tags too, so partition_key would not be there.
     days = sorted(parse_day(key) for key in context.partition_keys)
     if not days:
-        raise _range_without_days(context.run.tags)
+        # A range that ends before it starts has no partitions: Dagster would report success for its run.
+        first, last = (
+            context.run.tags.get(tag) for tag in (ASSET_PARTITION_RANGE_START_TAG, ASSET_PARTITION_RANGE_END_TAG)
+        )
+        raise InvalidRequest(f"The partition range {first}...{last} has no day.", hint="Write the earlier day first.")
     return days
 
 
-def _range_without_days(tags: Mapping[str, str]) -> BackfillError:
-    # A range that ends before it starts has no partitions: Dagster would report success for its run.
-    asked = f"{tags.get(ASSET_PARTITION_RANGE_START_TAG)}...{tags.get(ASSET_PARTITION_RANGE_END_TAG)}"
-    return InvalidRequest(f"The partition range {asked} has no day.", hint="Write the earlier day first.")
-
-
-def _publication_events(
-    context: dg.AssetExecutionContext, step: Step, result: BuildResult, lineage: Mapping[str, Metadata]
+def _table_events(
+    context: dg.AssetExecutionContext, table: Table, step: Step, result: BuildResult, lineage: Metadata
 ) -> Iterator[Event]:
-    _report_late_days(context, result)
-    _report_rolled_back(context, result)
-    for table in step.tables:
-        context.log.info(table_line(table.name, result.days))
-        # Dagster shows the lineage of the newest materialization: that of the last day is enough.
-        last = max(day.day for day in result.days if day.table == table.name)
-        context.add_asset_metadata(lineage[table.name], asset_key=table.name, partition_key=last.isoformat())
-        yield from _table_events(context, table.name, result.days)
-
-
-def _table_events(context: dg.AssetExecutionContext, table: str, built: Sequence[BuiltDay]) -> Iterator[Event]:
-    days = [day for day in built if day.table == table]
+    days, checks = [day for day in result.days if day.table == table.name], checks_of(table, step)
+    context.log.info(table_line(table.name, days))
     for day in days:
-        context.add_asset_metadata(day_metadata(day), asset_key=table, partition_key=day.day.isoformat())
-    yield dg.MaterializeResult(asset_key=table)
+        # Dagster shows the lineage of the newest materialization: that of the last day is enough.
+        shown = {**day_metadata(day), **(lineage if day is days[-1] else {})}
+        context.add_asset_metadata(shown, asset_key=table.name, partition_key=day.day.isoformat())
+    yield dg.MaterializeResult(asset_key=table.name)
     # Dagster stored the materializations at that yield: only now can a check point at its own one.
-    targets = _materializations(context, table, days)
-    yield from (evaluation(day, targets.get(day.day.isoformat())) for day in days)
-    yield from unchanged_watchdogs(context.instance, table, days, targets)
-    # Dagster requires both outputs. The job `watchdogs` evaluates the watchdog later.
-    yield dg.Output(None, output_name=f"{table}_{GATES}")
-    yield dg.Output(None, output_name=f"{table}_{WATCHDOG}")
-
-
-def _materializations(
-    context: dg.AssetExecutionContext, table: str, days: Sequence[BuiltDay]
-) -> dict[str, AssetCheckEvaluationTargetMaterializationData]:
-    newest = context.instance.fetch_materializations(
-        dg.AssetRecordsFilter(dg.AssetKey(table), asset_partitions=[day.day.isoformat() for day in days]),
-        limit=len(days),
+    now = targets(context.instance, table.name, [str(day.day) for day in days])
+    report_checks(
+        context.instance,
+        context.run.run_id,
+        [
+            *(found for day in days for found in evaluations(day, checks, now.get(str(day.day)))),
+            *unchanged_watchdogs(context.instance, table.name, days, now),
+        ],
+        step.name,
     )
-    return {
-        str(record.partition_key): AssetCheckEvaluationTargetMaterializationData(
-            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
-        )
-        for record in newest.records
-        if record.run_id == context.run.run_id
-    }
+    # Dagster requires all outputs. The job `watchdogs` evaluates the watchdog later.
+    yield from (dg.Output(None, output_name=f"{table.name}_{name}") for name in check_names(checks))
+
+
+def _report_failed_days(context: dg.AssetExecutionContext, step: Step, error: DaysFailed) -> None:
+    """The checks of the failed days alone: the others were not published, and nothing can be said of them."""
+    checks = {table.name: checks_of(table, step) for table in step.tables}
+    found = (each for day in error.failed for each in evaluations(day, checks[day.table]))
+    report_checks(context.instance, context.run.run_id, found, step.name)
 
 
 def _report_stale_later_days(
-    context: dg.AssetExecutionContext, storage: Storage, readers: Sequence[Step], result: BuildResult
+    context: dg.AssetExecutionContext, backfill: Backfill, readers: Sequence[Step], result: BuildResult
 ) -> None:
-    """Report days that look back to this run's and are stale now: as metadata, since the run has no events for them."""
+    """Days that look back to this run's and are stale now; their check `fresh` shows it, too."""
     selected = context.job_def.asset_layer.selected_asset_keys
     days = {parse_day(key) for key in context.partition_keys}
     built_too = {each.name: days for each in readers if dg.AssetKey(each.name) in selected}
     try:
-        texts = later_days_metadata(storage, readers, result.days, built_too)
+        lines = stale_later_lines(backfill.storage, readers, result.days, built_too)
     except BackfillError as error:
-        context.log.warning(f"Which later days are stale now is not known, the lakehouse was busy: {error}")
-        return
-    for (table, day), text in texts.items():
-        metadata = {STALE_LATER_DAYS: dg.MetadataValue.md(text)}
-        context.add_asset_metadata(metadata, asset_key=table, partition_key=day.isoformat())
-        context.log.warning(f"{table} {day}: {text}")
+        lines = [f"Which later days are stale now is not known, the lakehouse was busy: {error}"]
+    for line in lines:
+        context.log.warning(line)
 
 
 def _report_late_days(context: dg.AssetExecutionContext, result: BuildResult) -> None:

@@ -1,4 +1,4 @@
-"""What a run says of its days in Dagster: evaluations of checks, failures and lines in its log. Pure."""
+"""What a run says of its days in Dagster: failures and lines in its log. Pure."""
 
 from __future__ import annotations
 
@@ -8,54 +8,10 @@ from datetime import date
 
 import dagster as dg
 
-from backfill_assets.defs.metadata import (
-    gates_summary,
-    judged_for,
-    lacking,
-    quality_metadata,
-    rejects_metadata,
-    rules_table,
-)
-from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
-from backfill_assets.defs.specs import GATES
 from backfill_assets.errors import BackfillError
-from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.model.placement import is_ingestion
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
 from backfill_assets.text import format_ranges
-
-
-def evaluation(
-    day: BuiltDay, target: AssetCheckEvaluationTargetMaterializationData | None = None
-) -> dg.AssetCheckEvaluation:
-    """The gates of one day. ``target`` is the materialization that they judge: none if nothing was published.
-
-    A day with broken warnings is published, and its evaluation is a warning: Dagster shows it and blocks nothing.
-    """
-    broken = sorted((rule for rule in day.rules if not rule.passed), key=lambda rule: not rule.holds_back)
-    held_back = any(rule.holds_back for rule in broken)
-    return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(day.table),
-        check_name=GATES,
-        passed=not broken,
-        severity=dg.AssetCheckSeverity.WARN if broken and not held_back else dg.AssetCheckSeverity.ERROR,
-        blocking=True,
-        partition=day.day.isoformat(),
-        description=_judgement(day, broken),
-        metadata={**rejects_metadata(day), **(_gate_metadata(day) if day.rules else {"gates": gates_summary(day)})},
-        target_materialization_data=target,
-    )
-
-
-def _judgement(day: BuiltDay, broken: Sequence[RuleOutcome]) -> str:
-    if not broken:
-        return "; ".join(filter(None, [gates_summary(day), lacking(day)]))
-    as_judged = f"{judged_for(day)}: " if day.reused else ""
-    return as_judged + "; ".join(_broken_rule(rule) for rule in broken)
-
-
-def _gate_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
-    return {"rules": rules_table(day.rules, judged_for(day) if day.reused else ""), **quality_metadata(day)}
 
 
 def gate_failure(error: DaysFailed) -> dg.Failure:
@@ -120,9 +76,3 @@ def _versions_text(built: Sequence[BuiltDay]) -> str:
     if len(named) == 1:
         return f"; by {next(iter(named))}"
     return "".join(f"; {format_ranges(days)} by {version}" for version, days in sorted(named.items()))
-
-
-def _broken_rule(rule: RuleOutcome) -> str:
-    next_step = f" -> {rule.next_step}" if rule.next_step else ""
-    kind = "" if rule.holds_back else "warning, "
-    return f"{kind}{rule.rule}: expected {rule.expected}, observed {rule.observed}{next_step}"

@@ -9,21 +9,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
-from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import earlier_days, later_readers, steps_of
 from backfill_assets.plan.status import stale_later_days
-from backfill_assets.published.current_versions import read_switches
 from backfill_assets.published.observed import observe
-from backfill_assets.published.readers import reading_as_published
+from backfill_assets.published.reading import read_switches
 from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.text import days_options, format_count, format_ranges
 
-LATER_DAYS, STALE_LATER_DAYS = "later_days", "stale_later_days"
+LATER_DAYS = "later_days"
 
 
 def missing_earlier_days(
@@ -75,34 +73,25 @@ def later_days_text(table: str, readers: Mapping[str, int]) -> str:
     )
 
 
-def later_days_metadata(
+def stale_later_lines(
     storage: Storage, readers: Sequence[Step], built: Iterable[BuiltDay], built_too: Mapping[str, Collection[date]]
-) -> dict[TableDay, str]:
-    """By table and day of ``built``, which days of ``readers`` use its rows and are stale now; reads logs only."""
+) -> list[str]:
+    """A line for each of ``readers`` with days that use rows of ``built`` and are stale now; reads logs only."""
     changed: dict[str, set[date]] = {}
     for each in built:
         if not each.reused:
             changed.setdefault(each.table, set()).add(each.day)
     if not changed or not readers:
-        return {}
+        return []
     tables = {name for step in readers for name in step.table_names}
     reads = {read.table for step in readers for version in step.versions for read in version.reads}
     observed = observe(storage, sorted(tables | reads))
-    readers = observed.with_current(readers)
-    stale = stale_later_days(readers, observed, changed, built_too)
-    texts: dict[TableDay, str] = {}
-    for step in (step for step in readers if step.name in stale):
-        for table, days in changed.items():
-            for day in sorted(days):
-                stale_days = reading_as_published(step, {table: [day]}, observed.states) & set(stale[step.name])
-                if stale_days:
-                    key = TableDay(table, day)
-                    texts[key] = f"{texts.get(key, '')} {_stale_text(step.name, stale_days)}".strip()
-    return texts
+    stale = stale_later_days(observed.with_current(readers), observed, changed, built_too)
+    return [_stale_line(step, days) for step, days in stale.items() if days]
 
 
-def _stale_text(step: str, days: Collection[date]) -> str:
+def _stale_line(step: str, days: Collection[date]) -> str:
     return (
-        f"{step} {format_ranges(days)} use the rows of this day and are stale now. The sensor `repairs` builds them; "
+        f"{step} {format_ranges(days)} use rows of this run and are stale now. The sensor `repairs` builds them; "
         f'at once: backfill run {step} --downstream --version "{AS_PUBLISHED}" {days_options(days)}.'
     )

@@ -9,7 +9,7 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.defs.private_dagster import BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
+from backfill_assets.defs.dagster_internals import BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
 from backfill_assets.errors import SparkLost
 from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.storage import Storage
@@ -115,16 +115,17 @@ class Backfill(dg.ConfigurableResource[Any]):
         """The root of the lakehouse."""
         return Storage(str(self.settings.lakehouse))
 
-    def builder(self) -> Builder:
-        return Builder.from_settings(self.settings, self.catalog, self.spark.session)
+    def builder(self, spark: SharedSpark | None = None) -> Builder:
+        """What builds days, on ``spark``: by default the session that its other work shares."""
+        return Builder.from_settings(self.settings, self.catalog, (spark or self.spark).session)
 
-    def resume(self, work: Callable[[], Work], say: Callable[[str], None]) -> Work:
+    def resume(self, work: Callable[[], Work], say: Callable[[str], None], spark: SharedSpark | None = None) -> Work:
         """Do ``work``. If its Spark server is lost and comes back, do it once more, from what is staged."""
         try:
             return work()
         except SparkLost as lost:
             say(f"{lost.message} Waiting for Spark, then going on from what is staged.")
-            if not self.spark.reconnect():
+            if not (spark or self.spark).reconnect():
                 raise
         return work()
 

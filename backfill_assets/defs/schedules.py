@@ -1,61 +1,24 @@
-"""When jobs run: the daily job over every daily table of a chain, and the nightly jobs on the lakehouse."""
+"""The daily job over every daily table of a chain, and when it runs."""
 
-# No postponed annotations here: Dagster resolves resources from the annotations themselves.
-import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 import dagster as dg
 
 from backfill_assets.defs.assets import VERIFY_TAG, VERSION_TAG
-from backfill_assets.defs.private_dagster import (
+from backfill_assets.defs.dagster_internals import (
     PRIORITY_TAG,
     UnresolvedAssetJobDefinition,
     UnresolvedPartitionedAssetScheduleDefinition,
 )
-from backfill_assets.defs.resources import Backfill
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 
 _HOUR_UTC = 2
-DAILY_CRON = f"0 {_HOUR_UTC} * * *"
 _BEFORE_ANY_BACKFILL = "10"
 
 
-def _never_idle(backfill: Backfill) -> str:
-    return ""
-
-
-def nightly_schedule(
-    name: str,
-    job: Any,
-    cron: str,
-    variable: str,
-    description: str,
-    why_idle: Callable[[Backfill], str] = _never_idle,
-) -> dg.ScheduleDefinition:
-    """On from the start, at ``cron`` (UTC) unless the environment's ``variable`` says when.
-
-    ``why_idle`` says why a night is left out; an empty text is no reason.
-    """
-
-    @dg.schedule(
-        name=name,
-        job=job,
-        cron_schedule=os.environ.get(variable, "").strip() or cron,
-        execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description=description,
-    )
-    def every_night(backfill: Backfill) -> dg.RunRequest | dg.SkipReason:
-        if not backfill.publications():
-            return dg.SkipReason("Nothing was published yet.")
-        idle = why_idle(backfill)
-        return dg.SkipReason(idle) if idle else dg.RunRequest()
-
-    return every_night
-
-
-def daily_job(chain: str, tables: Sequence[str]) -> "UnresolvedAssetJobDefinition":
+def daily_job(chain: str, tables: Sequence[str]) -> UnresolvedAssetJobDefinition:
     """One day through all daily steps in one process, on one Spark session; ``chain`` names the job."""
     return dg.define_asset_job(
         f"daily_{chain}",
@@ -75,8 +38,8 @@ def schedule_name(chain: str) -> str:
 
 def daily_schedule(
     chain: str,
-    job: "UnresolvedAssetJobDefinition",
-) -> "UnresolvedPartitionedAssetScheduleDefinition | dg.ScheduleDefinition":
+    job: UnresolvedAssetJobDefinition,
+) -> UnresolvedPartitionedAssetScheduleDefinition | dg.ScheduleDefinition:
     """Yesterday, every day at two o'clock UTC, once its arrivals are complete.
 
     It is off until a person turns it on: cloning this repository must not start work by itself.

@@ -1,4 +1,4 @@
-"""How Dagster sees the tables of a step: one asset and two partitioned checks for each."""
+"""How Dagster sees the tables of a step: one asset for each, and a partitioned check for each thing it enforces."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from backfill_assets.days import Cadence
+from backfill_assets.defs.checks import FRESH, WATCHDOG
 from backfill_assets.defs.columns import column_schema
 from backfill_assets.defs.look_back import LATER_DAYS, later_days_text
 from backfill_assets.defs.partitions import Chain, partition_mapping
 from backfill_assets.model.declaration import Dataset, DayRule, Layer, Reads, Step, Table
-from backfill_assets.quality import gates, watchdogs
+from backfill_assets.quality import watchdogs
+from backfill_assets.quality.checks import TableCheck, checks_of
 from backfill_assets.text import format_count
 
-GATES = "gates"
-WATCHDOG = "watchdog"
-PUBLICATION, PHYSICAL = "publication", "physical"
-"""In the metadata of a watchdog's verdict: what it read."""
 CADENCE_TAG = "cadence"
 BEGIN, UNDER_THE_HOOD = "begin", "under_the_hood"
 """Groups beside those of the tables: the UI lists groups by name, these first and last."""
-SHADOW = "shadow"
-"""Copies of the assets, for days that are staged on timelines."""
 _GROUPS: dict[Layer, str] = {
     "raw": "raw",
     "bronze": "bronze",
@@ -32,10 +28,6 @@ _GROUPS: dict[Layer, str] = {
 }
 _FACT = "fact_"
 """A table that sums up a fact and is read by reports is shown among the facts."""
-
-
-def shadow_key(table: str) -> dg.AssetKey:
-    return dg.AssetKey([SHADOW, table])
 
 
 def asset_specs(
@@ -49,32 +41,15 @@ def asset_specs(
 
 
 def check_specs(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
-    """The gates of each table, and its watchdog, which the job ``watchdogs`` evaluates."""
-    return [*_gates(step, chain), *_watchdogs(step, chain)]
-
-
-def _watchdogs(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
+    """The checks of the gates of each table, whether it is fresh, and its watchdog, evaluated by a job of that name."""
     return [
-        dg.AssetCheckSpec(
-            name=WATCHDOG,
-            asset=table.name,
-            description=_watchdog_description(table),
-            partitions_def=chain.of(step),
-        )
+        dg.AssetCheckSpec(name=name, asset=table.name, description=text, blocking=blocks, partitions_def=chain.of(step))
         for table in step.tables
-    ]
-
-
-def _gates(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
-    return [
-        dg.AssetCheckSpec(
-            name=GATES,
-            asset=table.name,
-            description=_gates_description(table),
-            blocking=True,
-            partitions_def=chain.of(step),
+        for name, text, blocks in (
+            *((check.name, _gate_description(check), check.blocks) for check in checks_of(table, step)),
+            (FRESH, _FRESH_DESCRIPTION, False),
+            (WATCHDOG, _watchdog_description(table), False),
         )
-        for table in step.tables
     ]
 
 
@@ -130,9 +105,19 @@ def _deps(step: Step) -> Sequence[dg.AssetDep]:
     return [dg.AssetDep(reads.table, partition_mapping=partition_mapping()) for reads in step.version().reads]
 
 
-def _gates_description(table: Table) -> str:
-    listed = "".join(f"\n- `{rule.name}` ({_kind(rule)}): {rule.description}" for rule in gates.gates_of(table))
-    return f"Days of {table.name} are published only if every rule but the warnings holds on the staged rows.{listed}"
+_FRESH_DESCRIPTION = (
+    "The day is built from what is published of its inputs. A stale day is a warning, which the sensor `repairs` puts "
+    "right; a day that was withdrawn is not fresh either."
+)
+
+
+def _gate_description(check: TableCheck) -> str:
+    listed = "".join(f"\n- `{rule.name}` ({_kind(rule)}): {rule.description}" for rule in check.rules)
+    return f"{_BLOCKS if check.blocks else _WARNS}{listed}"
+
+
+_BLOCKS = "Judged on the staged rows: a day that breaks an error of it is not published."
+_WARNS = "Judged on the staged rows: a day that breaks it is published with a warning."
 
 
 def _kind(rule: DayRule) -> str:

@@ -1,29 +1,30 @@
 """The asset ``start_here``: the first page to open. It says how the lakehouse is, what people do, and what needs one.
 
-It is not materialized by runs: a sensor keeps it as the lakehouse is.
+No run materializes it: the sensor keeps it as the lakehouse is.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
 from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
+from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
-from backfill_assets.defs.campaigns.jobs import step_key
 from backfill_assets.defs.campaigns.pages import LOCATION
-from backfill_assets.defs.instance.guard import why_not_own
+from backfill_assets.defs.dagster_internals import is_on
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.schedules import schedule_name
 from backfill_assets.defs.sensors.landed_files import nothing_builds
 from backfill_assets.defs.sensors.repairs import decide
+from backfill_assets.defs.sensors.shows_what_is import Page
 from backfill_assets.defs.specs import BEGIN
-from backfill_assets.defs.streams.switches import is_on
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, entries, newest_entries, plan_of
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, entries, newest_entries, plan_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import chains
 from backfill_assets.model.declaration import Dataset, Step
@@ -34,11 +35,9 @@ from backfill_assets.upkeep.rejected_days import RejectedRows, commonest_reason,
 from backfill_assets.upkeep.repair import first_ranges
 from backfill_assets.upkeep.start_page import StartPage, dataset_states
 
-ASSET = SENSOR = "start_here"
+ASSET = "start_here"
 STATE, PEOPLE, QUARANTINE = "state", "needs a person now", "in quarantine"
-_EVERY_SECONDS = 60
 _MOST_RANGES = 2
-_VALIDATED = step_key(CampaignStep.VALIDATE)
 _FIRST_TABLE = "fact_sales_transactions"
 
 
@@ -68,25 +67,15 @@ def _description(datasets: Sequence[Dataset]) -> str:
     return f"{state}\n\n{launch}\n\n{repair}\n\n{ci}"
 
 
-def start_here_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
-    """Launches nothing; it is on from the start, because what Dagster shows must be true."""
+def start_here_page(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> Page:
+    """Keeps the page as the lakehouse is, for the sensor."""
     steps = build_order([step for dataset in datasets for step in dataset.steps])
 
-    @dg.sensor(
-        name=SENSOR,
-        description="Keeps the page of the asset `start_here` as the lakehouse is. It launches nothing.",
-        minimum_interval_seconds=_EVERY_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-    )
-    def show_state(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
-        if refused := why_not_own(context.instance, backfill.storage):
-            return dg.SkipReason(refused)
+    def show_state(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
         origin = context.code_location_origin
         location = origin.location_name if origin else LOCATION
         state = lakehouse_state(context.instance, backfill, datasets, steps, partitions, location)
-        shown = report_state(context.instance, state, context.cursor or "")
-        reason = state.sentence if shown == context.cursor else "The page is written again."
-        return dg.SensorResult(skip_reason=reason, cursor=shown)
+        return "", report_state(context.instance, state, seen or "")
 
     return show_state
 
@@ -167,7 +156,7 @@ def _in_order(datasets: Sequence[Dataset]) -> list[Dataset]:
 
 def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[str]:
     """A campaign that a command has carried so far has no page here: its commands are named then."""
-    shown = instance.get_materialized_partitions(_VALIDATED)
+    shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     for name in (name for name, newest in newest_entries(storage).items() if not why_over(newest)):
         try:
             state, plan = state_of(name, entries(storage, name)), plan_of(name)
@@ -185,7 +174,7 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
 
 
 def _name(campaign: str, shown: Collection[str]) -> str:
-    return f"[{campaign}]({asset_page(_VALIDATED.to_user_string(), campaign)})" if campaign in shown else campaign
+    return f"[{campaign}]({asset_page(CAMPAIGN, campaign)})" if campaign in shown else campaign
 
 
 def report_state(instance: dg.DagsterInstance, state: StartPage, shown: str = "") -> str:

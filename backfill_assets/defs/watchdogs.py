@@ -16,18 +16,19 @@ from deltalake.exceptions import DeltaError
 from pydantic import Field
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.events import plain_failure
-from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.checks import PHYSICAL, PUBLICATION, WATCHDOG, again, check_key, publication_of
+from backfill_assets.defs.dagster_internals import Target, newest_evaluations, targets
+from backfill_assets.defs.events import failing_plainly
+from backfill_assets.defs.guard import require_own_lakehouse
 from backfill_assets.defs.metadata import rules_table
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.schedules import nightly_schedule
-from backfill_assets.defs.specs import PHYSICAL, PUBLICATION, WATCHDOG
+from backfill_assets.defs.upkeep import nightly_schedule
 from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable, SparkLost
 from backfill_assets.model.declaration import Dataset, Step, Table
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.quality import watchdogs
+from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets.upkeep.watch_plan import TURNS, days_to_watch
@@ -37,6 +38,7 @@ CRON_VARIABLE = "BACKFILL_WATCHDOG_CRON"
 _FOUR_IN_THE_MORNING = "0 4 * * *"
 _BEHIND = "Rows came since it was published, and the day is not built from them yet. "
 _LOOKED_UNTIL = "backfill_assets/looked_until"
+_LEAST_LOOKED_AT, _EVALUATIONS_A_DAY = 500, 4
 
 
 class WatchOptions(dg.Config):
@@ -68,10 +70,8 @@ def watchdog_job(datasets: Sequence[Dataset], partitions: Mapping[str, Partition
     def look(
         context: dg.OpExecutionContext, config: WatchOptions, backfill: Backfill
     ) -> Iterator[dg.AssetCheckEvaluation]:
-        try:
+        with failing_plainly():
             yield from _look(context, config, known, backfill)
-        except BackfillError as error:
-            raise plain_failure(error) from None
 
     @dg.job(
         name=JOB,
@@ -93,8 +93,29 @@ def watchdog_schedule(job: dg.JobDefinition, cron: str = _FOUR_IN_THE_MORNING) -
     return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, description)
 
 
-def watchdog_key(table: str) -> dg.AssetCheckKey:
-    return dg.AssetCheckKey(dg.AssetKey(table), WATCHDOG)
+def unchanged_watchdogs(
+    instance: dg.DagsterInstance, table: str, days: Sequence[BuiltDay], now: Mapping[str, Target]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """The verdicts of the watchdog on those of ``days`` that a run has reused, once more: it plans them all."""
+    publications = {str(day.day): day.publication for day in days if day.reused}
+    for day, verdict in newest_verdicts(instance, table, publications).items():
+        yield again(verdict, now.get(day), "unchanged since it was read")
+
+
+def newest_verdicts(
+    instance: dg.DagsterInstance, table: str, publications: Mapping[str, str]
+) -> dict[str, dg.AssetCheckEvaluation]:
+    """The newest verdict of the watchdog of ``table``, by day, where it is on the publication named here."""
+    if not publications:
+        return {}
+    key = check_key(table, WATCHDOG)
+    limit = max(_LEAST_LOOKED_AT, _EVALUATIONS_A_DAY * len(publications))
+    newest = newest_evaluations(instance, key, limit)
+    found = {str(verdict.partition): verdict for verdict in reversed(newest)}
+    # Each night reads a part of all days: what was said of one may lie behind all that was said of others since.
+    for day in publications.keys() - found.keys() if len(newest) == limit else ():
+        found.update(zip([day], newest_evaluations(instance, key, day=day), strict=False))
+    return {day: found[day] for day, of in publications.items() if day in found and publication_of(found[day]) == of}
 
 
 def _look(
@@ -112,8 +133,8 @@ def _look(
         context.log.info(f"{', '.join(table.name for table in tables)}: {format_count(len(days), 'day')}, read again")
         verdicts = _look_at(watch, tables, days, problems)
         for table in tables:
-            targets = _materializations(context.instance, table.name, [str(day) for day in days])
-            yield from (_evaluation(day, targets.get(str(day.day))) for day in verdicts if day.table == table.name)
+            now = targets(context.instance, table.name, [str(day) for day in days])
+            yield from (_evaluation(day, now.get(str(day.day))) for day in verdicts if day.table == table.name)
     if problems:
         raise LakehouseUnusable(
             "\n".join(f"{table} cannot be looked at: {problem}" for table, problem in problems.items()),
@@ -171,30 +192,7 @@ def _same_days(known: Mapping[str, Watched], days: Mapping[str, Sequence[date]])
     return groups
 
 
-def _materializations(
-    instance: dg.DagsterInstance, table: str, days: Sequence[str]
-) -> dict[str, AssetCheckEvaluationTargetMaterializationData]:
-    key = dg.AssetKey(table)
-    newest = instance.event_log_storage.get_latest_storage_id_by_partition(
-        key, dg.DagsterEventType.ASSET_MATERIALIZATION
-    )
-    ids = [newest[day] for day in days if day in newest]
-    if not ids:
-        return {}
-    materializations = instance.fetch_materializations(
-        dg.AssetRecordsFilter(key, storage_ids=ids), limit=len(ids)
-    ).records
-    return {
-        str(record.partition_key): AssetCheckEvaluationTargetMaterializationData(
-            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
-        )
-        for record in materializations
-    }
-
-
-def _evaluation(
-    day: WatchedDay, target: AssetCheckEvaluationTargetMaterializationData | None
-) -> dg.AssetCheckEvaluation:
+def _evaluation(day: WatchedDay, target: Target | None) -> dg.AssetCheckEvaluation:
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(day.table),
         check_name=WATCHDOG,

@@ -119,6 +119,8 @@ def _require_texts(kinds: dict[str, pa.DataType]) -> None:
             raise NotRendered(f"The text of {name}, which is {kind}.")
 
 
+# ------------------------------------------------------------------ a value as text, as Spark casts it to a string
+
 _HAVE_TEXT = (pa.types.is_string, pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_decimal128)
 
 

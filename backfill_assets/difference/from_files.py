@@ -160,6 +160,8 @@ def _most(table: Table, kind: str, days: Sequence[Mapping[str, pa.Table]], most:
     return [{**line, **counted, "place": place} for place, line in enumerate(first, 1)]
 
 
+# ------------------------------------------------------------------ rows that belong together
+
 Places = npt.NDArray[np.int64]
 """Where rows are on a side."""
 

@@ -37,10 +37,9 @@ from backfill_assets.difference.records import (
 from backfill_assets.difference.rows import DAY, changed_rows, compare_rows
 from backfill_assets.lakehouse.records import TOTAL, DayContent
 from backfill_assets.model.declaration import Table
-from backfill_assets.model.personal import personal_columns
+from backfill_assets.model.lineage import personal_columns
 from backfill_assets.quality.arrow_hashes import NotRendered
-from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.text import format_are
 
 if TYPE_CHECKING:

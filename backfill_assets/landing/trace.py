@@ -22,9 +22,8 @@ from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Reads, Step, Table
 from backfill_assets.model.deletion import DELETION, REFRESH
 from backfill_assets.model.rules import FewUnknown
-from backfill_assets.published.current_versions import read_switches
 from backfill_assets.published.history import history
-from backfill_assets.published.reading import PublishedTable
+from backfill_assets.published.reading import PublishedTable, read_switches
 from backfill_assets.published.snapshot import Snapshot
 
 Row = Mapping[str, Any]

@@ -145,12 +145,15 @@ class GateFinding:
         return RuleOutcome(rule, dimension, self.passed, self.observed, self.expected, next_step, severity)
 
 
+@dataclass(frozen=True)
 class DayRule(ABC):
     """A gate on a whole day: what it measures, how it judges, and what it claims.
 
     A rule is a frozen dataclass. Its fields are its thresholds, and the first line of its docstring describes it.
     """
 
+    check: str = field(default="", kw_only=True)
+    """The name of the asset check that shows it; empty for the one that it belongs to by what it looks at."""
     name_format: ClassVar[str]
     """Its name, in which ``{column}`` is the value of the field ``column``."""
     dimension: ClassVar[Dimension]

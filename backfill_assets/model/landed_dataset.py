@@ -6,24 +6,73 @@ of the key, the event day or the version. A table that is made of these rows is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.contract import Contract, declared_types
-from backfill_assets.model.declaration import Dataset, DayRule, Follows, Layer, Reads, Source, Step, Table, Version
+from backfill_assets.model.declaration import (
+    PUBLISHED_DAYS,
+    Dataset,
+    DayRule,
+    Follows,
+    Layer,
+    Reads,
+    Source,
+    Step,
+    Table,
+    Version,
+)
 from backfill_assets.model.landed import OCCURRENCE, Delivery, bronze_contract, landed_steps
 from backfill_assets.model.refinement import Refinement
-from backfill_assets.model.table_transform import TableTransform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+COMPLETENESS = ("days_published", "complete")
+"""Columns that the report of a week or a month may declare: how many of its days it has, and whether it has all."""
+
+
+@dataclass(frozen=True)
+class TableTransform:
+    """The transform of one table: ``function`` of the frames of ``reads``, with the columns of ``contract`` in order.
+
+    All rows of a day are brought into one partition, unless they are ``clustered`` that way already.
+    """
+
+    table: str
+    contract: type[Contract]
+    function: Callable[..., DataFrame]
+    reads: tuple[Reads, ...]
+    cadence: Cadence = Cadence.DAILY
+    clustered: bool = False
+
+    def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
+        """The rows of the table, under its name."""
+        columns = self.contract.fields()
+        rows = self.function(*(inputs[each.table] for each in self.reads))
+        if self.cadence is not Cadence.DAILY and columns.keys() >= set(COMPLETENESS):
+            rows = with_completeness(rows, inputs[PUBLISHED_DAYS], self.reads[0].table, self.cadence)
+        selected = rows.select(*columns)
+        return {self.table: selected if self.clustered else selected.repartition("day")}
+
+
+def with_completeness(report: DataFrame, published: DataFrame, table: str, cadence: Cadence) -> DataFrame:
+    """``report`` with the days of each period that ``table`` has published. Days without rows count, too."""
+    period, days = ("week", F.lit(7)) if cadence is Cadence.WEEKLY else ("month", F.dayofmonth(F.last_day("day")))
+    of_table = published.where(F.col("table") == table)
+    counted = of_table.groupBy(F.trunc("day", period).alias("day")).agg(F.count("*").alias("days_published"))
+    return report.join(F.broadcast(counted), "day").withColumn("complete", F.col("days_published") == days)
+
+
 C = TypeVar("C", bound=type[Contract])
-F = TypeVar("F", bound="Callable[..., DataFrame]")
+Transformed = TypeVar("Transformed", bound="Callable[..., DataFrame]")
 
 
 @dataclass(frozen=True)
@@ -103,7 +152,7 @@ class LandedDataset(Delivery):
         clustered: bool = False,
         current: bool = True,
         follows: Follows = "",
-    ) -> Callable[[F], F]:
+    ) -> Callable[[Transformed], Transformed]:
         """Declare a way to compute the table of ``contract``: a function of the frames that it ``reads``, in order.
 
         A table that is read by its name alone is read for the same day, or for the published days of the period. The
@@ -112,7 +161,7 @@ class LandedDataset(Delivery):
         one unless it says otherwise, or a later one is. ``follows`` says how its days grow with a stream.
         """
 
-        def declare(function: F) -> F:
+        def declare(function: Transformed) -> Transformed:
             step = self._step_of(contract)
             partial = step.cadence is not Cadence.DAILY
             known = tuple(Reads(each, partial=partial) if isinstance(each, str) else each for each in reads)

@@ -21,10 +21,10 @@ from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.text import command_of
 from backfill_assets.published.boundaries import merge_tables
 from backfill_assets.published.observed import LogView
-from backfill_assets.published.of_streams import moved_by_streams
 from backfill_assets.published.positions import read_boundaries
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.published.standing import gc_paused
+from backfill_assets.published.stream_positions import moved_by_streams
 from backfill_assets.rebuild.person import UNKNOWN, Person
 from backfill_assets.settings import Settings
 

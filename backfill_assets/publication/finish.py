@@ -19,8 +19,7 @@ from backfill_assets.lakehouse.records import Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import COMMITTED, FENCED, RESTORED, CrashPoint, Reached
-from backfill_assets.publication.mark import PASSED, Mark
-from backfill_assets.publication_log.log import Head, HeadState, OpenEntry, PublicationLog, with_outcome
+from backfill_assets.publication_log.log import Head, HeadState, OpenEntry, PublicationLog, entry_sequence, with_outcome
 from backfill_assets.publication_log.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
 
 
@@ -300,3 +299,42 @@ def _files_to_restore(prepared: Prepared, table: str, active: Files) -> dict[dat
         for day, paths in added.items()
         if paths <= active[day].keys()
     }
+
+
+# ------------------------------------------------------------------ the mark left in each table
+
+PASSED = COMMITTED + 100
+"""A later publication was committed to the table: ours is closed, and the log knows how it ended."""
+_STATES = 4
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A transaction's id, and what its number counts from; 0 for one that a publication has for itself.
+
+    A stream would leave 8,640 transactions a day in each table, for good: Delta forgets old ones only by a rule that
+    would forget source positions too. So its publications share one. Its number grows with the entry of the log that a
+    publication was prepared by. An open entry locks its tables, so a greater number than ours is of a publication that
+    was prepared after ours was closed.
+    """
+
+    id: str
+    base: int
+
+    @classmethod
+    def of(cls, prepared: Prepared, entry: OpenEntry) -> Mark:
+        publication = prepared.publication
+        if not publication.transaction:
+            return cls(publication.id, 0)
+        return cls(publication.transaction, _STATES * entry_sequence(entry.file))
+
+    def read(self, main: MainTable) -> int | None:
+        """What the publication did to this version of a table, or :data:`PASSED`; None if it did nothing yet."""
+        number = main.transaction(self.id)
+        if number is None or number < self.base:
+            return None
+        return PASSED if self.base and number >= self.base + _STATES else number - self.base
+
+    def saying(self, state: int) -> dict[str, int]:
+        """The transaction of a commit that does ``state`` to a table."""
+        return {self.id: self.base + state}

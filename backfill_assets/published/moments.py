@@ -22,8 +22,8 @@ from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import among, equal
 from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.pinned import pinned_files
 from backfill_assets.publication_log.rows import DAY_COLUMNS, day_states, newest_days
-from backfill_assets.published.main_days import held_day
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.positions import snapshot_at, snapshot_of, snapshot_with
 from backfill_assets.published.reading import anything_published
@@ -196,3 +196,30 @@ def _physicals(snapshot: Snapshot, table: str, states: Mapping[date, DayState]) 
         named = _files_as_published(snapshot.storage, states)
         paths = {day: [file.path for file in files] for day, files in named.items() if files}
     return {day: fingerprints.physical(found) for day, found in paths.items()}
+
+
+# ------------------------------------------------------------------ now, without the history of the log
+
+
+def main_days(log: PublicationLog, tables: Iterable[str]) -> dict[str, dict[date, HeldDay]]:
+    """By table and day, as of the last closed entry; a day that was withdrawn is left out."""
+    wanted = list(tables)
+    head = log.head()
+    states = log.day_states(head, wanted)
+    found: dict[str, dict[date, HeldDay]] = {}
+    for table in wanted:
+        active = pinned_files(log, head, table)
+        files = {day: [active.active[path] for path in paths] for day, paths in active.by_day().items()}
+        known = {day: state for (name, day), state in states.items() if name == table}
+        held = {day: held_day(day, files.get(day, ()), known.get(day)) for day in sorted({*files, *known})}
+        found[table] = {day: each for day, each in held.items() if each.content is not None or each.files}
+    return found
+
+
+def held_day(day: date, files: Iterable[AddedFile], state: DayState | None) -> HeldDay:
+    """A day with ``files``, of which the log knows ``state``."""
+    found = tuple(sorted(files, key=lambda file: file.path))
+    physical = fingerprints.physical(file.path for file in found)
+    if state is not None and state.physical == physical:
+        return HeldDay(day=day, content=state.content, files=found)
+    return HeldDay(day=day, files=found, foreign=physical if found else "")

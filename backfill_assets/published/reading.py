@@ -28,7 +28,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
-from backfill_assets.lakehouse.records import DayState
+from backfill_assets.lakehouse.records import CurrentVersion, DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import LOG_TABLE, equal
 from backfill_assets.publication_log.log import PublicationLog, utc_now
@@ -146,3 +146,16 @@ def published_day(storage: Storage, table: str, day: date, publication: str | No
     found = equal(rows, event="published", table=table, day=str(day)).to_pylist()
     until = [row for row in found if closed is None or int(row["sequence"]) <= closed]
     return day_state(until[-1]) if until else None
+
+
+# ------------------------------------------------------------------ versions that publications made current
+
+
+def read_current(storage: Storage) -> Mapping[str, CurrentVersion]:
+    """By step; the version that is declared as current counts for all others. Writes nothing."""
+    return PublicationLog(storage, utc_now).head().state.current if anything_published(storage) else {}
+
+
+def read_switches(storage: Storage) -> dict[str, str]:
+    """The versions of :func:`read_current` alone."""
+    return {step: each.version for step, each in read_current(storage).items()}

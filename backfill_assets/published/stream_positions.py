@@ -7,12 +7,19 @@ ids. The second one that is read under a name is called ``name@2``, in its posit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 
+import pyarrow.compute as pc
+
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.delta_log import newest_version, read_transactions
-from backfill_assets.lakehouse.records import Position
+from backfill_assets.lakehouse.records import Position, is_of_stream
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication_log.files import among, equal
+from backfill_assets.publication_log.log import PublicationLog, utc_now
 
 KAFKA = "kafka"
 _BEGUN, _BOUNDARY, _IDS = "begun", "boundary", "ids"
@@ -142,3 +149,27 @@ def partition_reads(positions: Iterable[Position]) -> list[PartitionRead]:
 def stream_topics(positions: Iterable[Position]) -> list[str]:
     """The topics that ``positions`` are about; none for those of landed files."""
     return sorted({each.id.split(":")[2] for each in positions if each.id.startswith(f"{KAFKA}:")})
+
+
+# ------------------------------------------------------------------ days that streams have moved
+
+
+def moved_by_streams(storage: Storage, since: int, days: Collection[TableDay]) -> frozenset[TableDay]:
+    """Those of ``days`` that were published after log entry ``since``, and by streams alone.
+
+    Compactions move nothing and do not count. Reads the log's columns of these days, never data.
+    """
+    tables, dates = {each.table for each in days}, {str(each.day) for each in days}
+    if not days:
+        return frozenset()
+    files = PublicationLog(storage, utc_now).files().between("sequence", since + 1)
+    found = equal(
+        files.holding("table", tables).holding("day", dates).read(["event", "kind", "publication", "table", "day"]),
+        event="published",
+    )
+    rows = among(found.filter(pc.greater(found.column("sequence"), since)), "table", tables)
+    streamed: defaultdict[TableDay, bool] = defaultdict(lambda: True)
+    for row in among(rows, "day", dates).to_pylist():
+        if row["kind"] != "compact":
+            streamed[TableDay(row["table"], date.fromisoformat(row["day"]))] &= is_of_stream(row["publication"])
+    return frozenset(each for each in days if streamed.get(each))

@@ -32,7 +32,7 @@ class KeyIsUnique(DayRule):
     """No two rows have the same key."""
 
     key: tuple[str, ...]
-    name_format = "key_is_unique"
+    name_format = "keys_unique"
     dimension = "uniqueness"
 
     @property

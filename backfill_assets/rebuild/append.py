@@ -38,7 +38,7 @@ from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates
 from backfill_assets.quality.measures import add_up, zero_metrics
 from backfill_assets.rebuild.environment import environment_of
-from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance
+from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
 from backfill_assets.rebuild.returning_keys import KeyFiles, ReturningKeys, returning_keys
 from backfill_assets.rebuild.returning_versions import markers_by_day, stage_markers
@@ -52,7 +52,6 @@ from backfill_assets.rebuild.stage import (
     with_cost,
     with_verdict,
 )
-from backfill_assets.rebuild.waiting import waiting
 from backfill_assets.text import format_are
 
 _MOST_ATTEMPTS = 20

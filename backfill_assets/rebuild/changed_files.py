@@ -116,6 +116,9 @@ def _refuse_without_folder(landing: LandingZone, source: str, days: Sequence[dat
     )
 
 
+# ------------------------------------------------------------------ for plans that read the source again
+
+
 def compare_days(
     zone: LandingZone, storage: Storage, table: str, listed: Mapping[date, LandedDay]
 ) -> dict[date, LandedDay]:

@@ -20,10 +20,9 @@ from backfill_assets.landing.zone import SUFFIX, LandedFile, changed_file, first
 from backfill_assets.publication.publisher import Published
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.append import AppendBuild, Arrivals
-from backfill_assets.rebuild.lake import built_from_log
+from backfill_assets.rebuild.lake import built_from_log, waiting
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
 from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.rebuild.waiting import waiting
 from backfill_assets.text import days_options, format_count, format_ranges
 
 _MOST_ATTEMPTS = 20

@@ -63,6 +63,9 @@ def _measure_here(storage: Storage, table: Table, files: Mapping[date, Sequence[
         return dict(zip(files, threads.map(measured, files), strict=True))
 
 
+# ------------------------------------------------------------------ on executors, which read files themselves
+
+
 @cache
 def can_measure(spark: SparkSession, root: str) -> bool:
     """Whether executors have this package and may read ``root``; asked once. Otherwise Spark measures as always."""

@@ -30,8 +30,8 @@ from backfill_assets.model.deletion import DELETED, DELETION, REFRESH
 from backfill_assets.publication.publisher import Pin, Published
 from backfill_assets.rebuild.append import AppendBuild, Arrivals
 from backfill_assets.rebuild.changed_files import ArrivalFiles, Positions, compare_files, moved_positions
+from backfill_assets.rebuild.lake import waiting
 from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.rebuild.waiting import waiting
 from backfill_assets.text import format_ranges
 
 if TYPE_CHECKING:
@@ -245,6 +245,8 @@ def _may_hold(file: AddedFile, arrival_days: Sequence[str]) -> bool:
 def _count(metrics: Mapping[str, object], name: str) -> int:
     return int(str(metrics.get(name) or 0))
 
+
+# ------------------------------------------------------------------ the rows that differ
 
 _SIDE, _KEPT = "is in the source", "rescued or nothing"
 """No landed field has a space in its name."""

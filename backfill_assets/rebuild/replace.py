@@ -35,11 +35,10 @@ from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
-from backfill_assets.rebuild.lake import Lake, Progress, built_from_log, failed_day, provenance
+from backfill_assets.rebuild.lake import Lake, Progress, built_from_log, failed_day, provenance, waiting
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed, RunInfo, adopted_line
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
-from backfill_assets.rebuild.waiting import waiting
 from backfill_assets.text import pluralize
 
 Adoptable = Mapping[date, tuple[Timeline, StagedDay]]

@@ -21,9 +21,8 @@ from backfill_assets.model.graph import Days, reading, walk_downstream
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
-from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.rebuild.waiting import waiting
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:

@@ -45,11 +45,10 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.ingest import ArrivalBuild
-from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.recorded_inputs import Inputs, Readable, RecordedInput, RecordedInputs, merge_inputs
 from backfill_assets.rebuild.stage import Chunk, content_of, stage_chunk
-from backfill_assets.rebuild.waiting import waiting
 
 _NOTHING = DayContent(rows=0, checksum="0")
 

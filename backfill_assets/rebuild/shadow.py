@@ -7,7 +7,7 @@ main has moved under are staged again before a cut-over.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -25,7 +25,6 @@ from backfill_assets.model.graph import missing_inputs
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.narrow import isolate_failing_days
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, OverlaidDay, Overlay
 from backfill_assets.rebuild.replace import ReplaceBuild
@@ -233,9 +232,14 @@ def _require_name(campaign: str) -> None:
         raise InvalidRequest(f"{campaign!r} does not name a campaign.", hint=f"Its name begins with {CAMPAIGN}.")
 
 
+# ------------------------------------------------------------------ days that stay as they are
+
+
 def with_days_that_stay(publisher: Publisher, steps: Sequence[ShadowStep], staged: StagedDays) -> StagedDays:
     """``staged`` with the days of ``steps``, which are in build order, that stay as they are, and why.
 
+    Such a day looks like one whose turn has not come: neither is on a timeline. The decision that staging makes divides
+    them, so it is made here again.
     A day that reads one whose turn has not come waits as well: what it will read is not known yet. What was staged of a
     day that a cut-over leaves out does not count as staged: its other table failed, or what it reads is held back.
     """
@@ -282,3 +286,42 @@ def _is_staged(overlay: Overlay, names: Collection[str], day: date) -> bool:
 
 def _days_of(days: Mapping[str, Mapping[date, object]], table: str) -> Mapping[date, object]:
     return days.get(table, {})
+
+
+# ------------------------------------------------------------------ days that cannot be computed
+
+_MOST_BAD_DAYS = 3
+"""With more bad days than this, the logic or the engine is broken, and further attempts would only take time."""
+
+
+def isolate_failing_days(
+    attempt: Callable[[Sequence[date]], None],
+    days: Sequence[date],
+    is_about_days: Callable[[Exception], bool],
+    report: Callable[[str], None],
+) -> dict[date, Exception]:
+    """Run ``attempt`` over ``days``, in halves where it fails; returns the days that fail alone, with their errors.
+
+    An error that ``is_about_days`` denies is raised at once, and so is the first one when every day of a range
+    fails or more than three days do.
+    """
+    bad: dict[date, Exception] = {}
+    pending = [tuple(days)] if days else []
+    first: Exception | None = None
+    while pending:
+        part = pending.pop()
+        try:
+            attempt(part)
+        except Exception as error:
+            if not is_about_days(error):
+                raise
+            first = first or error
+            if len(part) == 1:
+                bad[part[0]] = error
+            else:
+                half = len(part) // 2
+                report(f"{part[0]}..{part[-1]} failed: trying {part[0]}..{part[half - 1]} and the rest by themselves")
+                pending += [part[half:], part[:half]]
+            if len(bad) > _MOST_BAD_DAYS or (bad and len(bad) == len(days)):
+                raise first from None
+    return dict(sorted(bad.items()))

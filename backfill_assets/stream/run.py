@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import date
+from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.errors import InvalidRequest
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
-from backfill_assets.publication_log.fold import trim
-from backfill_assets.publication_log.gather import gather
-from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.publication.compact import compact_small_files
+from backfill_assets.publication.publisher import Published
+from backfill_assets.publication_log.fold import gather, trim
+from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import LandedBatches, TopicBatches, stream_name
 from backfill_assets.stream.checkpoint import Checkpoint
-from backfill_assets.stream.compaction import compact_days
 from backfill_assets.stream.delays import Delays, Received, RecentDelays, describe_batch
 from backfill_assets.stream.follower import Follower
 from backfill_assets.stream.lease import StreamLease, StreamState, acquire_stream
@@ -268,3 +271,38 @@ class _Watched:
 
 def _milliseconds(name: str, delays: Delays | None) -> dict[str, int]:
     return {f"{name}_p50_ms": round(delays.p50 * 1000), f"{name}_p99_ms": round(delays.p99 * 1000)} if delays else {}
+
+
+# ------------------------------------------------------------------ few files for the days of a stream
+
+_PAUSE = timedelta(hours=1)
+"""A table of which a file is damaged or missing is not tried with every batch: each attempt leaves files behind."""
+
+
+def compact_days(
+    lake: Lake,
+    tables: Iterable[str],
+    days: Collection[date],
+    run: RunInfo,
+    transaction: str,
+    report: Callable[[str], None],
+    paused: dict[str, datetime],
+) -> set[str]:
+    """Put together the small files of ``days`` where there are many, and return the tables in which that was done.
+
+    One look at each table if there is nothing to do. What another writer is changing is left for the next batch.
+    ``transaction`` is the one that the publications of the stream share. A table that fails is reported, and ``paused``
+    until a moment: its rows are published, and stay as they are.
+    """
+    done, now = set(), lake.publisher.now()
+    made_by = provenance(run, "").model_copy(update={"reason": "small files of a stream"})
+    for table in (each for each in tables if paused.get(each, now) <= now):
+        try:
+            outcome = compact_small_files(lake.publisher, table, days, provenance=made_by, transaction=transaction)
+            done |= {table} if isinstance(outcome, Published) else set()
+        except BackfillError as error:
+            report(f"{table} is not compacted now: {error.message}")
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            paused[table] = now + _PAUSE
+            report(f"Warning: {table} is not compacted for an hour: {error}")
+    return done

@@ -8,9 +8,9 @@ from datetime import date
 
 from backfill_assets.lakehouse.named_timelines import NamedTimeline
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.current_versions import read_switches
 from backfill_assets.published.moments import observe_at
 from backfill_assets.published.observed import LogView
+from backfill_assets.published.reading import read_switches
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.published.standing import gc_paused
 from backfill_assets.timeline.places import find_place

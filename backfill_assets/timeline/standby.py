@@ -32,7 +32,7 @@ from backfill_assets.lakehouse.timelines import TIMELINES, open_timelines
 from backfill_assets.model.current_versions import is_declared
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of, walk_downstream
-from backfill_assets.published.main_days import main_days
+from backfill_assets.published.moments import main_days
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.rebuild.lake import Lake, Progress

@@ -16,7 +16,7 @@ from backfill_assets.lakehouse.records import CurrentVersion, InputRead, Publica
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days
 from backfill_assets.publication.publisher import Published
-from backfill_assets.published.main_days import main_days
+from backfill_assets.published.moments import main_days
 from backfill_assets.published.observed import observe
 from backfill_assets.published.readers import left_stale
 from backfill_assets.rebuild.lake import Lake, provenance

@@ -33,7 +33,7 @@ from backfill_assets.publication_log.log import Head
 from backfill_assets.publication_log.pinned import moved_pins, pin_again
 from backfill_assets.published.reading import anything_published
 from backfill_assets.rebuild.environment import git_commit
-from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.rebuild.lake import waiting
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.maintenance_plan import (
     Chore,

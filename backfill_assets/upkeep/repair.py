@@ -53,7 +53,7 @@ class Repair:
 
     @property
     def description(self) -> str:
-        """Each day with its evidence, by which attempts are counted, and the versions that are not the current ones."""
+        """Each day with its evidence, and the versions that are not the current ones."""
         older = "; ".join(
             f"{step} {first_ranges(days)} by {version}"
             for step, days_by_version in self.versions.items()
@@ -295,7 +295,7 @@ def _after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
     for table, days in by_table(troubles).items():
         yield (
             f"{table} {first_ranges(days)}: later than the last partition, which moves when the code location is "
-            "loaded again: by the sensor `partition_ends`, or by Reload under Deployment"
+            "loaded again: by the sensor `dagster_shows_what_is`, or by Reload under Deployment"
         )
 
 

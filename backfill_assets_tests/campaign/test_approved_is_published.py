@@ -27,7 +27,7 @@ from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.recheck import compare_and_keep
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.days import TableDay
-from backfill_assets.difference import compare as difference
+from backfill_assets.difference import find as difference
 from backfill_assets.difference import find as difference_search
 from backfill_assets.difference.find import last_difference
 from backfill_assets.difference.kept import Difference

@@ -43,9 +43,9 @@ def test_a_command_leads_to_the_page_of_what_it_made_or_names(
     [
         ([], "plan", asset_page("start_here")),
         ([False], "approve", asset_page("start_here")),
-        ([True], "approve", asset_page("campaign/validated", "campaign-x")),
-        ([True, False], "campaign", asset_page("campaign/validated", "campaign-x")),
-        ([True], "plan", asset_page("campaign/planned", "campaign-x")),
+        ([True], "approve", asset_page("campaign", "campaign-x")),
+        ([True, False], "campaign", asset_page("campaign", "campaign-x")),
+        ([True], "plan", asset_page("campaign", "campaign-x")),
     ],
 )
 def test_a_campaign_that_commands_carry_has_no_page_of_its_own(

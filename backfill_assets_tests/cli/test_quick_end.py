@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
-from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli import group
-from backfill_assets.defs.instance import fast_daemon, warm_runs
 
 _PROGRAM = """
 import atexit
@@ -42,10 +39,3 @@ def test_a_command_ends_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "end_at_once", lambda: asked.append("at once"))
     assert CliRunner().invoke(group.main, ["--version"]).exit_code == 0
     assert asked == ["at once"]
-
-
-@pytest.mark.parametrize("module", [warm_runs, fast_daemon])
-def test_code_server_and_daemon_end_so(module: ModuleType) -> None:
-    """Before anything else that they do: handlers of what is imported later run first."""
-    started = inspect.getsource(module).partition('if __name__ == "__main__":')[2]
-    assert started.split()[0] == "end_at_once()"

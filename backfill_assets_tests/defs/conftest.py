@@ -60,3 +60,12 @@ def run(location: dg.Definitions, dagster_instance: dg.DagsterInstance) -> Run:
 
 def materialized(instance: dg.DagsterInstance, table: str) -> list[str]:
     return sorted(instance.get_materialized_partitions(dg.AssetKey(table)))
+
+
+def evaluated(instance: dg.DagsterInstance, run_id: str, table: str, check: str = "") -> list[dg.AssetCheckEvaluation]:
+    """What a run has said of the checks of ``table``, or of one ``check``, in order."""
+    kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION
+    records = instance.get_records_for_run(run_id, of_type=kind).records
+    events = (record.event_log_entry.get_dagster_event() for record in records)
+    found = [event.asset_check_evaluation_data for event in events]
+    return [each for each in found if each.asset_key == dg.AssetKey(table) and check in ("", each.check_name)]

@@ -12,6 +12,7 @@ from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import RuleOutcome, Step, Table
 from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.quality.gates import gates_of
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
@@ -59,14 +60,15 @@ class FakeBuilder(Builder):
             tuple(built), (f"publication-of-{step.name}",), {t.name: self.late.get(t.name, ()) for t in step.tables}
         )
 
-    def staged(self, table: str, day: date) -> BuiltDay:
-        return built_day(table, day, passed=day not in self.failing.get(table, ()))
+    def staged(self, table: Table, day: date) -> BuiltDay:
+        rules = [rule.name for rule in gates_of(table)]
+        return built_day(table.name, day, passed=day not in self.failing.get(table.name, ()), rules=rules)
 
     def _built(self, table: Table, day: date, force: bool) -> BuiltDay:
         earlier = self.published.get((table.name, day))
         if earlier and not force:
             return replace(earlier, reused=True, rules=())
-        return replace(self.staged(table.name, day), rolled_back_by=self.rolled_back.get((table.name, day), ""))
+        return replace(self.staged(table, day), rolled_back_by=self.rolled_back.get((table.name, day), ""))
 
 
 class FakeBackfill(Backfill):
@@ -74,7 +76,7 @@ class FakeBackfill(Backfill):
 
     fake: dg.ResourceDependency[FakeBuilder]
 
-    def builder(self) -> FakeBuilder:
+    def builder(self, spark: SharedSpark | None = None) -> FakeBuilder:
         return self.fake
 
     def publications(self) -> PublicationLog | None:
@@ -88,10 +90,14 @@ def fake_resources(fake: FakeBuilder, home: Path = Path("nowhere")) -> dict[str,
     """``home`` has the lakehouse and the landing zone; the builder decides what is built, published and watched."""
     settings = Settings.at(home)
     spark = SharedSpark(settings=settings)
-    return {"spark": spark, "backfill": FakeBackfill(fake=fake, settings=settings, catalog=CATALOG, spark=spark)}
+    return {
+        "backfill_spark": spark,
+        "backfill": FakeBackfill(fake=fake, settings=settings, catalog=CATALOG, spark=spark),
+    }
 
 
-def built_day(table: str, day: date, *, passed: bool = True) -> BuiltDay:
+def built_day(table: str, day: date, *, passed: bool = True, rules: Sequence[str] = ("contract_holds",)) -> BuiltDay:
+    """Its last rule is broken unless it ``passed``."""
     return BuiltDay(
         table=table,
         day=day,
@@ -104,16 +110,16 @@ def built_day(table: str, day: date, *, passed: bool = True) -> BuiltDay:
         input_fingerprint="fingerprint",
         inputs={"upstream": 1},
         metrics={"received": day.day, "quarantined": 0},
-        rules=(_rule(passed=passed),),
+        rules=tuple(_rule(name, passed=passed or name != rules[-1]) for name in rules),
         bytes=100,
         files=1,
         seconds=0.01,
     )
 
 
-def _rule(*, passed: bool) -> RuleOutcome:
+def _rule(name: str, *, passed: bool) -> RuleOutcome:
     return RuleOutcome(
-        rule="complete",
+        rule=name,
         dimension="completeness",
         passed=passed,
         observed="7 rows" if passed else "6 rows",

@@ -12,7 +12,7 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 from backfill_assets.defs.assets import LATE_DAYS_TAG, VERSION_TAG
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.environment import git_commit
-from backfill_assets_tests.defs.conftest import FIRST_DAY, Run, materialized
+from backfill_assets_tests.defs.conftest import FIRST_DAY, Run, evaluated, materialized
 from backfill_assets_tests.defs.fake_builder import FakeBuilder
 from backfill_assets_tests.defs.small_dataset import TABLES
 
@@ -20,10 +20,6 @@ pytestmark = pytest.mark.story
 
 DAYS = "2017-03-01..2017-03-05"
 BAD_DAY = date(2017, 3, 3)
-
-
-def _evaluations(result: dg.ExecuteInProcessResult, table: str) -> list[dg.AssetCheckEvaluation]:
-    return [e for e in result.get_asset_check_evaluations() if e.asset_key == dg.AssetKey(table)]
 
 
 def _events(instance: dg.DagsterInstance, table: str, day: str) -> list[dg.AssetMaterialization]:
@@ -57,10 +53,12 @@ def test_each_day_carries_its_own_numbers(run: Run, dagster_instance: dg.Dagster
         assert event.metadata["input_versions"].value == {"upstream": 1}
 
 
-def test_gates_are_evaluated_per_day_against_the_new_materialization(run: Run) -> None:
+def test_checks_are_evaluated_per_day_against_the_new_materialization(
+    run: Run, dagster_instance: dg.DagsterInstance
+) -> None:
     """Evaluations that come before the materialization leave the partition view of a check empty."""
     result = run(DAYS)
-    evaluations = _evaluations(result, "quarantine_sales")
+    evaluations = evaluated(dagster_instance, result.run_id, "quarantine_sales", "contract_holds")
     assert [e.partition for e in evaluations] == [f"2017-03-0{n}" for n in range(1, 6)]
     assert all(e.passed and e.target_materialization_data for e in evaluations)
     assert {e.target_materialization_data.run_id for e in evaluations if e.target_materialization_data} == {
@@ -81,21 +79,35 @@ def test_a_failed_gate_materializes_nothing_of_the_step(
     assert _failed_partitions(dagster_instance, "bronze_sales") == {f"2017-03-0{n}" for n in range(1, 6)}
 
 
-def test_a_failed_gate_is_evaluated_for_the_failed_day_only(run: Run, builder: FakeBuilder) -> None:
+def test_a_published_day_is_fresh_and_its_watchdog_has_not_looked(
+    run: Run, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Each check of the rules, and that it is built from what is published; the watchdog has a job of its own."""
+    result = run("2017-03-01")
+    found = {each.check_name: each.passed for each in evaluated(dagster_instance, result.run_id, "bronze_sales")}
+    assert found == {"contract_holds": True, "keys_unique": True, "fresh": True}
+
+
+def test_a_failed_gate_is_evaluated_for_the_failed_day_only(
+    run: Run, builder: FakeBuilder, dagster_instance: dg.DagsterInstance
+) -> None:
     """The other days were not published: a green gate on them would speak about data that is not there."""
     builder.failing = {"bronze_sales": [BAD_DAY]}
     result = run(DAYS)
-    (evaluation,) = _evaluations(result, "bronze_sales")
-    assert (evaluation.partition, evaluation.passed) == ("2017-03-03", False)
-    assert evaluation.target_materialization_data is None
-    assert _evaluations(result, "quarantine_sales") == []
+    found = evaluated(dagster_instance, result.run_id, "bronze_sales")
+    assert [(each.check_name, each.partition, each.passed) for each in found] == [
+        ("contract_holds", "2017-03-03", True),
+        ("keys_unique", "2017-03-03", False),
+    ]
+    assert all(each.target_materialization_data is None for each in found)
+    assert evaluated(dagster_instance, result.run_id, "quarantine_sales") == []
 
 
 def test_the_failure_names_day_rule_and_next_step(run: Run, builder: FakeBuilder) -> None:
     """Who reads only the run's error must know what to look at."""
     builder.failing = {"bronze_sales": [BAD_DAY]}
     message = str(run(DAYS).failure_data_for_node("bronze_sales"))
-    for part in ("bronze_sales", "2017-03-03", "complete", "6 rows, expected 7 rows", "nothing was published"):
+    for part in ("bronze_sales", "2017-03-03", "keys_unique", "6 rows, expected 7 rows", "nothing was published"):
         assert part in message
     assert "Look at the quarantine of that day." in message
 

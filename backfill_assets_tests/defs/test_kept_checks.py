@@ -15,16 +15,14 @@ from dagster._core.storage.tags import (
     PARTITION_NAME_TAG,
 )
 
-from backfill_assets.defs import kept_checks
-from backfill_assets.defs.events import evaluation
-from backfill_assets.defs.kept_checks import newest_verdicts, was_not_run
+from backfill_assets.defs import watchdogs
+from backfill_assets.defs.checks import NOT_RUN, WATCHDOG, check_key, checks_by_table
+from backfill_assets.defs.dagster_internals import newest_evaluations
 from backfill_assets.defs.location import code_location, table_partitions
-from backfill_assets.defs.sensors.checks_not_run import REPORTED_TAG
-from backfill_assets.defs.sensors.partition_statuses import put_checks_right
 from backfill_assets.defs.sensors.repairs import _failed_gates
-from backfill_assets.defs.specs import GATES, WATCHDOG
-from backfill_assets.defs.watchdogs import JOB, STEP
-from backfill_assets.model.declaration import RuleOutcome
+from backfill_assets.defs.sensors.shows_what_is import REPORTED_TAG, ShownDays, put_checks_right
+from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
+from backfill_assets.model.graph import build_order
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, built_day, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL
 from backfill_assets_tests.defs.test_watchdogs import fake_watch
@@ -34,7 +32,8 @@ pytestmark = pytest.mark.story
 
 TABLE = "bronze_sales"
 DAYS = ("2017-03-01", "2017-03-02")
-LATE = RuleOutcome("arrived_within", "timeliness", False, "30 late rows", "at most 20", "Ask the source.", "warning")
+KEYS = "keys_unique"
+CHECKS = checks_by_table(build_order(SMALL.steps))
 
 
 class Place:
@@ -61,7 +60,8 @@ class Place:
         self.defs.resolve_job_def(JOB).execute_in_process(instance=self.instance, run_config=config)
 
     def put_right(self) -> int:
-        return put_checks_right(self.instance, self.lakehouse.publisher.log, table_partitions([SMALL]))
+        log = self.lakehouse.publisher.log
+        return put_checks_right(ShownDays(self.instance, log, table_partitions([SMALL]), CHECKS))
 
     def statuses(self, check: str) -> dict[str, AssetCheckExecutionRecordStatus]:
         keys = [dg.AssetCheckKey(dg.AssetKey(TABLE), check)]
@@ -69,13 +69,13 @@ class Place:
         return {str(each.partition_key): each.latest_execution_status for each in found}
 
     def newest(self, check: str, day: str) -> dg.AssetCheckEvaluation:
-        history = self.instance.event_log_storage.get_asset_check_execution_history(
-            dg.AssetCheckKey(dg.AssetKey(TABLE), check), limit=50
-        )
-        events = [record.event.dagster_event for record in history if record.event and record.event.dagster_event]
-        evaluated = [event for event in events if event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION]
-        found = [event.asset_check_evaluation_data for event in evaluated]
-        return next(verdict for verdict in found if verdict.partition == day)
+        return newest_evaluations(self.instance, check_key(TABLE, check), day=day)[0]
+
+    def was_not_run(self, check: str, day: str) -> bool:
+        return NOT_RUN in self.newest(check, day).metadata
+
+    def failed_gates(self) -> set[date]:
+        return {key.day for key in _failed_gates(self.instance, {TABLE: CHECKS[TABLE]})}
 
 
 @pytest.fixture
@@ -83,26 +83,6 @@ def place(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Place:
     found = Place(tmp_path, dagster_instance)
     found.lakehouse.publish("p1", {TABLE: {date.fromisoformat(day): [1] for day in DAYS}})
     return found
-
-
-def test_the_rules_of_an_unchanged_day_say_for_which_publication_they_were_judged() -> None:
-    """In every row, with what was seen then: an empty table would look like a day that was never judged."""
-    day = replace(built_day(TABLE, date(2017, 3, 1)), reused=True)
-    shown = evaluation(day)
-    (row,) = shown.metadata["rules"].records  # type: ignore[attr-defined]
-    assert row.data["judged"] == f"as judged for publication {day.publication}"
-    assert (row.data["rule"], row.data["observed"], row.data["passed"]) == ("complete", "7 rows", True)
-    assert shown.description == f"1 of 1 passed, as judged for publication {day.publication}"
-    fresh = evaluation(replace(day, reused=False)).metadata["rules"].records  # type: ignore[attr-defined]
-    assert "judged" not in fresh[0].data
-
-
-def test_a_warning_of_an_unchanged_day_stays_a_warning() -> None:
-    """A second run must not paint it green."""
-    day = replace(built_day(TABLE, date(2017, 3, 1)), reused=True, rules=(LATE,))
-    shown = evaluation(day)
-    assert (shown.passed, shown.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert str(shown.description).startswith(f"as judged for publication {day.publication}: warning, arrived_within")
 
 
 def test_the_watchdog_of_an_unchanged_day_keeps_its_verdict(place: Place) -> None:
@@ -127,15 +107,15 @@ def test_a_verdict_on_another_publication_is_not_kept(place: Place) -> None:
     """It says nothing about what is published now."""
     place.look()
     publications = dict.fromkeys(DAYS, "p1")
-    assert list(newest_verdicts(place.instance, TABLE, publications)) == list(reversed(DAYS))
+    assert set(newest_verdicts(place.instance, TABLE, publications)) == set(DAYS)
     assert newest_verdicts(place.instance, TABLE, dict.fromkeys(DAYS, "p2")) == {}
 
 
 def test_a_verdict_is_found_behind_many_that_came_after_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """With years of history, each night reads other days of a table: that of a day may be weeks back."""
     place.look()
-    monkeypatch.setattr(kept_checks, "_LEAST_LOOKED_AT", 1)
-    monkeypatch.setattr(kept_checks, "_EVALUATIONS_A_DAY", 1)
+    monkeypatch.setattr(watchdogs, "_LEAST_LOOKED_AT", 1)
+    monkeypatch.setattr(watchdogs, "_EVALUATIONS_A_DAY", 1)
     for day in DAYS:
         assert list(newest_verdicts(place.instance, TABLE, {day: "p1"})) == [day]
     assert newest_verdicts(place.instance, TABLE, {"2017-03-09": "p1"}) == {}, "never read"
@@ -151,16 +131,16 @@ def test_checks_that_a_run_was_killed_before_say_that_they_were_not_run(place: P
         tags={ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: third},
     )
     place.instance.report_run_failed(run)
-    assert place.statuses(GATES)[third] is AssetCheckExecutionRecordStatus.PLANNED
-    assert place.put_right() == 12
-    gates = {day: place.newest(GATES, day) for day in (*DAYS, third)}
+    assert place.statuses(KEYS)[third] is AssetCheckExecutionRecordStatus.PLANNED
+    assert place.put_right() == 24
+    gates = {day: place.newest(KEYS, day) for day in (*DAYS, third)}
     assert gates[DAYS[0]].passed
     assert str(gates[DAYS[0]].description).startswith(f"not run in {run.run_id[:8]}, which ended before it: ")
     assert "publication p1" in str(gates[DAYS[0]].description)
-    assert was_not_run(gates[third]) and gates[third].severity == dg.AssetCheckSeverity.WARN
+    assert place.was_not_run(KEYS, third) and gates[third].severity == dg.AssetCheckSeverity.WARN
     assert str(gates[third].description).startswith("Not run: ")
     assert place.newest(WATCHDOG, DAYS[0]).passed
-    assert _failed_gates(place.instance, [TABLE]) == set()
+    assert place.failed_gates() == set()
 
 
 def test_each_failed_run_is_put_right_once(place: Place) -> None:
@@ -172,10 +152,10 @@ def test_each_failed_run_is_put_right_once(place: Place) -> None:
     )
     assert place.put_right() == 0, "it may still come to them"
     place.instance.report_run_failed(run)
-    assert place.put_right() == 8
+    assert place.put_right() == 16
     assert place.put_right() == 0
     found = place.instance.get_run_by_id(run.run_id)
-    assert found and found.tags[REPORTED_TAG] == "8"
+    assert found and found.tags[REPORTED_TAG] == "16"
 
 
 def test_a_run_that_fails_after_many_that_began_later_is_put_right(place: Place) -> None:
@@ -189,7 +169,7 @@ def test_a_run_that_fails_after_many_that_began_later_is_put_right(place: Place)
         place.instance.add_run(dg.DagsterRun(job_name="stream", status=dg.DagsterRunStatus.FAILURE))
     place.put_right()
     place.instance.report_run_failed(run)
-    assert place.put_right() == 8
+    assert place.put_right() == 16
 
 
 def test_runs_that_fail_all_at_once_are_all_put_right(place: Place) -> None:
@@ -203,7 +183,7 @@ def test_runs_that_fail_all_at_once_are_all_put_right(place: Place) -> None:
     for _ in range(90):
         other = dg.DagsterRun(job_name="other", status=dg.DagsterRunStatus.STARTED)
         place.instance.report_run_failed(place.instance.add_run(other))
-    assert place.put_right() == 8
+    assert place.put_right() == 16
     assert place.put_right() == 0
 
 
@@ -212,9 +192,9 @@ def test_a_gate_that_failed_stays_failed(place: Place) -> None:
     place.builder.failing = {TABLE: [date.fromisoformat(DAYS[1])]}
     place.run(TABLE, "quarantine_sales")
     place.put_right()
-    assert place.statuses(GATES)[DAYS[1]] is AssetCheckExecutionRecordStatus.FAILED
-    assert not was_not_run(place.newest(GATES, DAYS[1]))
-    assert {key.day for key in _failed_gates(place.instance, [TABLE])} == {date.fromisoformat(DAYS[1])}
+    assert place.statuses(KEYS)[DAYS[1]] is AssetCheckExecutionRecordStatus.FAILED
+    assert not place.was_not_run(KEYS, DAYS[1])
+    assert place.failed_gates() == {date.fromisoformat(DAYS[1])}
 
 
 def test_checks_of_a_job_that_failed_are_reported_as_those_of_a_backfill(place: Place) -> None:
@@ -223,7 +203,7 @@ def test_checks_of_a_job_that_failed_are_reported_as_those_of_a_backfill(place: 
     run = place.instance.create_run_for_job(job, tags={PARTITION_NAME_TAG: DAYS[0]})
     assert run.asset_selection is None
     place.instance.report_run_failed(run)
-    assert place.statuses(GATES) == {DAYS[0]: AssetCheckExecutionRecordStatus.PLANNED}
+    assert place.statuses(KEYS) == {DAYS[0]: AssetCheckExecutionRecordStatus.PLANNED}
     assert place.put_right() > 0
-    assert place.statuses(GATES) == {DAYS[0]: AssetCheckExecutionRecordStatus.SUCCEEDED}
-    assert was_not_run(place.newest(WATCHDOG, DAYS[0]))
+    assert place.statuses(KEYS) == {DAYS[0]: AssetCheckExecutionRecordStatus.SUCCEEDED}
+    assert place.was_not_run(WATCHDOG, DAYS[0])

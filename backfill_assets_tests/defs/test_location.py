@@ -16,8 +16,7 @@ from backfill_assets.days import Cadence
 from backfill_assets.defs.columns import column_schema
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.partitions import Chain
-from backfill_assets.defs.specs import CADENCE_TAG, GATES, WATCHDOG
-from backfill_assets.lakehouse.campaign_journal import STEPS
+from backfill_assets.defs.specs import CADENCE_TAG
 from backfill_assets_tests.defs.conftest import FIRST_DAY
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL
@@ -56,14 +55,6 @@ def defs() -> dg.Definitions:
     return defs
 
 
-CAMPAIGN_GROUPS = {
-    **{f"shadow/{table}": "under_the_hood" for table in GROUPS if not table.startswith("raw_")},
-    **{f"campaign/{step.value}": "campaign" for step in STEPS},
-    "campaign/planned": "campaign",
-    "campaign/rolled_back": "campaign",
-}
-
-
 def _tables(defs: dg.Definitions) -> list[dg.AssetSpec]:
     return [spec for spec in defs.resolve_all_asset_specs() if spec.key.to_user_string() in GROUPS]
 
@@ -81,11 +72,10 @@ def _downstream_days(defs: dg.Definitions, parent: str, child: str, day: str) ->
 def test_the_names_and_groups_of_all_assets(defs: dg.Definitions) -> None:
     """A renamed asset loses its history in Dagster: it must not happen by accident."""
     specs = defs.resolve_all_asset_specs()
-    assert {spec.key.to_user_string(): spec.group_name for spec in specs} == GROUPS | CAMPAIGN_GROUPS | {
-        "maintenance": "under_the_hood",
-        "standby_versions": "under_the_hood",
+    assert {spec.key.to_user_string(): spec.group_name for spec in specs} == GROUPS | {
+        "campaign": "under_the_hood",
         "start_here": "begin",
-        "stream_sales": "stream",
+        "stream_sales": "under_the_hood",
         "timelines": "under_the_hood",
     }
 
@@ -134,22 +124,31 @@ def test_the_contract_becomes_the_column_schema(defs: dg.Definitions) -> None:
     assert columns["store_id"].constraints.other == ["at least 1 character"]
 
 
-def test_every_table_has_its_gates_and_its_watchdog(defs: dg.Definitions) -> None:
-    """Events are not free: one check before publishing and one after, with every rule's outcome inside."""
-    keys = {(key.asset_key.to_user_string(), key.name) for key in defs.resolve_asset_graph().asset_check_keys}
-    assert keys == {(table, check) for table in GROUPS for check in (GATES, WATCHDOG)}
+def test_each_edge_has_a_check_that_is_named_for_what_it_enforces(defs: dg.Definitions) -> None:
+    """The card of the graph: what is read is reconciled with what is made of it, and blocks what does not agree."""
+    specs = {(key.asset_key.to_user_string(), key.name) for key in defs.resolve_asset_graph().asset_check_keys}
+    for table, check in (
+        ("bronze_sales", "raw_sales_to_bronze_sales_reconciles"),
+        ("fact_sales_transactions", "bronze_sales_to_fact_reconciles"),
+        ("fact_daily_revenue", "revenue_agrees_with_fact"),
+        ("report_monthly_close", "revenue_agrees_with_fact"),
+        ("report_sea_temperature", "bronze_sea_temperatures_to_report_sea_temperature_reconciles"),
+        *((table, check) for table in GROUPS for check in ("contract_holds", "fresh", "watchdog")),
+        *((table, "keys_unique") for table in GROUPS if not table.startswith("raw_")),
+    ):
+        assert (table, check) in specs
 
 
-def test_a_gate_names_the_rules_that_no_table_declares(defs: dg.Definitions) -> None:
-    """The contract and the key are judged as well: who reads the check must see every rule in its description."""
-    gates = {
-        spec.asset_key.to_user_string(): spec
-        for spec in defs.get_assets_def("bronze_sales").check_specs
-        if spec.name == GATES
-    }
-    description = str(gates["bronze_sales"].description)
-    for rule in ("contract_holds", "key_is_unique", "everything_accounted_for", "few_rejected"):
-        assert f"`{rule}`" in description
+def test_a_check_of_gates_blocks_and_lists_its_rules(defs: dg.Definitions) -> None:
+    """A warning, freshness and the watchdog are about days that are published: they block nothing."""
+    specs = defs.get_assets_def("bronze_sales").check_specs
+    sales = {spec.name: spec for spec in specs if spec.asset_key == dg.AssetKey("bronze_sales")}
+    blocking = {name for name, spec in sales.items() if spec.blocking}
+    assert {name for name in sales if name not in blocking} == {"arrived_within", "fresh", "watchdog"}
+    edge = str(sales["raw_sales_to_bronze_sales_reconciles"].description)
+    assert "- `everything_accounted_for` (completeness): Raw equals winners" in edge
+    assert "published with a warning" in str(sales["arrived_within"].description)
+    assert all(spec.partitions_def for spec in sales.values())
 
 
 def test_one_partitions_definition_and_one_policy_for_the_daily_tables_of_a_chain(defs: dg.Definitions) -> None:
@@ -187,7 +186,7 @@ def test_partitions_of_data_that_has_ended_end_with_it() -> None:
 
 
 def test_the_tables_of_a_chain_that_has_ended_still_share_one_run() -> None:
-    """Shadow copies too: a campaign stages what main has."""
+    """A backfill of a range is one run."""
     location = code_location([SMALL], fake_resources(FakeBuilder()), last_days={"small": date(2017, 5, 29)})
     graph = location.resolve_asset_graph()
     daily = {

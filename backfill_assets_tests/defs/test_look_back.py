@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -13,7 +14,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.look_back import LATER_DAYS, STALE_LATER_DAYS, later_days_text, missing_earlier_days
+from backfill_assets.defs.look_back import LATER_DAYS, later_days_text, missing_earlier_days
 from backfill_assets.defs.resources import SharedSpark
 from backfill_assets.errors import SparkLost
 from backfill_assets.lakehouse.storage import Storage
@@ -136,10 +137,10 @@ def run_day(defs: dg.Definitions, instance: dg.DagsterInstance, *tables: str) ->
     )
 
 
-def stale_text(result: dg.ExecuteInProcessResult, table: str) -> str:
-    (event,) = result.asset_materializations_for_node(table)
-    found = event.metadata.get(STALE_LATER_DAYS)
-    return str(found.value) if found else ""
+def stale_text(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> str:
+    """The warning in the log of the run."""
+    said = [entry.user_message for entry in instance.all_logs(result.run_id) if entry.level == logging.WARNING]
+    return "\n".join(each for each in said if "are stale now" in each)
 
 
 def test_a_table_says_where_it_is_launched_that_later_days_use_it(defs: dg.Definitions) -> None:
@@ -158,14 +159,14 @@ def test_a_run_says_which_later_days_it_leaves_stale(
     defs: dg.Definitions, lakehouse: SmallLakehouse, tmp_path: Path, dagster_instance: dg.DagsterInstance
 ) -> None:
     """Each with the command; those that the same run builds are not among them."""
-    assert stale_text(run_day(defs, dagster_instance, RATES), RATES) == "", "nothing has changed"
+    assert stale_text(dagster_instance, run_day(defs, dagster_instance, RATES)) == "", "nothing has changed"
     publish_step(lakehouse, "corrected", SMALL.step_of(RATES), {DAY: 3})
     defs = code_location([SMALL], fake_resources(FakeBuilder(), tmp_path))
-    alone = stale_text(run_day(defs, dagster_instance, RATES), RATES)
-    assert f"{FACT} {DAY}..{LAST} use the rows of this day and are stale now" in alone
+    alone = stale_text(dagster_instance, run_day(defs, dagster_instance, RATES))
+    assert f"{FACT} {DAY}..{LAST} use rows of this run and are stale now" in alone
     assert f'backfill run {FACT} --downstream --version "as published" --days {DAY}..{LAST}' in alone
     defs = code_location([SMALL], fake_resources(FakeBuilder(), tmp_path))
-    together = stale_text(run_day(defs, dagster_instance, RATES, FACT, "fact_daily_revenue"), RATES)
+    together = stale_text(dagster_instance, run_day(defs, dagster_instance, RATES, FACT, "fact_daily_revenue"))
     assert f"{FACT} 2017-03-05..{LAST} use" in together
 
 
@@ -175,7 +176,7 @@ def test_a_reused_day_has_made_nothing_stale(
     """What is stale then, was stale before: the run that changed it has reported it."""
     run_day(defs, dagster_instance, RATES)
     publish_step(lakehouse, "corrected", SMALL.step_of(RATES), {DAY: 3})
-    assert stale_text(run_day(defs, dagster_instance, RATES), RATES) == ""
+    assert stale_text(dagster_instance, run_day(defs, dagster_instance, RATES)) == ""
 
 
 def test_another_version_looks_back_as_it_does(tmp_path: Path) -> None:

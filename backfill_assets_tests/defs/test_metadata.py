@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import pytest
 
-from backfill_assets.defs.events import evaluation
 from backfill_assets.defs.metadata import day_metadata
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets_tests.defs.fake_builder import built_day
@@ -28,11 +27,6 @@ def test_the_quality_of_a_day_is_a_table_a_chart_and_numbers() -> None:
     numbers = {name: shown[name].value for name in shown if name.startswith("quality_") and name != "quality_chart"}
     assert numbers == {"quality_score": 0.5, "quality_completeness": 1.0, "quality_timeliness": 0.0}
     assert shown["gates"].value == "1 of 2 passed, 1 warning"
-
-
-def test_a_failed_day_shows_its_quality_with_its_gates() -> None:
-    """It has no materialization that could."""
-    assert {"rules", "quality", "quality_chart", "quality_score"} <= set(evaluation(FAILED).metadata)
 
 
 def test_a_reused_day_shows_what_its_publication_was_judged() -> None:
@@ -66,46 +60,6 @@ def test_the_accounting_of_a_day_says_what_was_received_for_it() -> None:
     }
     assert shown["total_amount_eur"].value == 14440.0447
     assert "superseded" not in shown
-
-
-@pytest.mark.parametrize(
-    ("table", "rows", "metrics"),
-    [
-        ("bronze_sales", 2_880, {"deduplicated": 3, "from.raw_sales.received": 3_286, "from.raw_sales.deleted": 3}),
-        ("quarantine_sales", 400, {"from.raw_sales.received": 3_286, "from.raw_sales.deleted": 3}),
-        (
-            "fact_sales_transactions",
-            2_870,
-            {
-                "from.raw_sales.received": 3_286,
-                "from.raw_sales.deleted": 3,
-                "from.quarantine_sales.rows": 400,
-                "from.bronze_sales.deduplicated": 3,
-            },
-        ),
-    ],
-)
-def test_the_check_of_a_day_says_what_it_lacks_also_when_it_passes(
-    table: str, rows: int, metrics: dict[str, int | str | Decimal | None]
-) -> None:
-    """Received = accepted + rejected + deleted; also where no run but a stream or a command has published the day."""
-    outcome = evaluation(replace(built_day(table, FAILED.day), rows=rows, metrics=metrics))
-    assert outcome.passed
-    assert outcome.description == "1 of 1 passed; in quarantine: 400 of 3,286 received rows (12.2 %)"
-    counts = {name: outcome.metadata[name].value for name in ("received", "accepted", "rejected", "deleted")}
-    assert counts == {"received": 3_286, "accepted": 2_883, "rejected": 400, "deleted": 3}
-
-
-def test_the_check_of_a_whole_day_says_that_nothing_was_rejected() -> None:
-    """A report has no received rows of its own, and a day that failed has no account: its rules say it."""
-    whole = replace(
-        built_day("bronze_sales", FAILED.day), rows=7, metrics={"deduplicated": 0, "from.raw_sales.received": 7}
-    )
-    outcome = evaluation(whole)
-    assert outcome.description == "1 of 1 passed"
-    assert (outcome.metadata["accepted"].value, outcome.metadata["rejected"].value) == (7, 0)
-    assert "rejected" not in evaluation(replace(whole, metrics={})).metadata
-    assert "rejected" not in evaluation(replace(whole, publication="")).metadata
 
 
 def test_a_reused_day_claims_no_work() -> None:

@@ -12,7 +12,7 @@ import pytest
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.defs import resources
 from backfill_assets.defs.resources import SESSION_TAG, Backfill, SharedSpark, launched_by, person_behind
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.errors import InvalidRequest, SparkLost
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, campaign_of
@@ -170,3 +170,24 @@ def test_a_run_of_dagster_approves_by_the_rule_of_its_place(tmp_path: Path) -> N
     run_of(user="chen").approve()
     assert run_of().ui == "http://127.0.0.1:3000", "its letter links there"
     assert run_of().approved_by == "chen (tag user of the Dagster run)"
+
+
+def test_a_lost_session_is_dropped_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An asset asks for Spark by name, and the resource ``backfill`` has one of its own for the jobs."""
+    settings = Settings.at(tmp_path)
+    own, named = SharedSpark(settings=settings), SharedSpark(settings=settings)
+    backfill, dropped, done = Backfill(settings=settings, catalog=CATALOG, spark=own), list[SharedSpark](), list[int]()
+
+    def reconnect(spark: SharedSpark) -> bool:
+        dropped.append(spark)
+        return True
+
+    def lost_once() -> int:
+        done.append(1)
+        if len(done) == 1:
+            raise SparkLost("The Spark server is gone.")
+        return len(done)
+
+    monkeypatch.setattr(SharedSpark, "reconnect", reconnect)
+    assert backfill.resume(lost_once, print, named) == len(done) == 1 + 1
+    assert dropped[0] is named

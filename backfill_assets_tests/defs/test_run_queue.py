@@ -18,6 +18,7 @@ from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import Queued
 from dagster_shared.utils.warnings import disable_dagster_warnings
 
 from backfill_assets.cli.dev.dagster_home import dagster_home
+from backfill_assets.defs.campaigns.jobs import KIND_TAG
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import EMBEDDED_SPARK
 from backfill_assets.defs.streams.assets import STREAM_TAG
@@ -80,16 +81,24 @@ def test_fewer_runs_with_a_jvm_of_their_own_work_at_once(instance: dg.DagsterIns
 
 
 def test_everything_that_may_start_a_jvm_is_in_the_pool() -> None:
-    """Campaigns fan out too: what is left out needs the logs alone."""
+    """Campaigns and timelines too: what is left out needs the logs alone, or has a session that all runs share."""
+    location = _location(EMBEDDED_SPARK)
     with disable_dagster_warnings():
-        assets = [asset for asset in _location(EMBEDDED_SPARK).assets or () if isinstance(asset, dg.AssetsDefinition)]
-    pools = {key.to_user_string(): asset.op.pool for asset in assets for key in asset.keys}
-    assert {name for name, pool in pools.items() if pool != EMBEDDED_SPARK} == {
-        "maintenance",
-        "campaign/planned",
-        *(f"campaign/{step}" for step in ("announced", "watermarks_pinned", "completion_told", "decommissioned")),
-    }
-    assert f"shadow/{SMALL.tables[-1].name}" in pools
+        assets = [asset for asset in location.assets or () if isinstance(asset, dg.AssetsDefinition)]
+        jobs = [job for job in location.jobs or () if isinstance(job, dg.JobDefinition)]
+    assert {asset.op.pool for asset in assets} == {EMBEDDED_SPARK}
+    pools = {job.name: node.pool for job in jobs for node in job.all_node_defs if isinstance(node, dg.OpDefinition)}
+    assert {name for name, pool in pools.items() if pool != EMBEDDED_SPARK} == {"maintain", "watchdogs"}
+
+
+def test_runs_of_campaigns_are_bounded_by_themselves(instance: dg.DagsterInstance) -> None:
+    """They last until a person decides: two of them take no place from backfills."""
+    for _ in range(MOST_STREAMS):
+        _queued(instance, _daily(), DagsterRunStatus.STARTED, tags={KIND_TAG: "campaign"})
+    waiting = _queued(instance, _daily(), tags={KIND_TAG: "campaign"})
+    backfills = [_queued(instance, _everything(), tags={BACKFILL_ID_TAG: "b1"}) for _ in range(6)]
+    found = _next(instance)
+    assert waiting not in found and set(found) == set(backfills[:MOST_BACKFILLS])
 
 
 def _location(pool: str | None = None) -> dg.Definitions:

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteInstigatorOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData
 
-from backfill_assets.defs.campaigns.jobs import step_key
+from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS
 from backfill_assets.defs.location import table_partitions
-from backfill_assets.defs.start_here import ASSET, PEOPLE, QUARANTINE, STATE, start_here_sensor, start_here_spec
-from backfill_assets.defs.streams.switches import turn_on_once
+from backfill_assets.defs.start_here import ASSET, PEOPLE, QUARANTINE, STATE, start_here_page, start_here_spec
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan
@@ -22,7 +28,6 @@ from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.sensors.test_landed_files import World
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL
-from backfill_assets_tests.defs.streams.test_switches import RUN
 from backfill_assets_tests.small_lakehouse import LakehouseOfReasons, SmallLakehouse
 
 pytestmark = pytest.mark.story
@@ -33,22 +38,19 @@ DAYS = [date(2017, 3, 1), date(2017, 3, 2)]
 
 
 class Page:
-    """The sensor, evaluated as the daemon does, and what the page shows after it."""
+    """What the page shows after each tick of the sensor that keeps it."""
 
     def __init__(self, home: Path, instance: dg.DagsterInstance) -> None:
         self.lakehouse = SmallLakehouse(home / "lakehouse")
         self.instance, self.home = instance, home
         self.builder = FakeBuilder()
-        self.cursor: str | None = None
+        self.cursor: object = None
 
-    def tick(self) -> str:
-        sensor = start_here_sensor([SMALL], table_partitions([SMALL]))
+    def tick(self) -> None:
+        page = start_here_page([SMALL], table_partitions([SMALL]))
         resources = fake_resources(self.builder, self.home)
-        with dg.build_sensor_context(instance=self.instance, cursor=self.cursor, resources=resources) as context:
-            done = sensor.evaluate_tick(context)
-        assert not done.run_requests
-        self.cursor = done.cursor
-        return str(done.skip_message)
+        with dg.build_sensor_context(instance=self.instance, resources=resources) as context:
+            _, self.cursor = page(context, context.resources.backfill, self.cursor)
 
     def publish(self) -> None:
         publish_chain(self.lakehouse, "p", DAYS)
@@ -80,18 +82,18 @@ def test_it_links_to_the_three_things_that_people_do() -> None:
 def test_an_empty_lakehouse_says_how_to_begin(page: Page) -> None:
     """Before anything was built, and without creating a log."""
     page.tick()
-    assert "`backfill sample`" in str(page.shown()[0][STATE])
+    assert "Land data" in str(page.shown()[0][STATE])
     assert not page.lakehouse.storage.exists("_publications")
 
 
 def test_the_page_follows_the_lakehouse(page: Page) -> None:
     """One event for a change, none without."""
     page.publish()
-    assert page.tick() == "The page is written again."
+    page.tick()
     (shown,) = page.shown()
     assert "small: 2 days in 7 tables, 2017-03-01..2017-03-02" in str(shown[STATE])
     assert shown[PEOPLE] == "Nothing."
-    assert page.tick().startswith("Published: small")
+    page.tick()
     assert len(page.shown()) == 1
 
 
@@ -108,11 +110,10 @@ def test_a_campaign_that_waits_is_linked_only_if_its_page_has_something(page: Pa
         f"- {name} waits for approval: `backfill diff {PLAN.id} --kept` shows the difference, "
         f"`backfill approve {PLAN.id}` publishes it"
     )
-    validated = dg.AssetMaterialization(step_key(CampaignStep.VALIDATE), partition=name)
-    page.instance.report_runless_asset_event(validated)
+    page.instance.add_dynamic_partitions(CAMPAIGNS, [name])
     page.tick()
     assert page.shown()[0][PEOPLE] == (
-        f"- [{name}](/assets/campaign/validated?view=partitions&partition={name}) waits for approval: "
+        f"- [{name}](/assets/campaign?view=partitions&partition={name}) waits for approval: "
         "its page has the difference, and how to approve it"
     )
     journal.write(storage, name, JournalEntry(kind="stopped", at=MADE, reason="a limit"))
@@ -216,6 +217,14 @@ def test_a_new_day_that_nothing_builds_is_there_until_the_daily_job_is_on(tmp_pa
             "[Turn on `every_day_small`](/locations/backfill_assets/schedules/every_day_small), which builds each day "
             "that has ended. To build it now: `backfill run raw_sales --downstream --days 2017-03-03`"
         )
-        assert turn_on_once(page.instance, RUN, "every_day_small", "0 2 * * *")
+        _turn_on(page.instance, "every_day_small")
         page.tick()
         assert page.shown()[0][PEOPLE] == "Nothing."
+
+
+def _turn_on(instance: dg.DagsterInstance, schedule: str) -> None:
+    """What the switch in the UI does."""
+    repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("small"), "__repository__")
+    data = ScheduleInstigatorData("0 2 * * *", MADE.timestamp())
+    origin = RemoteInstigatorOrigin(repository, schedule)
+    instance.add_instigator_state(InstigatorState(origin, InstigatorType.SCHEDULE, InstigatorStatus.RUNNING, data))

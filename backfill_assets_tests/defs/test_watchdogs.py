@@ -14,8 +14,9 @@ import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from backfill_assets.days import DayRange
+from backfill_assets.defs.checks import WATCHDOG, check_key
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.watchdogs import CRON_VARIABLE, JOB, SCHEDULE, STEP, watchdog_key, watchdog_schedule
+from backfill_assets.defs.watchdogs import CRON_VARIABLE, JOB, SCHEDULE, STEP, watchdog_schedule
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import RuleOutcome, Table
 from backfill_assets.upkeep.watch import Watch, WatchedDay
@@ -74,7 +75,7 @@ def _run(defs: dg.Definitions, instance: dg.DagsterInstance, **config: object) -
 
 
 def _checks(instance: dg.DagsterInstance, table: str) -> dict[str, AssetCheckExecutionRecordStatus]:
-    found = instance.event_log_storage.get_asset_check_partition_info(keys=[watchdog_key(table)])
+    found = instance.event_log_storage.get_asset_check_partition_info(keys=[check_key(table, WATCHDOG)])
     return {each.partition_key: each.latest_execution_status for each in found if each.partition_key}
 
 

@@ -196,7 +196,7 @@ def test_a_letter_about_days_that_are_held_back_says_how_to_leave_them_out() -> 
     found = difference(month(0, days=[a_day(MARCH.first, "99"), a_day(MARCH.last, "100", "held back")]))
     html = a_page(found)
     assert f"<code>backfill approve {found.plan} --without-held-back</code>" in html
-    assert "without the days that are held back" in html and "backfill/without_held_back" in html
+    assert "without the days that are held back" in html and "<code>without_held_back: true</code>" in html
 
 
 def test_a_letter_about_what_is_not_as_expected_cannot_be_approved() -> None:
@@ -217,7 +217,7 @@ def test_a_letter_about_what_is_decided_asks_for_nothing() -> None:
 
 def test_a_letter_links_to_where_it_is_decided() -> None:
     """To be approved while it waits, and to be undone once it is published; to nothing where no UI is known."""
-    page = "http://127.0.0.1:3000/assets/campaign/validated?view=partitions&partition=campaign-x"
+    page = "http://127.0.0.1:3000/assets/campaign?view=partitions&partition=campaign-x"
     html = a_page(difference(month(1)), page=page)
     approving, _, undoing = html.partition("<dt>To turn it down</dt>")
     assert f'<a href="{page.replace("&", "&amp;")}">' in approving and "in the UI" not in undoing

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backfill_assets.days import DayRange
-from backfill_assets.landing.corrections import resolved_positions
+from backfill_assets.landing.quarantine import resolved_positions
 from backfill_assets.model.declaration import Source
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets_tests.stories.personal_key import VISITS

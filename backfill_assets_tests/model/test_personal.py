@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.model.personal import personal_columns
+from backfill_assets.model.lineage import personal_columns
 
 TOKEN = frozenset({"household_token"})
 

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 from backfill_assets.days import Cadence
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import PUBLISHED_DAYS, Reads
-from backfill_assets.model.table_transform import TableTransform
+from backfill_assets.model.landed_dataset import TableTransform
 
 MONDAY = date(2017, 2, 27)
 

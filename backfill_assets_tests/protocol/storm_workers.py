@@ -36,8 +36,7 @@ from backfill_assets.publication.compact import compact
 from backfill_assets.publication.publisher import Conflict, Publisher
 from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication.rollback import roll_back
-from backfill_assets.publication_log.fold import fold, trim
-from backfill_assets.publication_log.gather import gather
+from backfill_assets.publication_log.fold import fold, gather, trim
 from backfill_assets.publication_log.log import LOG_TABLE
 from backfill_assets.published.reading import published_versions
 from backfill_assets.stream.lease import acquire_stream

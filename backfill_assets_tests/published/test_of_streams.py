@@ -11,7 +11,7 @@ from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.publisher import Published
 from backfill_assets.publication_log.log import PublicationLog, utc_now
-from backfill_assets.published.of_streams import moved_by_streams
+from backfill_assets.published.stream_positions import moved_by_streams
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
 
 pytestmark = pytest.mark.protocol

@@ -68,7 +68,7 @@ def _cells(rule: DayRule) -> tuple[str, str, str]:
 
 
 def _thresholds(rule: DayRule) -> Iterable[str]:
-    for each in fields(rule):  # type: ignore[arg-type]
+    for each in fields(rule):
         value = getattr(rule, each.name)
         if each.name != "severity" and value is not None and not isinstance(value, str | Source):
             yield f"`{each.name}` {value:,}"

@@ -90,7 +90,7 @@ def test_a_sound_day_passes_every_gate(table: str) -> None:
     ("table", "change", "rule", "words"),
     [
         ("bronze_sales", {"violating": 2, "violating_example": "quantity: is missing"}, "contract_holds", "quantity"),
-        ("bronze_sales", {"keys": 99}, "key_is_unique", "99 different transaction_id in 100 rows"),
+        ("bronze_sales", {"keys": 99}, "keys_unique", "99 different transaction_id in 100 rows"),
         ("bronze_sales", {"recomputed_hash_sum": 966}, "content_intact", "966"),
         ("bronze_sales", {"recomputed_hash_sum": 966}, "everything_accounted_for", f"content {HUGE + 1_001}"),
         ("bronze_sales", {"rows": 99, "keys": 99}, "everything_accounted_for", "99 published"),

@@ -146,7 +146,7 @@ def test_a_lost_and_a_doubled_row_are_noticed(spark: SparkSession) -> None:
     assert _failures(_all_measured(lost), DAY) >= {"fact_sales_transactions.everything_published"}
     assert _failures(_all_measured(doubled), DAY) >= {
         "fact_sales_transactions.everything_published",
-        "fact_sales_transactions.key_is_unique",
+        "fact_sales_transactions.keys_unique",
     }
 
 

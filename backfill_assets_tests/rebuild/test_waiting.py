@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from backfill_assets.rebuild import waiting as waiting_module
-from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.rebuild import lake as waiting_module
+from backfill_assets.rebuild.lake import waiting
 
 
 @pytest.fixture(autouse=True)

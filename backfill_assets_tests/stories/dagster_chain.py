@@ -12,10 +12,14 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from backfill_assets.days import Cadence, DayRange
+from backfill_assets.defs import dagster_internals
+from backfill_assets.defs.checks import checks_by_table
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.defs.sensors.shows_what_is import ShownDays
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.rebuild.builder import Builder
+from backfill_assets_tests.defs.conftest import evaluated
 from backfill_assets_tests.workshop import Workshop
 
 PARTITIONS = table_partitions(CATALOG.datasets)
@@ -30,14 +34,14 @@ class WorkshopBackfill(Backfill):
 
     workshop: dg.ResourceDependency[Workshop]
 
-    def builder(self) -> Builder:
+    def builder(self, spark: SharedSpark | None = None) -> Builder:
         return self.workshop.builder
 
 
 def workshop_resources(workshop: Workshop) -> dict[str, Any]:
     spark = SharedSpark(settings=workshop.settings)
     backfill = WorkshopBackfill(settings=workshop.settings, catalog=CATALOG, spark=spark, workshop=workshop)
-    return {"spark": spark, "backfill": backfill}
+    return {"backfill_spark": spark, "backfill": backfill}
 
 
 class DagsterChain:
@@ -47,6 +51,7 @@ class DagsterChain:
         self.workshop = workshop
         self.instance = instance
         self.log = workshop.builder.lake.publisher.log
+        self.shown = ShownDays(instance, self.log, PARTITIONS, checks_by_table(CATALOG.steps))
         self._defs = code_location(CATALOG.datasets, workshop_resources(workshop))
 
     def run(self, days: DayRange, *tables: str) -> dg.ExecuteInProcessResult:
@@ -89,10 +94,12 @@ class DagsterChain:
 
 @contextmanager
 def dagster_chain(workshop: Workshop, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterChain]:
-    """Dagster's memory in ``home``, where other processes find it too."""
+    """Dagster's memory in ``home``, where other processes find it too; with the event log of ``dagster.yaml``."""
     home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    log = f"{{module: {dagster_internals.__name__}, class: LocalStorage, config: {{base_dir: {home}}}}}"
+    (home / "dagster.yaml").write_text(f"telemetry: {{enabled: false}}\nstorage: {{custom: {log}}}\n")
     monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.setenv(dagster_internals.EVENT_BATCH_SIZE, "1000")
     with dg.DagsterInstance.get() as instance:
         yield DagsterChain(workshop, instance)
 
@@ -101,10 +108,10 @@ def day_texts(days: DayRange) -> Days:
     return {str(day) for day in days}
 
 
-def gate_descriptions(result: dg.ExecuteInProcessResult, table: str) -> dict[date, str]:
-    """What the failed gates of ``table`` said, by day."""
+def gate_descriptions(instance: dg.DagsterInstance, run: str, table: str) -> dict[date, str]:
+    """What the failed gates of ``table`` said in a run, by day."""
     return {
         date.fromisoformat(str(each.partition)): str(each.description)
-        for each in result.get_asset_check_evaluations()
-        if each.asset_key == dg.AssetKey(table) and not each.passed
+        for each in evaluated(instance, run, table)
+        if not each.passed
     }

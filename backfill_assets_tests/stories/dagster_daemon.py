@@ -24,7 +24,6 @@ class DagsterDaemon:
         self.repository = defs.get_repository_def()
         self.sensor = self.repository.get_sensor_def(name)
         self.words: list[str] = []
-        self._launched: set[str] = set()
         self._keys: set[str] = set()
 
     def tick(self) -> bool:
@@ -40,15 +39,13 @@ class DagsterDaemon:
             ) as context,
         ):
             found = self.sensor.evaluate_tick(context)
-        for added in found.dynamic_partitions_requests or ():
-            self.instance.add_dynamic_partitions(added.partitions_def_name, list(added.partition_keys))
         if found.skip_message:
             self.words.append(found.skip_message)
         requests = [each for each in found.run_requests or () if each.run_key not in self._keys]
         for request in requests:
             self._keys.add(str(request.run_key))
             self._run(request)
-        return bool(requests) | bool(found.dynamic_partitions_requests) | self._backfills()
+        return bool(requests) | self._backfills()
 
     def until_it_waits(self, most: int = 60) -> str:
         """Tick until nothing happens any more; returns what the sensor said last."""
@@ -57,29 +54,18 @@ class DagsterDaemon:
                 return self.words[-1]
         raise AssertionError(f"Still moving after {most} ticks: {self.words[-3:]}")
 
-    def clicked(
-        self, key: dg.AssetKey, partition: str | None = None, config: Mapping[str, Any] | None = None
-    ) -> Mapping[str, Any]:
-        """What a person does in the UI: materialize one asset, with what was written into the launchpad."""
-        op = self.repository.assets_defs_by_key[key].op.name
+    def launched(self, job: str, op: str, config: Mapping[str, Any], tags: Mapping[str, str] | None = None) -> None:
+        """What a person does in the launchpad of a job with one step."""
         with disable_dagster_warnings():
-            result = self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
-                run_config={"ops": {op: {"config": dict(config)}}} if config else None,
-                instance=self.instance,
-                partition_key=partition,
-                asset_selection=[key],
+            self.defs.resolve_job_def(job).execute_in_process(
+                run_config={"ops": {op: {"config": dict(config)}}}, instance=self.instance, tags=dict(tags or {})
             )
-        (told,) = result.asset_materializations_for_node(op)
-        return {name: value.value for name, value in told.metadata.items()}
 
     def _run(self, request: dg.RunRequest) -> None:
-        self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
-            instance=self.instance,
-            partition_key=request.partition_key,
-            tags=dict(request.tags),
-            asset_selection=list(request.asset_selection) if request.asset_selection else None,
-            raise_on_error=False,
-        )
+        with disable_dagster_warnings():
+            self.defs.resolve_job_def(str(self.sensor.job_name)).execute_in_process(
+                run_config=request.run_config, instance=self.instance, tags=dict(request.tags), raise_on_error=False
+            )
 
     def _backfills(self) -> bool:
         statuses = {BulkActionStatus.REQUESTED}

@@ -41,12 +41,13 @@ class DyingBuilder(Builder):
 
 
 class DyingBackfill(Backfill):
-    def builder(self) -> Builder:
+    def builder(self, spark: SharedSpark | None = None) -> Builder:
         return DyingBuilder(super().builder().lake)
 
 
 _settings = Settings.from_environment()
 _spark = SharedSpark(settings=_settings, spark_config=dict(SMALL_SPARK))
 defs = code_location(
-    CATALOG.datasets, {"spark": _spark, "backfill": DyingBackfill(settings=_settings, catalog=CATALOG, spark=_spark)}
+    CATALOG.datasets,
+    {"backfill_spark": _spark, "backfill": DyingBackfill(settings=_settings, catalog=CATALOG, spark=_spark)},
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dagster._daemon import cli, sensor
+from dagster._daemon import cli, controller, sensor
 
-from backfill_assets.defs.instance import fast_daemon as eager_daemon
+from backfill_assets.defs.dagster_internals import look_at_backfills_often
 
 if __name__ == "__main__":
-    vars(eager_daemon)["EVERY_SECONDS"] = vars(sensor)["MIN_INTERVAL_LOOP_TIME"] = 1
-    eager_daemon.shorten_interval()
+    vars(sensor)["MIN_INTERVAL_LOOP_TIME"] = 1
+    look_at_backfills_often(controller, seconds=1)
     cli.main()

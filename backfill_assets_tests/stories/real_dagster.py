@@ -46,7 +46,8 @@ from backfill_assets.cli.dev.dev import DagsterCommands, main
 sys.exit(main(sys.argv[2:], DagsterCommands(module=sys.argv[1], location=sys.argv[1])))
 """
 _PATIENCE = 240.0
-_PARTS = ("letters", "code-server", "fast_daemon", "dagster_webserver")
+_DAEMON = "dagster_internals daemon"
+_PARTS = ("letters", "code-server", _DAEMON, "dagster_webserver")
 """Words of their command lines; Spark is the one that all tests share."""
 
 
@@ -123,20 +124,28 @@ class RealDagster:
 
     # ------------------------------------------------------------------ what a person clicks
 
-    def materialize(self, asset: str, partition: str | None = None, config: Mapping[str, Any] | None = None) -> str:
+    def materialize(self, asset: str, config: Mapping[str, Any] | None = None) -> str:
         """The button of one asset, with what was written into the launchpad; the run's id."""
-        path = asset.split("/")
-        tags = [{"key": "dagster/partition", "value": partition}] if partition else []
+        return self._launch("__ASSET_JOB", {asset: {"config": dict(config)}} if config else {}, [{"path": [asset]}])
+
+    def launch(self, job: str, op: str, config: Mapping[str, Any]) -> str:
+        """The launchpad of a job with one step; the run's id."""
+        return self._launch(job, {op: {"config": dict(config)}})
+
+    def _launch(self, job: str, ops: Mapping[str, Any], assets: Sequence[Mapping[str, Any]] = ()) -> str:
+        selector = {
+            "repositoryLocationName": self.module,
+            "repositoryName": "__repository__",
+            "pipelineName": job,
+            **({"assetSelection": list(assets)} if assets else {}),
+        }
+        # As in the UI, the tags of a job are on its runs.
+        tags = {"backfill/kind": "campaign", "dagster/max_retries": "2"} if "campaign" in job else {}
         found = self._ask(
             _LAUNCH_RUN,
-            selector={
-                "repositoryLocationName": self.module,
-                "repositoryName": "__repository__",
-                "pipelineName": "__ASSET_JOB",
-                "assetSelection": [{"path": path}],
-            },
-            runConfigData={"ops": {"__".join(path): {"config": dict(config)}}} if config else {},
-            executionMetadata={"tags": tags},
+            selector=selector,
+            runConfigData={"ops": ops} if ops else {},
+            executionMetadata={"tags": [{"key": key, "value": value} for key, value in tags.items()]},
         )
         return str(found["run"]["runId"])
 
@@ -216,7 +225,7 @@ class MakeDev(RealDagster):
 
     def kill_daemon(self) -> None:
         """The others go on, and it comes back."""
-        self.kill_part("fast_daemon")
+        self.kill_part(_DAEMON)
 
     def kill_part(self, command: str) -> None:
         """With -9, the one process with ``command`` in its command line; it is back afterwards."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.defs.campaigns import sensor as campaign
-from backfill_assets.defs.sensors import partition_statuses, repairs
+from backfill_assets.defs.campaigns import jobs
+from backfill_assets.defs.sensors import repairs, shows_what_is
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.rows import stage as write_rows
@@ -51,8 +51,8 @@ def _stage(rows: Any, timeline: Timeline, staged: Any, **how: Any) -> list[Added
 CampaignRun.write = _write  # type: ignore[method-assign]
 vars(staging)["stage"] = _stage
 # Before the sensors are made: people may wait for half a minute, a test may not.
-vars(campaign)["EVERY_SECONDS"] = 2
-vars(repairs)["EVERY_SECONDS"] = vars(partition_statuses)["_EVERY_SECONDS"] = 5
+vars(jobs)["_EVERY_SECONDS"] = 2
+vars(repairs)["EVERY_SECONDS"] = vars(shows_what_is)["_EVERY_SECONDS"] = 5
 
 from backfill_assets.definitions import defs  # noqa: E402
 

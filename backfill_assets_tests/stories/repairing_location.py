@@ -83,7 +83,7 @@ def _unchanged(step: Step, day: date, observed: LogView) -> bool:
 
 
 class RepairingBackfill(Backfill):
-    def builder(self) -> SmallBuilder:
+    def builder(self, spark: SharedSpark | None = None) -> SmallBuilder:
         return SmallBuilder(SmallLakehouse(self.settings.lakehouse))
 
     def publications(self) -> PublicationLog:
@@ -115,5 +115,6 @@ repairs.launch = _halting(repairs.launch, IN, AFTER)
 _settings = Settings.at(HOME)
 _spark = SharedSpark(settings=_settings)
 defs = code_location(
-    [SMALL], {"spark": _spark, "backfill": RepairingBackfill(settings=_settings, catalog=CATALOG, spark=_spark)}
+    [SMALL],
+    {"backfill_spark": _spark, "backfill": RepairingBackfill(settings=_settings, catalog=CATALOG, spark=_spark)},
 )

@@ -1,11 +1,12 @@
-"""A campaign from its plan to its end, moved along by the sensor alone, and stopped by its breaker."""
+"""A campaign from its plan to its end by the jobs of Dagster, and stopped by its breaker."""
 
 # No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -15,14 +16,13 @@ import pytest
 from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.steps import abandon
-from backfill_assets.defs.campaigns.jobs import PLANNED, ROLLED_BACK, SENSOR, step_key
+from backfill_assets.defs.campaigns.jobs import ASSET, SENSOR
+from backfill_assets.defs.campaigns.pages import APPROVE_JOB, JOB, OPS, UNDO_JOB
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.resources import EMBEDDED_SPARK
-from backfill_assets.defs.specs import shadow_key
 from backfill_assets.difference.find import last_difference
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, plan_of
 from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.plan.expectations import Expectation
@@ -46,8 +46,7 @@ WAVES = Shares.parse("20%,100%")
 def daemon(wrong: Workshop) -> Iterator[DagsterDaemon]:
     with ExitStack() as stack:
         instance = stack.enter_context(dg.instance_for_test())
-        # Runs of one pool do not wait for each other, and in this process nothing else could do the work meanwhile.
-        chain = code_location(CATALOG.datasets, workshop_resources(wrong), pool=EMBEDDED_SPARK)
+        chain = code_location(CATALOG.datasets, workshop_resources(wrong))
         yield DagsterDaemon(chain, instance, SENSOR)
 
 
@@ -69,46 +68,42 @@ def checksums(workshop: Workshop) -> dict[str, dict[date, str]]:
     }
 
 
-def done(daemon: DagsterDaemon, step: CampaignStep, name: str) -> bool:
-    return name in daemon.instance.get_materialized_partitions(step_key(step))
+def launch(daemon: DagsterDaemon, job: str, **config: object) -> Mapping[str, Any]:
+    """What a person does in the launchpad; the newest page of the campaign then."""
+    daemon.launched(job, OPS[job], config)
+    pages = daemon.instance.fetch_materializations(dg.AssetKey(ASSET), limit=1).records
+    event = pages[0].asset_materialization if pages else None
+    return {name: value.value for name, value in event.metadata.items()} if event else {}
 
 
-def letter_of(daemon: DagsterDaemon) -> str:
-    """The page that the step which compares links to."""
-    validated = daemon.instance.get_latest_materialization_event(step_key(CampaignStep.VALIDATE))
-    assert validated is not None and validated.asset_materialization is not None
-    letter = validated.asset_materialization.metadata["letter"].value
-    return Path(url2pathname(urlsplit(str(letter)).path)).read_text()
+def letter_of(page: Mapping[str, Any]) -> str:
+    """The letter that the page of the comparison links to."""
+    return Path(url2pathname(urlsplit(str(page["letter"])).path)).read_text()
 
 
 @pytest.mark.long
 def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     wrong: Workshop, daemon: DagsterDaemon, tmp_path: Path
 ) -> None:
-    """Every step is a materialized partition; main's days become materialized at the cut-over; one notice is sent."""
+    """Every step has its page; main's days become materialized at the cut-over; one notice is sent."""
     old, publisher = checksums(wrong), wrong.builder.lake.publisher
     announce(publisher.storage, "left-over", Notice(title="its sender died before it was sent"))
     asked = {"target": FACT, "days": str(DAYS), "version": "v2", "expect": ["rows unchanged"]}
-    plan = daemon.clicked(PLANNED, config={**asked, "start": True, "waves": str(WAVES)})
-    at = campaign(wrong, plan_as_kept(wrong.settings, plan["plan"]))
-    assert plan["campaign"] == at.campaign and f"{FACT} {DAYS} by v2" in plan["in full"]
-
+    page = launch(daemon, JOB, **asked, start=True, waves=str(WAVES))
+    (name,) = daemon.instance.get_dynamic_partitions(SENSOR)
+    at = campaign(wrong, plan_as_kept(wrong.settings, plan_of(name)))
     assert daemon.until_it_waits() == f"{at.campaign}: it waits for approval"
 
     assert checksums(wrong) == old, "readers see nothing of it yet"
     assert "left-over" in delivered_keys(publisher)
     assert open_plan_ids(wrong.builder.lake.storage) == [at.plan.id]
-    titles = [backfill.title for backfill in daemon.instance.get_backfills()]
-    waves = ["wave 100 percent", "wave 20 percent"]
-    assert sorted(map(str, titles)) == [f"{FACT} {DAYS}: {wave} of {at.campaign}" for wave in waves]
-    staged = daemon.instance.get_materialized_partitions(shadow_key(FACT))
-    assert staged == {str(day) for day in DAYS}
     assert not daemon.instance.get_materialized_partitions(dg.AssetKey(FACT)), "staged is not published"
-    assert [step for step in STEPS if done(daemon, step, at.campaign)] == list(STEPS[:5])
-    assert f"backfill approve {at.plan.id}" in letter_of(daemon)
+    assert [step for step in STEPS if step in at.state.done] == list(STEPS[:5])
+    assert f"backfill approve {at.plan.id}" in letter_of(page)
+    assert "approve_campaign" in page["to do"]
 
-    cut = daemon.clicked(step_key(CampaignStep.CUT_OVER), at.campaign)
-    assert cut["spent, seconds"] > 0 and cut["estimated"].endswith(" s")
+    cut = launch(daemon, APPROVE_JOB, plan=at.plan.id)
+    assert cut["spent, seconds"] > 0 and cut["estimated"] == "unknown", "no campaign came before"
     assert "is decommissioned then" in daemon.until_it_waits()
 
     new = checksums(wrong)
@@ -127,21 +122,19 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     notices = daemon.instance.fetch_observations(dg.AssetKey("report_monthly_close"), limit=10).records
     assert len(notices) == 2, "before it began, and when it was published"
     assert not open_plan_ids(wrong.builder.lake.storage)
-    assert [step for step in STEPS if done(daemon, step, at.campaign)] == list(STEPS[:8])
+    assert [step for step in STEPS if step in at.state.done] == list(STEPS[:8])
 
-    undone = daemon.clicked(ROLLED_BACK, at.campaign)
+    undone = launch(daemon, UNDO_JOB, plan=at.plan.id)
     assert checksums(wrong) == old
-    assert (undone["undoes"], undone["days staged again"]) == (published, 0)
+    assert undone["undoes"] == published
     bring_back = f"backfill rollback {undone['publication']}"
     assert [name for name, value in undone.items() if bring_back in str(value)] == ["to undo this undo"]
     newest = daemon.instance.get_latest_materialization_event(dg.AssetKey(FACT))
     assert newest is not None and newest.asset_materialization is not None
     assert newest.asset_materialization.metadata["publication"].value == undone["publication"]
     assert at.next().reason == "it was rolled back; run its plan again to stage it again"
-    with pytest.raises(dg.Failure, match="is kept and does not change"):
-        daemon.clicked(PLANNED, config={"plan": at.plan.id, "version": "v1", "start": True})
-    daemon.clicked(PLANNED, config={"plan": at.plan.id, "start": True})
-    assert at.next().wave == 0, "it is staged again"
+    launch(daemon, JOB, plan=at.plan.id, start=True)
+    assert at.next().reason == "it waits for approval", "it was staged again"
 
 
 def test_a_canary_that_is_not_as_expected_goes_no_further(wrong: Workshop) -> None:

@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.sensors.partition_statuses import put_statuses_right
+from backfill_assets.defs.sensors.shows_what_is import ReportedUpTo, put_statuses_right
 from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.stories import dying_location
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
 from backfill_assets_tests.stories.dagster_chain import (
-    PARTITIONS,
     TABLES,
     DagsterChain,
     dagster_chain,
@@ -67,8 +66,11 @@ def test_partition_statuses_are_the_publication_log_through_failure_and_kill(
     # A gate fails on one day: nothing of that step is published or shown, and the steps before it are.
     failed = chain.run(NINETY_DAYS)
     assert not failed.success
-    assert list(gate_descriptions(failed, "bronze_sales")) == [BAD_DAY]
-    assert f"{_REJECTED} of {_REJECTED + 4} rows" in gate_descriptions(failed, "bronze_sales")[BAD_DAY]
+    assert list(gate_descriptions(chain.instance, failed.run_id, "bronze_sales")) == [BAD_DAY]
+    assert (
+        f"{_REJECTED} of {_REJECTED + 4} rows"
+        in gate_descriptions(chain.instance, failed.run_id, "bronze_sales")[BAD_DAY]
+    )
     chain.assert_true(*RATES)
     earlier = {table: set(chain.published(table)) - all_days for table in RATES}
     assert all(earlier.values()), "the first days look back to them, and the sensor reports them"
@@ -88,12 +90,12 @@ def test_partition_statuses_are_the_publication_log_through_failure_and_kill(
         assert chain.told(table) == {}
 
     # The sensor waits for a run that might still report its days itself, then reports them.
-    at_once = put_statuses_right(chain.instance, chain.log, PARTITIONS).published
+    at_once = put_statuses_right(chain.shown, ReportedUpTo()).published
     assert {(each.table, str(each.day)) for each in at_once} == {
         (table, day) for table in RATES for day in earlier[table]
     }
     later = datetime.now(UTC) + timedelta(minutes=11)
-    told = put_statuses_right(chain.instance, chain.log, PARTITIONS, now=later)
+    told = put_statuses_right(chain.shown, ReportedUpTo(), later)
     assert len(told.published) == len(DIED) * len(NINETY_DAYS)
     chain.assert_true()
     for table in DIED:

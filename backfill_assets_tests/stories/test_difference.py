@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
-from backfill_assets.difference.compare import _StagedBesideMain as StagedBesideMain
+from backfill_assets.difference.find import _StagedBesideMain as StagedBesideMain
 from backfill_assets.difference.find import last_difference
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import DayCompared, TableCompared

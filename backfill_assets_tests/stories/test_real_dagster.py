@@ -24,10 +24,12 @@ from dagster._core.storage.tags import (
 )
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.campaign.course import state_of
 from backfill_assets.days import DayRange
 from backfill_assets.defs.assets import FORCE_TAG
-from backfill_assets.defs.campaigns.jobs import PLANNED, step_key
-from backfill_assets.lakehouse.campaign_journal import CampaignStep
+from backfill_assets.defs.campaigns.jobs import CAMPAIGN_TAG
+from backfill_assets.defs.campaigns.pages import APPROVE_JOB, JOB, OPS
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, entries, plan_of
 from backfill_assets.published.history import history
 from backfill_assets.spark.connect_server import ConnectServer
 from backfill_assets_tests import oracle
@@ -47,7 +49,6 @@ FACT = "fact_sales_transactions"
 DAILY = ("bronze_sales", "quarantine_sales", FACT, "fact_daily_revenue", "report_department_revenue")
 REBUILT = (FACT, "fact_daily_revenue", "report_department_revenue", "report_store_ranking", "report_monthly_close")
 DAYS_PER_RUN = 2
-CUT_OVER = step_key(CampaignStep.CUT_OVER).to_user_string()
 ALL, DAEMON = "everything", "the daemon"
 BEFORE_APPROVAL = {
     f"journal {CampaignStep.ANNOUNCE}": ALL,
@@ -86,21 +87,20 @@ class Played:
         assert_published(self.workshop, pd.DataFrame(lines[lines["store_id"].isin(STORES)]))
 
     def start_campaign(self, waves: str) -> str:
-        """What is written into the launchpad of ``campaign/planned``; the campaign's name."""
+        """What is written into the launchpad of the job; the campaign's name."""
         asked = {"target": FACT, "days": str(DAYS), "version": "v2", "start": True, "waves": waves}
-        run = self.dagster.materialize(PLANNED.to_user_string(), config=asked)
-        self.wait_for(lambda: self.run(run).is_finished, "the plan")
-        (told,) = self.instance.fetch_materializations(dg.AssetRecordsFilter(PLANNED), limit=1).records
-        assert told.asset_materialization is not None
-        return str(told.asset_materialization.metadata["campaign"].value)
+        run = self.dagster.launch(JOB, OPS[JOB], asked)
+        self.wait_for(lambda: CAMPAIGN_TAG in self.run(run).tags, "the plan")
+        return self.run(run).tags[CAMPAIGN_TAG]
 
     def approve(self, campaign: str) -> None:
-        """By materializing its cut-over; a click too many is refused, or finds it done."""
+        """By the job of that name; a click too many is refused, or finds it done."""
         if not self.has_done(CampaignStep.CUT_OVER, campaign):
-            self.dagster.materialize(CUT_OVER, campaign)
+            self.dagster.launch(APPROVE_JOB, OPS[APPROVE_JOB], {"plan": plan_of(campaign)})
 
     def has_done(self, step: CampaignStep, campaign: str) -> bool:
-        return campaign in self.instance.get_materialized_partitions(step_key(step))
+        found = state_of(campaign, entries(self.workshop.builder.lake.storage, campaign))
+        return step in found.done
 
     def assert_is_cut_over(self, campaign: str) -> None:
         """Once, for all tables and days, and one notice was sent."""

@@ -109,9 +109,9 @@ def build_damaged(workshop: Workshop, table: str, damage: Damage, *, force: bool
     [
         ("bronze_sales", swapped, {"content_intact", "everything_accounted_for"}),
         ("bronze_sales", one_lost, {"everything_accounted_for"}),
-        ("bronze_sales", one_doubled, {"everything_accounted_for", "key_is_unique"}),
+        ("bronze_sales", one_doubled, {"everything_accounted_for", "keys_unique"}),
         ("fact_sales_transactions", swapped_facts, {"everything_published", "converted_exactly_amount_eur"}),
-        ("fact_sales_transactions", one_traded, {"everything_published", "key_is_unique"}),
+        ("fact_sales_transactions", one_traded, {"everything_published", "keys_unique"}),
     ],
 )
 def test_damage_after_raw_is_noticed(workshop: Workshop, table: str, damage: Damage, rules: set[str]) -> None:

@@ -56,7 +56,8 @@ class Repairs:
         command = [
             sys.executable,
             "-m",
-            "backfill_assets.defs.instance.fast_daemon",
+            "backfill_assets.defs.dagster_internals",
+            "daemon",
             "run",
             "-m",
             repairing_location.__name__,

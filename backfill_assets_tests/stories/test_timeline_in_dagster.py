@@ -1,7 +1,6 @@
-"""Shadow assets build days on a timeline: by the tag of a backfill or by the run's configuration, as CI gives it."""
+"""A job builds days on a timeline: from the launchpad, or by its configuration in CI. Main stays as it is."""
 
 # No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
-import json
 import os
 import subprocess
 import sys
@@ -10,11 +9,11 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+import yaml
 
 from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.specs import shadow_key
+from backfill_assets.defs.timelines import JOB, OP
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import create_timeline, find_timeline
 from backfill_assets.timeline.rewind import new_timeline
@@ -38,16 +37,13 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 @pytest.fixture
 def run(wrong: Workshop, instance: dg.DagsterInstance) -> Any:
-    """A run of the daily shadow assets, as a native backfill from the UI makes it."""
-    ranged = {ASSET_PARTITION_RANGE_START_TAG: str(DAYS.first), ASSET_PARTITION_RANGE_END_TAG: str(DAYS.last)}
+    """What a person writes into the launchpad of the job."""
 
-    def run_days(*tables: str, **tags: str) -> dg.ExecuteInProcessResult:
-        job = code_location(CATALOG.datasets, workshop_resources(wrong)).resolve_implicit_global_asset_job_def()
+    def run_days(*tables: str, timeline: str = NAME, **config: str) -> dg.ExecuteInProcessResult:
+        job = code_location(CATALOG.datasets, workshop_resources(wrong)).resolve_job_def(JOB)
+        asked = {"timeline": timeline, "tables": list(tables), "days": str(DAYS), **config}
         return job.execute_in_process(
-            instance=instance,
-            tags={**ranged, **{name.replace("__", "/"): value for name, value in tags.items()}},
-            asset_selection=[shadow_key(table) for table in tables],
-            raise_on_error=False,
+            instance=instance, run_config={"ops": {OP: {"config": asked}}}, raise_on_error=False
         )
 
     return run_days
@@ -63,47 +59,32 @@ def held(workshop: Workshop, table: str) -> set[str]:
     return {str(day) for day in find_timeline(publisher.storage, NAME, publisher.now()).held(table)}
 
 
-def materialized(instance: dg.DagsterInstance, table: str) -> set[str]:
-    return instance.get_materialized_partitions(shadow_key(table))
-
-
-def test_a_backfill_with_the_tag_builds_on_the_timeline(
-    wrong: Workshop, instance: dg.DagsterInstance, run: Any
-) -> None:
-    """Both tables by their own versions; main's assets are untouched, and a run without the tag is refused."""
+def test_the_job_builds_on_the_timeline(wrong: Workshop, instance: dg.DagsterInstance, run: Any) -> None:
+    """Both tables by their own versions; main's assets are untouched."""
     create(wrong)
     before = wrong.contents()
-    refused = run(FACT)
-    assert not refused.success and "it has no tag backfill/timeline" in _failure(refused)
-    assert "There is no timeline 'elsewhere'" in _failure(run(FACT, backfill__timeline="elsewhere"))
+    assert "There is no timeline 'elsewhere'" in _failure(run(FACT, timeline="elsewhere"))
+    assert "There is no table 'fact_typo'" in _failure(run("fact_typo"))
 
-    done = run(FACT, REVENUE, backfill__timeline=NAME, backfill__version="v2")
+    done = run(FACT, REVENUE, version="v2")
     assert done.success
-    assert materialized(instance, FACT) == materialized(instance, REVENUE) == ALL_DAYS
     assert not instance.get_materialized_partitions(dg.AssetKey(FACT))
     assert wrong.contents() == before
     assert held(wrong, FACT) == held(wrong, REVENUE) | {"2017-03-04", "2017-03-05"} == ALL_DAYS
-    events = {
-        (str(event.asset_key.path[-1]), str(event.partition)): event.materialization.metadata
-        for event in done.get_asset_materialization_events()
-        if event.asset_key
-    }
-    assert events[FACT, str(LATE_DAY)]["day"].value == "staged"
-    assert events[FACT, str(LATE_DAY)]["timeline"].value == NAME
-    assert events[FACT, str(LATE_DAY)]["code_version"].value == "v2"
     by_ci(wrong)
 
 
 def by_ci(wrong: Workshop) -> None:
-    """``dagster asset materialize`` has no option for tags: the timeline is given by the run's configuration."""
+    """One line, which exits with an error when a gate fails."""
     home = dagster_home(wrong.settings)
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "SPARK_"))}
     here = {"BACKFILL_HOME": str(wrong.settings.home), "DAGSTER_HOME": str(home)}
-    config = {"ops": {"shadow_sales_daily": {"config": {"timeline": NAME, "version": "v2"}}}}
-    words = ["--select", f"key:shadow/{FACT}", "--partition-range", f"{DAYS.first}...{DAYS.last}"]
-    command = [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "backfill_assets.definitions"]
+    asked = {"timeline": NAME, "tables": [FACT], "days": str(DAYS), "version": "v2"}
+    config = wrong.settings.home / "trial.yaml"
+    config.write_text(yaml.safe_dump({"ops": {OP: {"config": asked}}}))
+    command = [sys.executable, "-m", "dagster", "job", "execute", "-m", "backfill_assets.definitions", "-j", JOB]
     done = subprocess.run(
-        [*command, *words, "--config-json", json.dumps(config)],
+        [*command, "--config", str(config)],
         env=mine | CHILDREN_OF_TESTS | here,
         capture_output=True,
         text=True,
@@ -114,16 +95,14 @@ def by_ci(wrong: Workshop) -> None:
     assert f"On {NAME}: {FACT}: 0 staged, 0 from main, 9 unchanged" in done.stderr
 
 
-def test_a_failed_gate_fails_the_run_and_no_day_of_its_step_changes(
-    wrong: Workshop, instance: dg.DagsterInstance, run: Any
-) -> None:
+def test_a_failed_gate_fails_the_run_and_no_day_of_its_step_changes(wrong: Workshop, run: Any) -> None:
     land_lines(wrong.settings.landing, LATE_DAY, "unknown-currency", 1, {"currency": "XTS"})
     for table in ("raw_sales", "bronze_sales"):
         wrong.build(table, DAYS)
     create(wrong)
-    failed = run(FACT, REVENUE, backfill__timeline=NAME)
+    failed = run(FACT, REVENUE)
     assert not failed.success and f"{FACT} {LATE_DAY} rates_found" in _failure(failed)
-    assert materialized(instance, FACT) == materialized(instance, REVENUE) == held(wrong, FACT) == set()
+    assert held(wrong, FACT) == set()
 
 
 def _failure(result: dg.ExecuteInProcessResult) -> str:

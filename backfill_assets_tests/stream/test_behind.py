@@ -16,7 +16,7 @@ from backfill_assets.publication.compact import compact
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.stream.batches import stream_name
-from backfill_assets.stream.behind import days_behind, find_days_behind
+from backfill_assets.stream.follower import days_behind, find_days_behind
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 if TYPE_CHECKING:

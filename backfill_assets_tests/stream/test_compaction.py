@@ -14,7 +14,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.stream import compaction
+from backfill_assets.stream import run
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def test_a_table_that_fails_is_reported_and_tried_again_after_an_hour(
         if table == "raw":
             raise error
 
-    monkeypatch.setattr(compaction, "compact_small_files", compact)
+    monkeypatch.setattr(run, "compact_small_files", compact)
     paused: dict[str, datetime] = {}
     for minutes in (0, 1, 61):
         small.minutes = minutes
-        found = compaction.compact_days(lake, ["raw", "fact"], [], RunInfo(""), "stream-raw", reports.append, paused)
+        found = run.compact_days(lake, ["raw", "fact"], [], RunInfo(""), "stream-raw", reports.append, paused)
         assert found == set()
     assert tried == ["raw", "fact", "fact", "raw", "fact"]
     assert reports == [f"Warning: raw is not compacted for an hour: {error}"] * 2

@@ -287,7 +287,7 @@ def test_a_day_after_the_last_partition_waits_for_it_and_needs_no_person(world: 
     decision = _decide(world, has_partition=lambda _, day: day < E)
     assert decision.launch[0].days["bronze"] == (D,) and decision.for_people == ()
     (waits,) = decision.waiting
-    assert waits.startswith(f"bronze {E}: later than the last partition") and "`partition_ends`" in waits
+    assert waits.startswith(f"bronze {E}: later than the last partition") and "`dagster_shows_what_is`" in waits
 
 
 def _decide_old(world: World, **seen: object) -> RepairDecision:

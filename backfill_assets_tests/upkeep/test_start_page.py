@@ -28,7 +28,7 @@ def test_the_state_in_a_sentence() -> None:
 
 def test_an_empty_lakehouse_says_what_to_do() -> None:
     """It is the first page of the first minute."""
-    assert "`backfill sample`" in StartPage((DatasetState("sales", 0),)).sentence
+    assert "Land data, then launch a range." in StartPage((DatasetState("sales", 0),)).sentence
 
 
 def test_what_needs_a_person_is_counted_and_listed() -> None:

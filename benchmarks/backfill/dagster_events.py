@@ -16,7 +16,7 @@ import dagster as dg
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from backfill_assets.cli.dev.dagster_home import dagster_home
-from backfill_assets.defs.instance.event_log import batch_events
+from backfill_assets.defs.dagster_internals import batch_events
 from backfill_assets.defs.location import code_location
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.settings import Settings

@@ -56,8 +56,7 @@ from backfill_assets.publication.compact import compact_small_files
 from backfill_assets.publication.publisher import Pin, Published, Publisher
 from backfill_assets.publication.small_files import files_to_compact
 from backfill_assets.publication_log.files import statistics as log_statistics
-from backfill_assets.publication_log.fold import trim
-from backfill_assets.publication_log.gather import gather
+from backfill_assets.publication_log.fold import gather, trim
 from backfill_assets.publication_log.log import LOG_TABLE, HeadState, OpenEntry, entry_file, with_outcome
 from backfill_assets.publication_log.rows import (
     ARROW_SCHEMA,

@@ -88,7 +88,7 @@ def webserver(environment: dict[str, str]) -> Iterator[str]:
 def daemon(environment: dict[str, str]) -> Iterator[None]:
     """What runs backfills and sensors; it ends with all it started."""
     with running(
-        "daemon", ["-m", "backfill_assets.defs.instance.fast_daemon", "run", "-w", "workspace.yaml"], environment
+        "daemon", ["-m", "backfill_assets.defs.dagster_internals", "daemon", "run", "-w", "workspace.yaml"], environment
     ):
         yield
 

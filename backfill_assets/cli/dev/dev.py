@@ -36,7 +36,7 @@ from backfill_assets.spark.session import KEPT_BY
 _COMMAND = "make dev"
 _LETTERS_PORT = 3001
 _PYTHON = (sys.executable, "-m")
-_INSTANCE = "backfill_assets.defs.instance"
+_DAGSTER = "backfill_assets.defs.dagster_internals"
 """Dagster's own commands, with shorter waits."""
 _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 _TOGETHER_SECONDS = 1.0
@@ -47,8 +47,8 @@ _WORKSPACE = "load_from:\n  - grpc_server: {{host: {host}, port: {port}, locatio
 class DagsterCommands:
     """What is started: the code server takes the address, daemon and UI the workspace file, the UI also arguments."""
 
-    code: tuple[str, ...] = (*_PYTHON, f"{_INSTANCE}.warm_runs", "code-server", "start", "--log-level", "warning")
-    daemon: tuple[str, ...] = (*_PYTHON, f"{_INSTANCE}.fast_daemon", "run")
+    code: tuple[str, ...] = (*_PYTHON, _DAGSTER, "code-server", "start", "--log-level", "warning")
+    daemon: tuple[str, ...] = (*_PYTHON, _DAGSTER, "daemon", "run")
     ui: tuple[str, ...] = (*_PYTHON, "dagster_webserver", "--live-data-poll-rate", "2000")
     module: str = "backfill_assets.definitions"
     location: str = "backfill_assets"

@@ -1,7 +1,7 @@
 """``python -m backfill_assets.cli.dev.letters --port 3001``: serves the letters about differences on this machine.
 
-A browser opens no file that a page of Dagster's links to, so `make dev` runs this beside the UI, and the asset
-``campaign/validated`` links here. It reads the lakehouse, writes nothing, and answers for kept letters alone.
+A browser opens no file that a page of Dagster's links to, so `make dev` runs this beside the UI, and the page of a
+campaign links here. It reads the lakehouse, writes nothing, and answers for kept letters alone.
 """
 
 from __future__ import annotations

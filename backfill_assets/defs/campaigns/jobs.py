@@ -1,71 +1,425 @@
-"""The jobs of campaigns: their names say in Dagster's lists and dialogs what a run does.
+"""Campaigns in Dagster: a job that carries one on until a person decides, one that approves, and one that undoes.
 
-One run does all steps that need no person. Every job can be launched by hand as well.
+The run calls the same ``carry_on`` as the command. The journal in the lakehouse says where a campaign is: a run that
+dies is retried by Dagster, and goes on there. The asset ``campaign`` has a partition for each, with the page of its
+newest step.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+# No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
 
 import dagster as dg
+from pydantic import Field
 
-from backfill_assets.campaign.course import Move
-from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
+from backfill_assets.campaign.course import Move, waits_for_approval, why_over
+from backfill_assets.campaign.look import carry_out_undo
+from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.standing import PlanWord
+from backfill_assets.campaign.steps import carry_on
+from backfill_assets.campaign.undo import plan_undo
+from backfill_assets.days import Cadence, DayRange
+from backfill_assets.defs.campaigns.pages import (
+    APPROVE_JOB,
+    JOB,
+    OPS,
+    UNDO_JOB,
+    Launchpads,
+    in_markdown,
+    letter_link,
+    plan_page,
+    standing_page,
+    step_page,
+    undo_page,
+)
+from backfill_assets.defs.checks import checks_by_table
+from backfill_assets.defs.dagster_internals import MAX_RETRIES_TAG, RETRY_NUMBER_TAG
+from backfill_assets.defs.events import failing_plainly, plain_failure
+from backfill_assets.defs.guard import require_own_lakehouse, why_not_own
+from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.resources import Backfill, person_behind
+from backfill_assets.defs.sensors.shows_what_is import ShownDays, report_publication
+from backfill_assets.defs.specs import UNDER_THE_HOOD
+from backfill_assets.defs.under_way import is_alive
+from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, campaign_of, newest_entries, plan_of
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.plan.keep import look_again, plan_and_keep, require_carried_out
+from backfill_assets.plan.observe import observe_context_of
+from backfill_assets.plan.records import PlanRequest, Scope
+from backfill_assets.plan.text import markdown
+from backfill_assets.plan.waves import Shares
+from backfill_assets.publication.outbox import deliver
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication.senders import log_writer, sender_of
+from backfill_assets.published.observed import observe
+from backfill_assets.published.reading import anything_published
 
-if TYPE_CHECKING:
-    from backfill_assets.defs.private_dagster import UnresolvedAssetJobDefinition
-
-GROUP, SENSOR = "campaign", "campaigns"
-CAMPAIGNS = dg.DynamicPartitionsDefinition(name="campaigns")
-PLANNED, ROLLED_BACK = dg.AssetKey([GROUP, "planned"]), dg.AssetKey([GROUP, "rolled_back"])
-PLAN_JOB, STAGE_JOB, APPROVE_JOB = "plan_a_campaign", "stage_and_compare", "approve_and_publish"
-CLOSE_JOB, UNDO_JOB = "close_a_campaign", "undo_a_campaign"
-_OF_JOB: Mapping[str, Sequence[CampaignStep]] = {
-    STAGE_JOB: STEPS[: STEPS.index(CampaignStep.CUT_OVER)],
-    APPROVE_JOB: (CampaignStep.CUT_OVER, CampaignStep.DOWNSTREAM, CampaignStep.NOTIFY),
-    CLOSE_JOB: (CampaignStep.DECOMMISSION,),
-}
-_WHAT_IT_DOES = {
-    STAGE_JOB: "Stages all days of a campaign where no reader sees them, wave by wave, and compares them with what is "
-    "published. Publishes nothing. Launched by itself when a plan is started.",
-    APPROVE_JOB: "Launching this by hand approves the campaign of the partition: all of its tables are published at "
-    "once, checked, and the notice is sent. `undo_a_campaign` puts them back.",
-    CLOSE_JOB: "Closes the timelines of a campaign when it cannot be rolled back any more. Launched by itself.",
-}
+ASSET, SENSOR = "campaign", "campaigns"
+CAMPAIGNS = dg.DynamicPartitionsDefinition(name=SENSOR)
+CAMPAIGN_TAG, KIND_TAG = "backfill/campaign", "backfill/kind"
+"""On runs: the campaign that it is about, from its first moment; and that it is one of a campaign, for the queue."""
+_WILL_RETRY_TAG, _OF_STEPS_TAG = "dagster/will_retry", "dagster/retry_on_asset_or_op_failure"
+_TAGS = {KIND_TAG: "campaign", MAX_RETRIES_TAG: "2", _OF_STEPS_TAG: "false"}
+"""Dagster starts a run again that has died; what fails in words waits for a person."""
+_EVERY_SECONDS, _DAYS, _NEWEST_RUNS = 10, 7, 10
+Published = Callable[[Backfill, dg.DagsterInstance], ShownDays | None]
 
 
-def step_key(step: CampaignStep) -> dg.AssetKey:
-    return dg.AssetKey([GROUP, step.value])
+class CampaignConfig(dg.Config):
+    """The configuration in the launchpad: the options of ``backfill plan`` and ``backfill run PLAN --daemon``."""
+
+    plan: str = Field(default="", description="The id of a plan that is kept. Nothing of what follows is planned then.")
+    target: str = Field(default="", description="The table to rebuild.")
+    days: str = Field(default="", description="The days of the table to rebuild: 2017-03-01..2017-05-29")
+    version: str = Field(default="", description="The version of its logic, as v2; if empty, the current one.")
+    scope: Scope = Field(default=Scope.ONWARDS, description="ONWARDS rebuilds the table and what is computed from it.")
+    force: bool = Field(default=False, description="Also rebuild days that are unchanged.")
+    expect: list[str] = Field(
+        default=[],
+        description="What you expect of the difference; it stops where it is not so: "
+        '["weekends unchanged", "rows unchanged", "revenue_eur < 2% a day"].',
+    )
+    start: bool = Field(
+        default=False, description="Start the plan at once: it is carried out until it waits for your approval."
+    )
+    waves: str = Field(default="", description=f"The share of the days staged by the end of each wave, as {Shares()}.")
+    limits: str = Field(default="", description='Limits that stop it: "deviation=2%,gates=20%,seconds=3600".')
+    roll_back_if_wrong: bool = Field(default=False, description="Roll back if a published day is not as staged.")
 
 
-def campaign_jobs() -> list[UnresolvedAssetJobDefinition]:
-    """A job for each thing that a person or the sensor launches."""
-    of_steps = [
-        dg.define_asset_job(name, selection=[step_key(step) for step in steps], description=_WHAT_IT_DOES[name])
-        for name, steps in _OF_JOB.items()
-    ]
-    return [
-        dg.define_asset_job(
-            PLAN_JOB,
-            selection=[PLANNED],
-            description="Makes a plan from logs alone, and keeps it. With `start: true` it is carried out until it "
-            "waits for approval.",
-        ),
-        *of_steps,
-        dg.define_asset_job(
-            UNDO_JOB,
-            selection=[ROLLED_BACK],
-            description="Puts all tables of the campaign of the partition back at once, as they were before it.",
-        ),
-    ]
+class PlanConfig(dg.Config):
+    """The plan whose campaign is approved or undone."""
+
+    plan: str = Field(description="Its id.")
+    without_held_back: bool = Field(default=False, description="Publish the good days although others are held back.")
 
 
-def job_and_steps(move: Move) -> tuple[str, tuple[CampaignStep, ...]]:
-    """The job that ``move`` belongs to, and the steps that one run of it does from there on. Pure.
+def campaign_spec() -> dg.AssetSpec:
+    return dg.AssetSpec(
+        ASSET,
+        partitions_def=CAMPAIGNS,
+        group_name=UNDER_THE_HOOD,
+        kinds={"deltalake"},
+        description=f"Plans that are carried out, each a partition: its page says what was found and what to do next. "
+        f"The job `{JOB}` plans and starts one, `{APPROVE_JOB}` publishes it, `{UNDO_JOB}` puts it back.",
+    )
 
-    A move without a step is a wave, which is staged by the step that comes after the last one.
+
+def campaign_jobs(
+    datasets: Sequence[Dataset],
+    partitions: Mapping[str, Partitions],
+    pool: str | None = None,
+    storage: Storage | None = None,
+) -> list[dg.JobDefinition]:
+    """The three jobs. Their runs may start Spark, and share the limit of ``pool``.
+
+    ``storage`` has what the launchpad's example is taken from: a table with versions, and published days of it.
     """
-    first = move.step or CampaignStep.SHADOW
-    name, steps = next((name, steps) for name, steps in _OF_JOB.items() if first in steps)
-    return name, tuple(steps[steps.index(first) :])
+    checks = checks_by_table([step for dataset in datasets for step in dataset.steps])
+
+    def published(backfill: Backfill, instance: dg.DagsterInstance) -> ShownDays | None:
+        log = backfill.publications()
+        return ShownDays(instance, log, partitions, checks) if log else None
+
+    @dg.op(name=OPS[JOB], pool=pool, description="Plans, and carries the plan out until a person decides.")
+    def begin_op(context: dg.OpExecutionContext, config: CampaignConfig, backfill: Backfill) -> None:
+        with failing_plainly():
+            _begin(_Carried.of(context, backfill, published), config)
+
+    @dg.op(name=OPS[APPROVE_JOB], pool=pool, description="Approves, and carries on to the notice.")
+    def approve_op(context: dg.OpExecutionContext, config: PlanConfig, backfill: Backfill) -> None:
+        with failing_plainly():
+            _approve(_Carried.of(context, backfill, published), config)
+
+    @dg.op(name=OPS[UNDO_JOB], pool=pool, description="Puts all tables back in one publication.")
+    def undo_op(context: dg.OpExecutionContext, config: PlanConfig, backfill: Backfill) -> None:
+        with failing_plainly():
+            _undo(_Carried.of(context, backfill, published), config.plan)
+
+    example = {
+        "ops": {OPS[JOB]: {"config": dict(zip(("target", "days"), plan_example(datasets, storage), strict=True))}}
+    }
+    return [
+        _job(JOB, begin_op, _BEGINS, example),
+        _job(APPROVE_JOB, approve_op, _APPROVES),
+        _job(UNDO_JOB, undo_op, _UNDOES),
+    ]
+
+
+_BEGINS = (
+    "Plans from logs alone, and keeps the plan; with `start: true` all of its days are staged where no reader sees "
+    "them, wave by wave, and compared with what is published. It publishes nothing: it waits for approval."
+)
+_APPROVES = (
+    "**Launching this approves the campaign**: all of its tables are published at once, read again, and the notice is "
+    f"sent. `{UNDO_JOB}` puts them back."
+)
+_UNDOES = (
+    "Puts all tables of a campaign back at once, for every reader; days that moved since are computed again first. "
+    "`backfill rollback` with the publication that it names undoes the undo."
+)
+
+
+def _job(
+    name: str, op: dg.OpDefinition, description: str, config: Mapping[str, object] | None = None
+) -> dg.JobDefinition:
+    @dg.job(
+        name=name,
+        tags=_TAGS,
+        description=description,
+        executor_def=dg.in_process_executor,
+        config=dict(config) if config else None,  # type: ignore[arg-type]
+    )
+    def run() -> None:
+        op()
+
+    return run
+
+
+def plan_example(datasets: Sequence[Dataset], storage: Storage | None = None) -> tuple[str, str]:
+    """The table with the most versions of its logic, and its newest published days, or its first days without any."""
+    steps = [(dataset, step) for dataset in datasets for step in dataset.steps if step.source is None]
+    dataset, step = max(steps, key=lambda each: _worth_showing(each[1]))
+    newest = _newest_published_day(storage, step.name) or dataset.first_day + timedelta(_DAYS - 1)
+    return step.name, str(DayRange(max(dataset.first_day, newest - timedelta(_DAYS - 1)), newest))
+
+
+def _worth_showing(step: Step) -> tuple[bool, int]:
+    return (step.cadence is Cadence.DAILY, len(step.versions))
+
+
+def _newest_published_day(storage: Storage | None, table: str) -> date | None:
+    """None without one; an example is no reason for a code location not to load."""
+    try:
+        if storage is None or not anything_published(storage):
+            return None
+        states = observe(storage, [table]).states
+    except (BackfillError, OSError):
+        return None
+    return max((key.day for key, state in states.items() if state.content is not None), default=None)
+
+
+# ------------------------------------------------------------------ what the runs do
+
+
+class _Carried:
+    """A run that is about a campaign, and the page that it keeps."""
+
+    def __init__(self, context: dg.OpExecutionContext, backfill: Backfill, published: Published) -> None:
+        self.context, self.backfill, self.published = context, backfill, published
+        self.pads = Launchpads.of(context.run)
+        self.is_retry = RETRY_NUMBER_TAG in context.run.tags
+
+    @classmethod
+    def of(cls, context: dg.OpExecutionContext, backfill: Backfill, published: Published) -> "_Carried":
+        require_own_lakehouse(context.instance, backfill.storage)
+        return cls(context, backfill, published)
+
+    def campaign(self, plan: str) -> CampaignRun:
+        """The campaign of a plan, which no other run is about. Its name is a tag of this run from now on."""
+        name, instance = campaign_of(plan), self.context.instance
+        instance.add_run_tags(self.context.run_id, {CAMPAIGN_TAG: name})
+        instance.add_dynamic_partitions(SENSOR, [name])
+        if other := run_under_way(instance, name, but=self.context.run_id):
+            raise InvalidRequest(
+                f"{name} is under way already, by the run {other[:8]}.",
+                hint="Wait until it has ended, or terminate it on its page.",
+            )
+        return self.backfill.campaign(name, self.context.run, self.context.log.info)
+
+    def show(self, campaign: str, page: Mapping[str, dg.MetadataValue], *, is_step: bool = False) -> None:
+        """A step that is done is a materialization; all else is an observation of the same page."""
+        kind = dg.AssetMaterialization if is_step else dg.AssetObservation
+        run = {"run": dg.MetadataValue.dagster_run(self.context.run_id)}
+        self.context.log_event(kind(ASSET, partition=campaign, metadata={**page, **run}))
+
+    def carry_on(self, at: CampaignRun) -> Move:
+        """Until a person decides, with a page for each step; raises what stops it, after its page was written."""
+        shown = set(at.state.done)
+        settings, sender = (
+            self.backfill.settings,
+            sender_of(self.backfill.settings.notices, log_writer(self.context.log)),
+        )
+
+        def show_new(line: str = "") -> None:
+            for step in STEPS:
+                if step in at.state.done and step not in shown:
+                    shown.add(step)
+                    self._show_step(at, step)
+            if line:
+                at.progress(line)
+
+        try:
+            move = self.backfill.resume(
+                lambda: carry_on(at, sender, partial(observe_context_of, settings, self.backfill.catalog), show_new),
+                self.context.log.warning,
+            )
+        except BackfillError as error:
+            show_new()
+            page = in_markdown(standing_page(at, "This run failed.", self.pads))
+            self.show(at.campaign, page)
+            raise plain_failure(error, page) from None
+        show_new()
+        at.progress(f"{at.campaign}: {move.reason}")
+        return move
+
+    def _show_step(self, at: CampaignRun, step: CampaignStep) -> None:
+        facts = at.state.done[step].report
+        letter = letter_link(facts, at.plan.id, self.backfill.settings.letters) if step is CampaignStep.VALIDATE else {}
+        if step is CampaignStep.CUT_OVER:
+            self.report(str(facts["publication"]))
+        for report in facts.get("reports", ()):
+            self.context.log_event(_notice_on(str(report), at, step))
+        self.show(at.campaign, {**step_page(at, step, self.pads), **letter}, is_step=True)
+
+    def report(self, publication: str) -> None:
+        """Show the days of a publication in Dagster; the sensor would, half a minute later."""
+        if (shown := self.published(self.backfill, self.context.instance)) is not None:
+            report_publication(shown, publication, self.context.run_id)
+
+
+def _begin(run: _Carried, config: CampaignConfig) -> None:
+    person, plan = person_behind(run.context.run.tags), _planned_before(run, config)
+    if plan:
+        kept, drift, now = look_again(run.backfill.settings, run.backfill.catalog, plan)
+    else:
+        asked = PlanRequest(**{name: getattr(config, name) for name in ("target", "days", "version", "scope", "force")})
+        (kept, now), drift = (
+            plan_and_keep(run.backfill.settings, run.backfill.catalog, asked, config.expect, by=person),
+            None,
+        )
+    at = run.campaign(kept.id)
+    if not at.state.started and not config.start:
+        full = {"plan": dg.MetadataValue.text(kept.id), "in full": dg.MetadataValue.md(markdown(kept, now, drift))}
+        run.show(at.campaign, {**in_markdown(plan_page(kept, run.pads)), **full})
+        return
+    if config.start and not run.is_retry and _is_at_rest(at):
+        require_carried_out(run.backfill.settings, run.backfill.catalog, kept, started=at.state.started)
+        flags = {"daemon": True, "roll_back_if_wrong": config.roll_back_if_wrong}
+        at.start(Options.of_plan(kept, config.waves, config.limits, **flags))
+    run.carry_on(at)
+
+
+def _planned_before(run: _Carried, config: CampaignConfig) -> str:
+    """The plan that is given, or that this run had made before it died."""
+    name = run.context.run.tags.get(CAMPAIGN_TAG, "")
+    return config.plan or (plan_of(name) if name else "")
+
+
+def _is_at_rest(at: CampaignRun) -> bool:
+    """Whether starting it begins something: it was never started, was stopped, or was rolled back."""
+    return not at.state.started or bool(at.state.stopped or at.state.rolled_back)
+
+
+def _approve(run: _Carried, config: PlanConfig) -> None:
+    at = run.campaign(config.plan)
+    # A retry goes on with what was approved before its run died, and approves nothing.
+    if not run.is_retry:
+        at.approve(without_held_back=config.without_held_back)
+        if at.state.approved is None:
+            run.show(at.campaign, in_markdown(standing_page(at, "The approval is recorded.", run.pads)))
+            return
+    elif waits_for_approval(at.state):
+        raise InvalidRequest(f"{config.plan} waits for approval: the run that was to give it died before.")
+    run.carry_on(at)
+
+
+def _undo(run: _Carried, plan: str) -> None:
+    at = run.campaign(plan)
+    lake = at.builder.lake
+    at.require(PlanWord.ROLLBACK)
+    undo = plan_undo(lake, at.facts.publication)
+    done = run.backfill.resume(
+        lambda: carry_out_undo(lake, undo, at.run, run.context.log.info), run.context.log.warning
+    )
+    deliver(lake.publisher, sender_of(run.backfill.settings.notices, log_writer(run.context.log)))
+    publication = done.published.publication
+    run.report(publication)
+    again = len(done.plan.again)
+    words = undo_page(plan, publication, len(done.plan.days) - again, again, run.pads)
+    facts = {"publication": dg.MetadataValue.text(publication), "undoes": dg.MetadataValue.text(done.plan.publication)}
+    run.show(at.campaign, {**in_markdown(words), **facts}, is_step=True)
+
+
+def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObservation:
+    """An event on the report's own page, where its readers look."""
+    is_over = step is CampaignStep.NOTIFY
+    words = "was rebuilt and published" if is_over else "is going to be rebuilt; until it is approved nothing changes"
+    return dg.AssetObservation(
+        report,
+        description=f"{at.plan.asked.target} of {at.plan.asked.days} {words}.",
+        metadata={"campaign": at.campaign, "plan": at.plan.id, "undo": f"backfill rollback {at.plan.id}" * is_over},
+    )
+
+
+# ------------------------------------------------------------------ campaigns that no run carries on
+
+
+def run_under_way(instance: dg.DagsterInstance, campaign: str, but: str = "") -> str:
+    """The id of a run that is about the campaign and alive, or that Dagster will start again; or empty."""
+    now, about = datetime.now(UTC), dg.RunsFilter(tags={CAMPAIGN_TAG: campaign})
+    for record in instance.get_run_records(about, limit=_NEWEST_RUNS):
+        run = record.dagster_run
+        is_retried = not but and run.tags.get(_WILL_RETRY_TAG) == "true"
+        if run.run_id != but and (is_retried or (not run.is_finished and is_alive(instance, record, now))):
+            return run.run_id
+    return ""
+
+
+def campaign_sensor() -> dg.SensorDefinition:
+    """On from the start: it carries on only campaigns that were started in the UI or with ``--daemon``."""
+
+    @dg.sensor(
+        name=SENSOR,
+        job_name=JOB,
+        description="Carries on campaigns that were started or approved by a command with `--daemon`, and closes those "
+        "that cannot be undone any more. Delivers the notices that are due. Each tick says what a campaign waits for.",
+        minimum_interval_seconds=_EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def campaigns(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
+        if refused := why_not_own(context.instance, backfill.storage):
+            return dg.SkipReason(refused)
+        sender = sender_of(backfill.settings.notices, log_writer(context.log))
+        words = [
+            f"notice {key}: not delivered: {why}" for key, why in deliver(Publisher(backfill.storage), sender).failed
+        ]
+        requests = []
+        for name, newest in newest_entries(backfill.storage).items():
+            found = why_over(newest) or _carry_on_or_say_why_not(context, backfill, name)
+            if isinstance(found, dg.RunRequest):
+                requests.append(found)
+            else:
+                words.append(f"{name}: {found}")
+        if requests:
+            return dg.SensorResult(run_requests=requests)
+        return dg.SkipReason("\n".join(words) or "No campaign is under way.")
+
+    return campaigns
+
+
+def _carry_on_or_say_why_not(
+    context: dg.SensorEvaluationContext, backfill: Backfill, campaign: str
+) -> dg.RunRequest | str:
+    """A campaign whose plan was removed or damaged, or was kept by other code, does not hold up the others."""
+    try:
+        at = backfill.campaign(campaign, None, context.log.info)
+        state, move = at.state, at.next()
+    except (BackfillError, ValueError) as error:
+        context.log.warning(f"{campaign} cannot be carried on: {error}")
+        return f"cannot be carried on: {error}"
+    if not state.daemon:
+        return "it is carried on by a command, not by the daemon"
+    if move.waits:
+        return move.reason
+    if run_id := run_under_way(context.instance, campaign):
+        return f"{move.reason} is under way: the run {run_id[:8]}"
+    # One run from each place in its journal: what fails there again and again waits for a person.
+    return dg.RunRequest(
+        run_key=f"{campaign}-{len(at.entries())}",
+        run_config={"ops": {OPS[JOB]: {"config": {"plan": at.plan.id}}}},
+        tags={CAMPAIGN_TAG: campaign},
+    )

@@ -1,69 +1,216 @@
-"""Links to pages of the UI: pages of assets and runs, and launchpads that open with everything filled in. Pure."""
+"""What the page of a campaign says: what was found, what comes next, and the one thing to do, with its link. Pure.
+
+Each is an entry of its metadata, in Markdown: the UI shows entries of up to a thousand characters where they are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import yaml
 
-from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, PLAN_JOB, PLANNED, UNDO_JOB
-from backfill_assets.defs.private_dagster import PARTITION_NAME_TAG, USER_TAG
-from backfill_assets.ui_addresses import asset_page, launchpad_page, run_page
+from backfill_assets.campaign.approvers import names_that_may_approve, who_may_approve
+from backfill_assets.campaign.course import is_published, waits_for_approval
+from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.campaign.step_sentences import step_markdown, step_sentence
+from backfill_assets.defs.dagster_internals import USER_TAG
+from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep
+from backfill_assets.plan.durations import spent_by_step
+from backfill_assets.plan.keep import planned_by
+from backfill_assets.plan.records import Plan, about
+from backfill_assets.plan.shadow_steps import rebuilt_steps
+from backfill_assets.plan.text import headline
+from backfill_assets.settings import ApprovalRule
+from backfill_assets.text import escape_markdown, format_count
+from backfill_assets.ui_addresses import launchpad_page
 
 LOCATION = "backfill_assets"
+JOB, APPROVE_JOB, UNDO_JOB = "campaign", "approve_campaign", "undo_campaign"
+OPS = {JOB: "carry_on", APPROVE_JOB: "approve", UNDO_JOB: "undo"}
+"""The one step of each of the jobs."""
 EFFECT_TAG = "backfill/effect"
 """What a run that a person launches will do, in a sentence: the launchpad shows it beside the button."""
-WITHOUT_HELD_BACK_TAG = "backfill/without_held_back"
-"""On a run of `cut_over` that a person launches: ``true`` publishes the good days although others are held back."""
+SHOWN_AT_MOST = 1000
+_LAUNCH = "it opens filled in: press *Launch Run*"
+_MOST_NAMED = 6
+"""Of more approvers than these, the others write the tag themselves."""
+Entries = dict[str, str]
+"""Markdown by label."""
+
+
+def in_markdown(entries: Mapping[str, str]) -> dict[str, dg.MetadataValue]:
+    return {label: dg.MetadataValue.md(text) for label, text in entries.items()}
 
 
 @dataclass(frozen=True)
-class Pages:
-    """``location`` names the code location."""
+class Launchpads:
+    """Launchpads of the code location ``location``, which open with everything filled in."""
 
     location: str = LOCATION
 
     @classmethod
-    def of(cls, run: dg.DagsterRun) -> Pages:
+    def of(cls, run: dg.DagsterRun) -> Launchpads:
         origin = run.remote_job_origin
         return cls(origin.location_name if origin else LOCATION)
 
-    def asset(self, key: dg.AssetKey, partition: str = "") -> str:
-        return asset_page("/".join(key.path), partition, tab="overview")
-
-    def run(self, run_id: str) -> str:
-        return run_page(run_id)
-
     def start(self, plan: str) -> str:
-        """The launchpad that starts a plan."""
-        config = {"ops": {op_name(PLANNED): {"config": {"plan": plan, "start": True}}}}
-        return self._launchpad(PLAN_JOB, {"config": yaml.safe_dump(config, sort_keys=False)})
+        return self._filled(JOB, {"plan": plan, "start": True})
 
-    def approve(self, campaign: str, effect: str, *, user: str = "", without_held_back: bool = False) -> str:
-        """The launchpad whose button approves the campaign and publishes it, for ``user`` if one is named."""
-        tags = {PARTITION_NAME_TAG: campaign, EFFECT_TAG: effect}
-        tags |= {USER_TAG: user} if user else {}
-        return self._launchpad(
-            APPROVE_JOB, _tags(tags | ({WITHOUT_HELD_BACK_TAG: "true"} if without_held_back else {}))
-        )
+    def approve(self, plan: str, effect: str, *, user: str = "", without_held_back: bool = False) -> str:
+        """Its button approves the campaign and publishes it, for ``user`` if one is named."""
+        config = {"plan": plan} | ({"without_held_back": True} if without_held_back else {})
+        return self._filled(APPROVE_JOB, config, {EFFECT_TAG: effect} | ({USER_TAG: user} if user else {}))
 
-    def undo(self, campaign: str, effect: str) -> str:
-        """The launchpad whose button puts back what the campaign has published."""
-        return self._launchpad(UNDO_JOB, _tags({PARTITION_NAME_TAG: campaign, EFFECT_TAG: effect}))
+    def undo(self, plan: str, effect: str) -> str:
+        return self._filled(UNDO_JOB, {"plan": plan}, {EFFECT_TAG: effect})
 
-    def _launchpad(self, job: str, filled: Mapping[str, str]) -> str:
+    def _filled(self, job: str, config: Mapping[str, object], tags: Mapping[str, str] | None = None) -> str:
+        filled = {"config": yaml.safe_dump({"ops": {OPS[job]: {"config": dict(config)}}}, sort_keys=False)}
+        for number, (key, value) in enumerate((tags or {}).items()):
+            filled |= {f"tags[{number}][key]": key, f"tags[{number}][value]": value}
         return launchpad_page(self.location, job, filled)
 
 
-def op_name(key: dg.AssetKey) -> str:
-    """The name of an asset in run configuration."""
-    return "__".join(key.path)
+def plan_page(plan: Plan, pads: Launchpads) -> Entries:
+    """For a plan that is not started."""
+    if not rebuilt_steps(plan):
+        return _page(headline(plan), "Nothing: every day is as this plan would make it.")
+    if stops := [finding for finding in plan.findings if finding.severity == "stops"]:
+        do = " ".join(filter(None, (stops[0].next_step, "Then plan again.")))
+        why = f"{headline(plan)} **It cannot be started:** {escape_markdown(stops[0].message)}"
+        return _page(why, "Nothing.", escape_markdown(do))
+    return _page(
+        headline(plan),
+        "Nothing, until you start it: no day is computed, and no reader sees a change.",
+        f"[Start it]({pads.start(plan.id)}); {_LAUNCH}. All of its days are staged and compared then, and it waits "
+        "for your approval.",
+        f"backfill run {plan.id} --daemon",
+    )
 
 
-def _tags(tags: Mapping[str, str]) -> dict[str, str]:
-    parts: dict[str, str] = {}
-    for number, (key, value) in enumerate(tags.items()):
-        parts |= {f"tags[{number}][key]": key, f"tags[{number}][value]": value}
-    return parts
+def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str, dg.MetadataValue]:
+    """For a step that is done: where the campaign stands, and the step's report in full."""
+    facts = at.state.done[step].report
+    return {
+        **in_markdown(standing_page(at, escape_markdown(step_sentence(step, facts)), pads)),
+        ("the difference" if step is CampaignStep.VALIDATE else "report"): dg.MetadataValue.md(
+            step_markdown(step, facts)
+        ),
+        **_times(at, step),
+    }
+
+
+def _times(at: CampaignRun, step: CampaignStep) -> Mapping[str, dg.MetadataValue]:
+    """What the step took, as a number that the UI plots, beside what was estimated for it."""
+    times = {"estimated": dg.MetadataValue.text(about(at.plan.times.get(step)))}
+    spent = spent_by_step(at.entries()).get(step)
+    return times if spent is None else {"spent, seconds": dg.MetadataValue.float(round(spent, 2)), **times}
+
+
+def letter_link(facts: Mapping[str, Any], plan: str, served: str) -> dict[str, dg.MetadataValue]:
+    """The page that people read before they approve, if ``facts`` name one; ``served`` is where letters are served."""
+    page = str(facts.get("report", ""))
+    if not page:
+        return {}
+    file = page if "://" in page else Path(page).as_uri()
+    return {"letter": dg.MetadataValue.url(f"{served}/{plan}" if served else file)}
+
+
+def standing_page(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
+    """What was ``found``, and what a person can do where the campaign stands now."""
+    state, move, plan = at.state, at.next(), at.plan.id
+    if waits_for_approval(state):
+        return _approval(at, found, pads)
+    if state.stopped:
+        return _stopped(at, found, pads)
+    if state.rolled_back:
+        do = f"[Start it again]({pads.start(plan)}), if it is to be staged again; {_LAUNCH}."
+        return _page(f"{found} The campaign was rolled back.", "Nothing.", do, f"backfill run {plan} --daemon")
+    next_words = f"{move.reason}{'' if move.waits else ', by itself'}."
+    if not is_published(state) or state.finished:
+        return _page(found, next_words)
+    until = state.cut_over_at
+    window = (
+        f" It can be undone until {until + timedelta(days=at.plan.rollback_window_days):%Y-%m-%d}." if until else ""
+    )
+    effect = "puts back all tables of the campaign at once, as they were before it"
+    do = f"Nothing. If it turns out to be wrong, [undo it]({pads.undo(plan, effect)}); {_LAUNCH}.{window}"
+    return _page(found, next_words, do, f"backfill rollback {plan}")
+
+
+def _stopped(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
+    stopped, plan = at.state.stopped, at.plan.id
+    why = f"{found} The campaign was stopped: {escape_markdown(stopped.reason if stopped else '')}"
+    if stopped and stopped.report.get(HELPS) == at.plan_again:
+        return _page(why, "Nothing.", escape_markdown(at.plan_again))
+    again = f"Put the cause right, then [start it again]({pads.start(plan)}); {_LAUNCH}. What is staged is used."
+    command = f"backfill run {plan} --daemon"
+    return _page(why, "Nothing, until you start it again or give it up.", again, command, give_up=plan)
+
+
+def effect_of_approval(at: CampaignRun) -> str:
+    """What approving does, in a sentence: it is also a tag of the run.
+
+    Of the planned days, those that are staged: others would not change, or are held back.
+    """
+    counts: Mapping[str, Mapping[str, int]] = at.validation.get("days", {})
+    steps = [(each.tables, counts.get(each.name, {}).get("staged", len(each.days))) for each in rebuilt_steps(at.plan)]
+    tables = [table for held, staged in steps if staged for table in held]
+    days = sum(staged * len(held) for held, staged in steps)
+    return f"publishes {format_count(days, 'day')} of {format_count(len(tables), 'table')} at once, for every reader"
+
+
+def _approval(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
+    """With a launchpad for each person who may approve, if the plan lists them: open-source Dagster has no login."""
+    plan, effect, terms = at.plan.id, effect_of_approval(at), at.plan.terms
+    planner = planned_by(at.builder.lake.storage, plan)
+    able = names_that_may_approve(at.approval_by, planner, at.state.started_by, terms.approvers)
+    held = at.validation.get("held_back", ())
+    link = f"[approve and publish{' the others' * bool(held)}]"
+    link += f"({pads.approve(plan, effect, without_held_back=bool(held))})"
+    others = f" {format_count(len(held), 'day')} held back and left out." if held else ""
+    who = ""
+    if terms.approvers or terms.approvals > 1 or at.approval_by is not ApprovalRule.ANYONE:
+        may = who_may_approve(at.approval_by, planner, at.state.started_by, terms.approvers, terms.approvals)
+        who = f" Who may approve: {escape_markdown(may)} Give the run the tag `user` with your name."
+        link = "use the link below that has your name, or " + link if able else link
+    page = _page(
+        found,
+        f"**{_sentence(at.next().reason)}.** Nothing is published yet, and nothing happens until you decide.",
+        f"Read the difference below, then {link}; {_LAUNCH}. That {effect}. It can be undone for "
+        f"{at.plan.rollback_window_days} days.{who}{others}",
+        f"backfill approve {plan}",
+        give_up=plan,
+    )
+    for name in able[:_MOST_NAMED]:
+        named = pads.approve(plan, effect, user=name, without_held_back=bool(held))
+        page[f"if you are {name}"] = f"[approve as {escape_markdown(name)}]({named}); {_LAUNCH}."
+    return page
+
+
+def undo_page(plan: str, publication: str, put_back: int, again: int, pads: Launchpads) -> Entries:
+    """For a campaign that was rolled back by ``publication``."""
+    found = f"{format_count(put_back + again, 'day')} of tables hold again what they held before the campaign"
+    more = f", {again} of them computed again because they had moved since" if again else ""
+    do = f"Nothing. To publish it after all, [start the plan again]({pads.start(plan)}); {_LAUNCH}."
+    return _page(f"{found}{more}.", "Nothing.", do, f"backfill rollback {publication}", "to undo this undo")
+
+
+def _page(
+    found: str, then: str, do: str = "Nothing.", command: str = "", label: str = "in a terminal", give_up: str = ""
+) -> Entries:
+    page = {"found": found, "next": then, "to do": do}
+    if command:
+        page[label] = f"`{command}`"
+    if give_up:
+        page["to give it up"] = f"`backfill campaign {give_up} --abandon`"
+    return page
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -1,7 +1,7 @@
 """The sensor ``repairs``: launches a native backfill of exactly the days that need repair."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
-import re
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -10,18 +10,30 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import TableDay, parse_day
 from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
-from backfill_assets.defs.instance.guard import why_not_own
-from backfill_assets.defs.instance.launch import launch_backfill
-from backfill_assets.defs.instance.under_way import busy_days
-from backfill_assets.defs.kept_checks import was_not_run
+from backfill_assets.defs.checks import (
+    NOT_RUN,
+    PHYSICAL,
+    PUBLICATION,
+    WATCHDOG,
+    ChecksByTable,
+    check_key,
+    checks_by_table,
+    gate_keys,
+)
+from backfill_assets.defs.dagster_internals import (
+    SENSOR_NAME_TAG,
+    BaseAssetGraph,
+    CheckStatus,
+    newest_evaluations,
+    shown_checks,
+)
+from backfill_assets.defs.guard import why_not_own
+from backfill_assets.defs.launch import launch_backfill
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.private_dagster import SENSOR_NAME_TAG, BaseAssetGraph, PartitionKeyFilter
-from backfill_assets.defs.private_dagster import AssetCheckExecutionRecordStatus as Status
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.specs import GATES, PHYSICAL, PUBLICATION
-from backfill_assets.defs.watchdogs import watchdog_key
+from backfill_assets.defs.under_way import busy_days
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
@@ -37,9 +49,6 @@ from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, RunningSt
 
 SENSOR, REPAIR_TAG = "repairs", "backfill/repair"
 EVERY_SECONDS = 60
-_TROUBLE = re.compile(
-    r"^(?P<table>\S+) (?P<day>\d{4}-\d{2}-\d{2}): (?P<reason>.+) \[(?P<evidence>[0-9a-f]{12})\]$", re.MULTILINE
-)
 _NEWEST = 1000
 
 
@@ -89,7 +98,7 @@ def decide(
             failed_watches=_failed_watches(instance, partitions, forced),
             attempts=Counter(evidence for _, _, _, evidence in earlier),
             busy=busy,
-            failed_gates=_failed_gates(instance, partitions) if earlier else (),
+            failed_gates=_failed_gates(instance, checks_by_table(steps)) if earlier else (),
             has_partition=lambda table, day: partitions[table].has_partition_key(day.isoformat()),
             today=datetime.now(UTC).date(),
             rollbacks=lambda: rollbacks(storage),
@@ -112,10 +121,12 @@ def running_streams(storage: Storage) -> RunningStreams:
 
 
 def launch(instance: dg.DagsterInstance, asset_graph: "BaseAssetGraph[Any]", repair: Repair) -> None:
-    """One native backfill; its description lists each day with its evidence, from which attempts are counted.
+    """One native backfill. Its days are kept with their evidence first: attempts are counted by them.
 
     Each run of it builds every day with the version that the day was published with.
     """
+    kept = [(each.table, str(each.day), each.reason.value, each.evidence) for each in repair.troubles]
+    instance.daemon_cursor_storage.set_cursor_values({_kept_under(repair.id): json.dumps(kept)})
     tags = {SENSOR_NAME_TAG: SENSOR, REPAIR_TAG: repair.id, VERSION_TAG: AS_PUBLISHED}
     launch_backfill(
         instance,
@@ -144,9 +155,14 @@ def _in_words(decision: RepairDecision) -> Iterator[str]:
 def _earlier(instance: dg.DagsterInstance) -> Iterator[tuple[str, date, str, str]]:
     """Table, day, reason and evidence of every earlier repair, in success or failure."""
     newest = instance.get_backfills(limit=_NEWEST)
-    for backfill in (each for each in newest if each.tags.get(REPAIR_TAG) == each.backfill_id):
-        for trouble in _TROUBLE.finditer(backfill.description or ""):
-            yield trouble["table"], date.fromisoformat(trouble["day"]), trouble["reason"], trouble["evidence"]
+    ids = {_kept_under(each.backfill_id) for each in newest if each.tags.get(REPAIR_TAG) == each.backfill_id}
+    for kept in instance.daemon_cursor_storage.get_cursor_values(ids).values() if ids else ():
+        for table, day, reason, evidence in json.loads(kept):
+            yield table, date.fromisoformat(day), reason, evidence
+
+
+def _kept_under(repair: str) -> str:
+    return f"{REPAIR_TAG}/{repair}"
 
 
 def _failed_watches(
@@ -154,49 +170,31 @@ def _failed_watches(
 ) -> list[FailedWatch]:
     """A check that a repair has planned again, and that has not run since, still has its verdict from before."""
     failed = []
-    for table, day, status in _check_statuses(instance, [watchdog_key(table) for table in tables]):
-        if status is Status.FAILED or (status is Status.PLANNED and (table, day) in forced):
-            failed += _newest_verdict(instance, table, day)
+    for each in shown_checks(instance, [check_key(table, WATCHDOG) for table in tables]):
+        key = TableDay(each.table, parse_day(each.day))
+        if each.status is CheckStatus.FAILED or (each.status is CheckStatus.PLANNED and key in forced):
+            failed += _newest_verdict(instance, key)
     return failed
 
 
-def _newest_verdict(instance: dg.DagsterInstance, table: str, day: date) -> list[FailedWatch]:
+def _newest_verdict(instance: dg.DagsterInstance, of: TableDay) -> list[FailedWatch]:
     """None where the asset's history was wiped since, and the watchdog has not looked again."""
-    newest = instance.event_log_storage.get_asset_check_execution_history(
-        watchdog_key(table),
-        limit=1,
-        status={Status.FAILED, Status.SUCCEEDED},
-        partition_filter=PartitionKeyFilter(key=day.isoformat()),
-    )
-    event = newest[0].event.dagster_event if newest and newest[0].event else None
-    if event is None or event.asset_check_evaluation_data.passed:
+    newest = newest_evaluations(instance, check_key(of.table, WATCHDOG), day=str(of.day))
+    if not newest or newest[0].passed:
         return []
-    values = {name: str(value.value) for name, value in event.asset_check_evaluation_data.metadata.items()}
-    return [FailedWatch(table, day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""))]
+    values = {name: str(value.value) for name, value in newest[0].metadata.items()}
+    return [FailedWatch(of.table, of.day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""))]
 
 
-def _failed_gates(instance: dg.DagsterInstance, tables: Iterable[str]) -> set[TableDay]:
-    """Without those that a run was killed before: nothing was found wrong with their days."""
-    keys = [dg.AssetCheckKey(dg.AssetKey(table), GATES) for table in tables]
-    failed = [TableDay(table, day) for table, day, status in _check_statuses(instance, keys) if status is Status.FAILED]
-    return {key for key in failed if not _was_not_run(instance, key)}
+def _failed_gates(instance: dg.DagsterInstance, checks: ChecksByTable) -> set[TableDay]:
+    """Days that a gate holds back; without those whose run was killed before: nothing was found wrong with them."""
+    failed = set()
+    for each in shown_checks(instance, gate_keys(checks)):
+        if each.status is CheckStatus.FAILED:
+            newest = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
+            if any(NOT_RUN not in verdict.metadata and verdict.severity is _ERROR for verdict in newest):
+                failed.add(TableDay(each.table, parse_day(each.day)))
+    return failed
 
 
-def _was_not_run(instance: dg.DagsterInstance, key: TableDay) -> bool:
-    newest = instance.event_log_storage.get_asset_check_execution_history(
-        dg.AssetCheckKey(dg.AssetKey(key.table), GATES),
-        limit=1,
-        status={Status.FAILED},
-        partition_filter=PartitionKeyFilter(key=key.day.isoformat()),
-    )
-    events = [record.event.dagster_event for record in newest if record.event and record.event.dagster_event]
-    return any(was_not_run(event.asset_check_evaluation_data) for event in events)
-
-
-def _check_statuses(
-    instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey]
-) -> Iterator[tuple[str, date, Status]]:
-    for info in instance.event_log_storage.get_asset_check_partition_info(keys=keys):
-        if info.partition_key:
-            table = info.check_key.asset_key.to_user_string()
-            yield table, date.fromisoformat(info.partition_key), info.latest_execution_status
+_ERROR = dg.AssetCheckSeverity.ERROR

@@ -7,24 +7,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 import dagster as dg
 
 from backfill_assets.defs.events import plain_failure
-from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.guard import require_own_lakehouse
 from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.defs.streams.child import StreamChild
 from backfill_assets.defs.streams.metadata import stream_line, stream_metadata
-from backfill_assets.defs.streams.switches import is_on, turn_on_once
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.stream.lease import RUN_VARIABLE, StreamStatus, read_stream, refusal
 
-GROUP, SENSOR = "stream", "streams"
+SENSOR = "streams"
 STREAM_TAG = "backfill/stream"
 """On every run that is a stream: the name of its asset."""
-COMMAND = (sys.executable, "-m", "backfill_assets.cli", "stream")
+COMMAND = (str(Path(sys.executable).with_name("backfill")), "stream")
+"""The command that is installed beside the Python that runs this."""
 _LOOK_EVERY_SECONDS = 0.5
 
 
@@ -66,11 +68,9 @@ class StreamOptions(dg.Config):
 
 @dataclass(frozen=True)
 class StreamedDataset:
-    """A dataset that is streamed, and the schedule of its chain."""
+    """A dataset that is streamed."""
 
     dataset: Dataset
-    schedule: str
-    cron: str
 
     @property
     def asset(self) -> str:
@@ -87,7 +87,7 @@ def stream_asset(streamed: StreamedDataset, command: Sequence[str] = COMMAND) ->
 
     @dg.asset(
         name=streamed.asset,
-        group_name=GROUP,
+        group_name=UNDER_THE_HOOD,
         kinds={"spark", "delta"},
         owners=list(streamed.dataset.owners),
         tags={"dataset": streamed.dataset.name},
@@ -115,8 +115,7 @@ def _description(streamed: StreamedDataset) -> str:
             "**Materialize it to start the stream, terminate its run to stop it.**",
             "It reads the landing folder, or what the run's `source` or `BACKFILL_STREAM_SOURCE` names.",
             "Each minute the run writes its delay, rate and positions: they are plotted on this page.",
-            f"Its metadata says where history ended, and whether `{streamed.schedule}` and `{SENSOR}` are on.",
-            f"Turn on the sensor `{SENSOR}` to have the stream started again after a crash.",
+            f"Its metadata says where history ended. The sensor `{SENSOR}` starts it again after a crash.",
         )
     )
 
@@ -135,7 +134,6 @@ class _Watch:
     config: StreamOptions
     storage: Storage
     streamed: StreamedDataset
-    _switched: bool = False
     _log: "_Every" = field(init=False)
     _report: "_Every" = field(init=False)
 
@@ -168,8 +166,6 @@ class _Watch:
         self._log.do(partial(self.context.log.info, stream_line(status)))
         if status.batch or status.positions:
             self._report.do(partial(self._materialize, status))
-        if status.boundary and self.config.from_beginning and not self._switched:
-            self._switch_on()
 
     def _materialize(self, status: StreamStatus) -> None:
         """A point in the plots of the asset's page, while the run goes on."""
@@ -177,19 +173,7 @@ class _Watch:
 
     def _metadata(self, status: StreamStatus | None) -> dict[str, dg.MetadataValue]:
         run = {"run": dg.MetadataValue.dagster_run(self.context.run.run_id)}
-        return {**run, **(stream_metadata(status, self._switches()) if status else {})}
-
-    def _switches(self) -> dict[str, bool]:
-        instance = self.context.instance
-        return {"daily schedule": is_on(instance, self.streamed.schedule), "restart": is_on(instance, SENSOR)}
-
-    def _switch_on(self) -> None:
-        """A new dataset has its history: from now on it goes on by itself, unless a person has decided otherwise."""
-        self._switched = True
-        instance, run = self.context.instance, self.context.run
-        for name, cron in ((self.streamed.schedule, self.streamed.cron), (SENSOR, None)):
-            if turn_on_once(instance, run, name, cron):
-                self.context.log.info(f"History is read, and the stream is live: {name} is on from now on.")
+        return {**run, **(stream_metadata(status) if status else {})}
 
     def _say_how_it_ended(self) -> None:
         if status := self._status():

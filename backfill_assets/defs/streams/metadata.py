@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import dagster as dg
 
 from backfill_assets.defs.metadata import metadata_table
@@ -35,15 +33,14 @@ def _seconds(milliseconds: int | None) -> str:
     return "unknown" if milliseconds is None else f"{milliseconds / 1000:.1f} s"
 
 
-def stream_metadata(status: StreamStatus, switches: Mapping[str, bool]) -> dict[str, dg.MetadataValue]:
-    """Numbers are plotted by the UI, from one materialization to the next. ``switches`` says what is turned on."""
+def stream_metadata(status: StreamStatus) -> dict[str, dg.MetadataValue]:
+    """Numbers are plotted by the UI, from one materialization to the next."""
     return {
         "state": dg.MetadataValue.text(status.state),
         "source": dg.MetadataValue.text(status.source),
         **_figures(status),
         "positions": _positions(status),
         **_words(status),
-        **{name: dg.MetadataValue.text("on" if is_on else "off") for name, is_on in switches.items()},
     }
 
 

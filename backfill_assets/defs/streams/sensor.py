@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from backfill_assets.defs.instance.guard import why_not_own
-from backfill_assets.defs.instance.under_way import is_alive
-from backfill_assets.defs.private_dagster import NOT_FINISHED_STATUSES, SENSOR_NAME_TAG
+from backfill_assets.defs.dagster_internals import NOT_FINISHED_STATUSES, SENSOR_NAME_TAG
+from backfill_assets.defs.guard import why_not_own
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.streams.assets import SENSOR, STREAM_TAG, StreamedDataset
 from backfill_assets.defs.streams.metadata import stream_line
+from backfill_assets.defs.under_way import is_alive
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.lease import read_stream
 from backfill_assets.stream.restart import EarlierStart, Ending, RestartDecision, decide_restart
@@ -26,7 +26,7 @@ _MOST_EARLIER = 12
 
 
 def stream_sensor(streamed: Sequence[StreamedDataset]) -> dg.SensorDefinition:
-    """Off from the start: a stream reads what a person has pointed it at."""
+    """On from the start: it starts only a stream that a person has started before."""
 
     @dg.sensor(
         name=SENSOR,
@@ -37,7 +37,7 @@ def stream_sensor(streamed: Sequence[StreamedDataset]) -> dg.SensorDefinition:
             "with its delay and rate."
         ),
         minimum_interval_seconds=EVERY_SECONDS,
-        default_status=dg.DefaultSensorStatus.STOPPED,
+        default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def streams(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
         if refused := why_not_own(context.instance, backfill.storage):

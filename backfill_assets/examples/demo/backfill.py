@@ -21,15 +21,9 @@ from backfill_assets.cli.output import say
 from backfill_assets.cli.running_dev import RunningDev, running_dev
 from backfill_assets.days import DayRange
 from backfill_assets.defs.assets import VERSION_TAG
-from backfill_assets.defs.instance.launch import (
-    BackfillProgress,
-    ask_to_cancel,
-    cancel_backfill,
-    launch_backfill,
-    progress,
-    watch,
-)
+from backfill_assets.defs.launch import launch_backfill
 from backfill_assets.errors import BackfillError
+from backfill_assets.examples.demo.follow import BackfillProgress, ask_to_cancel, cancel_backfill, progress, watch
 from backfill_assets.examples.demo.progress import BackfillProgressView, Phases, shown
 from backfill_assets.settings import Settings
 from backfill_assets.ui_addresses import backfill_page
@@ -38,7 +32,7 @@ _COMMAND = "backfill demo"
 _LAST_LINES = 15
 _GRACE_SECONDS = 30.0
 """A run that has to stop records it in Dagster first, and the daemon waits for it."""
-_DAEMON = (sys.executable, "-m", "backfill_assets.defs.instance.fast_daemon", "run", "-w", "workspace.yaml")
+_DAEMON = (sys.executable, "-m", "backfill_assets.defs.dagster_internals", "daemon", "run", "-w", "workspace.yaml")
 
 
 class DemoFailed(BackfillError):

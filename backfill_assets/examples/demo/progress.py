@@ -17,7 +17,7 @@ from rich.text import Text
 from backfill_assets.cli.output import console, say
 
 if TYPE_CHECKING:
-    from backfill_assets.defs.instance.launch import BackfillProgress
+    from backfill_assets.examples.demo.follow import BackfillProgress
 
 _DONE, _FAILED, _RUNNING, _WAITING, _SKIPPED = "done", "failed", "running", "waiting", "not run"
 _MARKS = {"SUCCESS": _DONE, "FAILURE": _FAILED, "SKIPPED": _SKIPPED}

@@ -6,7 +6,7 @@ import dagster as dg
 
 from backfill_assets.defs.location import table_partitions
 from backfill_assets.defs.resources import Backfill, SharedSpark
-from backfill_assets.defs.sensors.partition_ends import ends_of_data
+from backfill_assets.defs.sensors.shows_what_is import ends_of_data
 from backfill_assets.defs.start_here import lakehouse_state, report_state
 from backfill_assets.defs.watchdogs import watchdog_job
 from backfill_assets.examples.catalog import CATALOG

@@ -17,8 +17,8 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication.rollback import roll_back
+from backfill_assets.rebuild.lake import WAITING
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
-from backfill_assets.rebuild.waiting import WAITING
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.two_versions import DAYS, FACT, REVENUE, publish_facts, publish_inputs

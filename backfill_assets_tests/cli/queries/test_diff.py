@@ -76,7 +76,7 @@ def test_a_page_links_to_the_ui_that_runs(backfill: Backfill, tmp_path: Path, mo
         started = JournalEntry(kind="started", report={"daemon": True}, at=MADE)
         write(backfill.lakehouse.storage, campaign_of(id), started)
         backfill("diff", id, "--kept", "--html", page)
-        assert f'href="{address}/assets/campaign/validated?' in page.read_text()
+        assert f'href="{address}/assets/campaign?' in page.read_text()
     backfill("diff", id, "--kept", "--html", page)
     assert "in the UI" not in page.read_text()
 

@@ -1,33 +1,298 @@
-"""Which steps one run does, and what the jobs say."""
+"""A campaign is one job whose run carries on, is taken up after a death, and stops where a person decides."""
 
-from __future__ import annotations
+# No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
 
+import dagster as dg
 import pytest
 
 from backfill_assets.campaign.course import Move
-from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, CLOSE_JOB, STAGE_JOB, campaign_jobs, job_and_steps
-from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
-
-
-@pytest.mark.parametrize(
-    ("move", "job", "first", "last"),
-    [
-        (Move("", CampaignStep.ANNOUNCE), STAGE_JOB, CampaignStep.ANNOUNCE, CampaignStep.VALIDATE),
-        (Move("", wave=2), STAGE_JOB, CampaignStep.SHADOW, CampaignStep.VALIDATE),
-        (Move("", CampaignStep.VALIDATE), STAGE_JOB, CampaignStep.VALIDATE, CampaignStep.VALIDATE),
-        (Move("", CampaignStep.CUT_OVER), APPROVE_JOB, CampaignStep.CUT_OVER, CampaignStep.NOTIFY),
-        (Move("", CampaignStep.DOWNSTREAM), APPROVE_JOB, CampaignStep.DOWNSTREAM, CampaignStep.NOTIFY),
-        (Move("", CampaignStep.DECOMMISSION), CLOSE_JOB, CampaignStep.DECOMMISSION, CampaignStep.DECOMMISSION),
-    ],
+from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.defs.campaigns import jobs
+from backfill_assets.defs.campaigns.jobs import (
+    ASSET,
+    CAMPAIGN_TAG,
+    campaign_jobs,
+    campaign_sensor,
+    plan_example,
+    run_under_way,
 )
-def test_one_run_goes_on_until_a_person_or_a_date_is_waited_for(
-    move: Move, job: str, first: CampaignStep, last: CampaignStep
+from backfill_assets.defs.campaigns.pages import APPROVE_JOB, JOB, OPS
+from backfill_assets.defs.dagster_internals import RETRY_NUMBER_TAG
+from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.plan.records import Plan, PlanTerms
+from backfill_assets.settings import Settings
+from backfill_assets_tests.defs.campaigns.campaigns import FACT, RANGE, campaign, plan, started
+from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+pytestmark = pytest.mark.story
+
+NAME = campaign_of(plan().id)
+
+
+class PlayedBackfill(Backfill):
+    """The resource over a campaign that is nothing but its journal."""
+
+    def campaign(self, campaign_: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
+        return campaign(self.settings.home)
+
+
+class World:
+    """An instance, and the jobs on one home."""
+
+    def __init__(self, instance: dg.DagsterInstance, home: Path, kind: type[Backfill] = PlayedBackfill) -> None:
+        self.instance, self.home = instance, home
+        settings = Settings.at(home)
+        spark = SharedSpark(settings=settings)
+        self.resources: dict[str, Any] = {
+            "backfill_spark": spark,
+            "backfill": kind(settings=settings, catalog=CATALOG, spark=spark),
+        }
+        self.jobs = {job.name: job for job in campaign_jobs([SMALL], {})}
+
+    def run(self, name: str, tags: dict[str, str] | None = None, **config: object) -> dg.ExecuteInProcessResult:
+        return self.jobs[name].execute_in_process(
+            instance=self.instance,
+            resources=self.resources,
+            run_config={"ops": {OPS[name]: {"config": config}}},
+            tags=tags,
+            raise_on_error=False,
+        )
+
+    def pages(self) -> list[dict[str, object]]:
+        """What was shown of the campaign, newest first: of steps that are done."""
+        chosen = dg.AssetRecordsFilter(dg.AssetKey(ASSET), asset_partitions=[NAME])
+        records = self.instance.fetch_materializations(chosen, limit=20).records
+        events = (record.asset_materialization for record in records)
+        return [{name: value.value for name, value in event.metadata.items()} for event in events if event]
+
+    def observed(self) -> list[dict[str, object]]:
+        """The other pages."""
+        records = self.instance.fetch_observations(dg.AssetKey(ASSET), limit=20).records
+        events = (record.asset_observation for record in records)
+        return [{name: value.value for name, value in event.metadata.items()} for event in events if event]
+
+    def tick(self) -> Any:
+        defs = dg.Definitions(jobs=list(self.jobs.values()), sensors=[campaign_sensor()], resources=self.resources)
+        repository = defs.get_repository_def()
+        with dg.build_sensor_context(self.instance, repository_def=repository, resources=self.resources) as context:
+            return campaign_sensor().evaluate_tick(context)
+
+
+@pytest.fixture
+def world(dagster_instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The moves are done as soon as they are asked for; the plan is as it was kept."""
+
+    def move_on(at: CampaignRun, _: object, __: object, announce: Callable[[str], None]) -> Move:
+        while not (move := at.next()).waits:
+            announce(f"{at.campaign}: {move.reason}")
+            if move.wave is not None:
+                at.judge_wave(move.wave, [])
+            elif move.step is not None:
+                at.record_step(move.step, {"publication": "p1"} if move.step is CampaignStep.CUT_OVER else {})
+        return move
+
+    monkeypatch.setattr(jobs, "carry_on", move_on)
+    monkeypatch.setattr(jobs, "look_again", lambda *_: (plan(), None, datetime.now(UTC)))
+    monkeypatch.setattr(jobs, "plan_and_keep", lambda *_, **__: (plan(), datetime.now(UTC)))
+    monkeypatch.setattr(jobs, "require_carried_out", lambda *_, **__: None)
+    return World(dagster_instance, tmp_path)
+
+
+def failure(result: dg.ExecuteInProcessResult) -> str:
+    (event,) = result.get_step_failure_events()
+    data = event.step_failure_data
+    return str(data.user_failure_data.description if data.user_failure_data else data.error)
+
+
+def test_a_plan_is_shown_and_not_started(world: World) -> None:
+    """Its page has the link that starts it; no step was done."""
+    assert world.run(JOB, target=FACT, days=RANGE).success
+    (page,) = world.observed()
+    assert page["plan"] == plan().id and "Start it" in str(page["to do"]) and page["in full"]
+    assert not campaign(world.home).state.started and world.pages() == []
+
+
+def test_one_run_carries_a_campaign_on_until_it_waits_for_approval(world: World) -> None:
+    """Each step that is done is a page, newest first; the last one has the link that approves."""
+    assert world.run(JOB, plan=plan().id, start=True, waves="50%,100%").success
+    at = campaign(world.home)
+    assert list(at.state.done) == list(STEPS[:5]) and at.state.daemon and len(at.waves) == 2
+    assert len(world.pages()) == 5
+    assert "approve_campaign" in str(world.pages()[0]["to do"])
+    assert "Nothing" in str(world.pages()[1]["to do"])
+
+
+def test_approving_carries_it_on_to_the_notice(world: World) -> None:
+    """The pages of the reports say so; then it waits for the end of the rollback window."""
+    started(world.home, CampaignStep.VALIDATE)
+    assert world.run(APPROVE_JOB, plan=plan().id).success
+    assert list(campaign(world.home).state.done) == list(STEPS[:8])
+    assert "undo_campaign" in str(world.pages()[0]["to do"])
+
+
+def test_a_retry_goes_on_with_the_plan_that_its_run_had_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planned anew, it would be another campaign."""
+    monkeypatch.setattr(jobs, "plan_and_keep", lambda *_, **__: pytest.fail("planned anew"))
+    started(world.home, CampaignStep.PIN)
+    tags = {CAMPAIGN_TAG: NAME, RETRY_NUMBER_TAG: "1"}
+    assert world.run(JOB, tags, target=FACT, days=RANGE, start=True).success
+    at = campaign(world.home)
+    assert list(at.state.done) == list(STEPS[:5]) and at.state.resumes == 0
+
+
+def test_a_retry_approves_nothing(world: World) -> None:
+    """What its run has approved before it died counts; an approval that was withdrawn does not come back."""
+    at = started(world.home, CampaignStep.VALIDATE)
+    assert "waits for approval" in failure(world.run(APPROVE_JOB, {RETRY_NUMBER_TAG: "1"}, plan=plan().id))
+    assert not at.state.given
+    at.approve()
+    assert world.run(APPROVE_JOB, {RETRY_NUMBER_TAG: "1"}, plan=plan().id).success
+    assert CampaignStep.NOTIFY in campaign(world.home).state.done
+
+
+def test_a_run_that_gives_one_of_two_approvals_records_it_and_publishes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It never goes from what is staged to what is published: between the two a person approves."""
-    assert job_and_steps(move) == (job, STEPS[STEPS.index(first) : STEPS.index(last) + 1])
+    """The run of the second person cuts over."""
+    both = plan(PlanTerms(approvals=2, approvers=("ana", "bela")))
+    monkeypatch.setattr(PlayedBackfill, "campaign", lambda self, _, run, __: _by(self.settings.home, both, run))
+    started(world.home, CampaignStep.VALIDATE, of=both)
+    assert world.run(APPROVE_JOB, {"user": "ana"}, plan=both.id).success
+    at = campaign(world.home, of=both)
+    assert "1 of 2 given" in at.next().reason and CampaignStep.CUT_OVER not in at.state.done
+    assert world.run(APPROVE_JOB, {"user": "bela"}, plan=both.id).success
+    assert CampaignStep.CUT_OVER in campaign(world.home, of=both).state.done
 
 
-def test_each_step_is_in_one_job() -> None:
-    """A step in none would never be done."""
-    assert all(job_and_steps(Move("", step))[1][0] is step for step in STEPS)
-    assert [job.name for job in campaign_jobs() if not job.description] == []
+def _by(home: Path, of: Plan, run: dg.DagsterRun) -> CampaignRun:
+    at = campaign(home, of=of)
+    at.run = jobs_run_info(run)
+    return at
+
+
+def jobs_run_info(run: dg.DagsterRun) -> Any:
+    from backfill_assets.defs.resources import run_info
+
+    return run_info(run)
+
+
+def test_a_campaign_is_carried_on_by_one_run_at_a_time(world: World) -> None:
+    """With two, one day would be rebuilt twice at once."""
+    at = started(world.home)
+    other = dg.DagsterRun(job_name=JOB, status=dg.DagsterRunStatus.STARTED, tags={CAMPAIGN_TAG: NAME})
+    world.instance.add_run(other)
+    assert f"is under way already, by the run {other.run_id[:8]}" in failure(world.run(JOB, plan=plan().id, start=True))
+    assert not at.state.done
+    assert "is under way: the run" in str(world.tick().skip_message)
+
+
+def test_what_stops_it_is_on_its_page_and_in_the_error_of_the_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With how it goes on; the steps before it have their pages."""
+
+    def stop(at: CampaignRun, *_: object) -> Move:
+        at.record_step(CampaignStep.ANNOUNCE, {})
+        raise at.stop(CampaignStep.VERIFY_SOURCE, "the source is gone")
+
+    monkeypatch.setattr(jobs, "carry_on", stop)
+    assert "was stopped at source_verified: the source is gone" in failure(world.run(JOB, plan=plan().id, start=True))
+    assert len(world.pages()) == 1
+    assert "start it again" in str(world.observed()[0]["to do"])
+    assert "it was stopped: the source is gone" in str(world.tick().skip_message)
+
+
+def test_a_campaign_that_was_stopped_is_taken_up_by_starting_it_again(world: World) -> None:
+    at = started(world.home, CampaignStep.PIN)
+    at.stop(CampaignStep.SHADOW, "too many nulls")
+    assert not world.run(JOB, plan=plan().id).success or "too many nulls" in at.next().reason
+    assert world.run(JOB, plan=plan().id, start=True).success
+    assert campaign(world.home).state.resumes == 1 and CampaignStep.VALIDATE in campaign(world.home).state.done
+
+
+def test_the_sensor_carries_on_what_no_run_carries_on(world: World) -> None:
+    """Once from each place in its journal: after a command has started or approved it, or after the window."""
+    started(world.home, CampaignStep.PIN)
+    (request,) = world.tick().run_requests or []
+    assert request.run_config == {"ops": {OPS[JOB]: {"config": {"plan": plan().id}}}}
+    assert request.tags[CAMPAIGN_TAG] == NAME
+    (again,) = world.tick().run_requests or []
+    assert again.run_key == request.run_key
+    campaign(world.home).judge_wave(0, [])
+    (moved,) = world.tick().run_requests or []
+    assert moved.run_key != request.run_key
+
+
+def test_a_run_that_dagster_starts_again_is_waited_for(world: World) -> None:
+    """It has died, and the one that follows it is not there yet."""
+    started(world.home, CampaignStep.PIN)
+    tags = {CAMPAIGN_TAG: NAME, "dagster/will_retry": "true"}
+    died = dg.DagsterRun(job_name=JOB, status=dg.DagsterRunStatus.FAILURE, tags=tags)
+    world.instance.add_run(died)
+    assert run_under_way(world.instance, NAME) == died.run_id
+    assert not world.tick().run_requests
+
+
+def test_the_sensor_says_what_a_campaign_waits_for(world: World) -> None:
+    at = started(world.home, CampaignStep.VALIDATE)
+    assert world.tick().skip_message == f"{NAME}: it waits for approval"
+    at.approve()
+    assert len(world.tick().run_requests or []) == 1
+
+
+def test_damaged_plans_and_notices_hold_up_no_other(dagster_instance: dg.DagsterInstance, tmp_path: Path) -> None:
+    """A plan was removed, or kept by other code: each is named at each tick."""
+    world = World(dagster_instance, tmp_path, Backfill)
+    lost, at = started(tmp_path), started(tmp_path, of=plan(PlanTerms(title="another")))
+    storage = at.builder.lake.storage
+    storage.write_bytes(f"_plans/{at.plan.id}.json", at.plan.to_json().encode())
+    storage.write_bytes("_outbox/due/a.json", b"{")
+    (request,) = world.tick().run_requests or []
+    assert request.tags[CAMPAIGN_TAG] == at.campaign
+    under_way = dg.DagsterRun(job_name=JOB, status=dg.DagsterRunStatus.STARTED, tags={CAMPAIGN_TAG: at.campaign})
+    dagster_instance.add_run(under_way)
+    words = str(world.tick().skip_message)
+    assert f"{lost.campaign}: cannot be carried on: There is no plan" in words
+    assert "notice a: not delivered: " in words and "_outbox/due/a.json is damaged" in words
+
+
+def test_of_campaigns_that_are_over_only_the_last_entry_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sensor looks every ten seconds, and campaigns stay for good."""
+    done = started(world.home, CampaignStep.DECOMMISSION)
+    given_up = started(world.home, of=plan(PlanTerms(title="given up")))
+    day = datetime(2017, 6, 1, tzinfo=UTC)
+    given_up.write(JournalEntry(kind="stopped", at=day, reason="ana abandoned it", report={ABANDONED: True}))
+    monkeypatch.setattr(PlayedBackfill, "campaign", lambda *_: pytest.fail("is over"))
+    words = str(world.tick().skip_message)
+    assert f"{done.campaign}: it is finished" in words
+    assert f"{given_up.campaign}: it was stopped: ana abandoned it" in words
+
+
+def test_the_launchpad_opens_with_an_example(tmp_path: Path) -> None:
+    """Of the table with the most versions, and its newest published days; an empty lakehouse has its first days."""
+    assert plan_example(CATALOG.datasets, Storage("nowhere"))[0] == FACT
+    lakehouse = SmallLakehouse(tmp_path)
+    table, days = plan_example([SMALL], lakehouse.storage)
+    assert days == "2016-12-24..2016-12-30"
+    lakehouse.publish("p1", {table: {date(2017, 3, 10): [1]}})
+    assert plan_example([SMALL], lakehouse.storage) == (table, "2017-03-04..2017-03-10")
+    job = next(job for job in campaign_jobs([SMALL], {}, storage=lakehouse.storage) if job.name == JOB)
+    assert job.run_config == {"ops": {OPS[JOB]: {"config": {"target": table, "days": "2017-03-04..2017-03-10"}}}}
+    assert dg.validate_run_config(job, {"ops": {OPS[JOB]: {"config": {"plan": "plan-1", "start": True}}}})
+
+
+def test_an_error_that_is_not_ours_keeps_its_stack_trace(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster does not start it again either: the tag asks for that of runs that have died."""
+    monkeypatch.setattr(jobs, "carry_on", lambda *_: 1 / 0)
+    (event,) = world.run(JOB, plan=plan().id, start=True).get_step_failure_events()
+    assert "ZeroDivisionError" in str(event.step_failure_data.error)
+    assert world.jobs[JOB].tags["dagster/retry_on_asset_or_op_failure"] == "false"
+    assert int(world.jobs[JOB].tags["dagster/max_retries"]) > 0

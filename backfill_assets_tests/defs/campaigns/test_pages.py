@@ -1,42 +1,164 @@
-"""Links open pages and launchpads of the UI, with all that a person would otherwise have to write."""
+"""The page of a campaign says what was found, what comes next and what to do, with the command and the link."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 import yaml
 
-from backfill_assets.defs.campaigns.jobs import PLANNED
-from backfill_assets.defs.campaigns.pages import EFFECT_TAG, WITHOUT_HELD_BACK_TAG, Pages, op_name
-from backfill_assets.defs.private_dagster import PARTITION_NAME_TAG
+from backfill_assets.defs.campaigns.pages import (
+    EFFECT_TAG,
+    SHOWN_AT_MOST,
+    Entries,
+    Launchpads,
+    effect_of_approval,
+    letter_link,
+    plan_page,
+    standing_page,
+    step_page,
+    undo_page,
+)
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
+from backfill_assets.plan.records import PlanFinding, PlanTerms
+from backfill_assets.settings import ApprovalRule
+from backfill_assets_tests.defs.campaigns.campaigns import plan, started
 
-PAGES = Pages("a_location")
-
-
-def test_the_launchpad_that_starts_a_plan_is_filled_in() -> None:
-    link = urlsplit(PAGES.start("plan-1"))
-    assert link.path == "/locations/a_location/jobs/plan_a_campaign/playground/setup"
-    (config,) = parse_qs(link.query)["config"]
-    assert yaml.safe_load(config) == {"ops": {op_name(PLANNED): {"config": {"plan": "plan-1", "start": True}}}}
-
-
-def test_the_launchpads_that_approve_and_undo_name_the_campaign_and_say_what_happens() -> None:
-    for link in (PAGES.approve("campaign-1", "publishes 2 days"), PAGES.undo("campaign-1", "publishes 2 days")):
-        found = parse_qs(urlsplit(link).query)
-        tags = {found[f"tags[{n}][key]"][0]: found[f"tags[{n}][value]"][0] for n in (0, 1)}
-        assert tags == {PARTITION_NAME_TAG: "campaign-1", EFFECT_TAG: "publishes 2 days"}
-        assert " " not in link and "(" not in link and ")" not in link, "Markdown would end the link there"
+PADS = Launchpads("a_location")
 
 
-def test_the_launchpad_of_an_approver_has_the_name() -> None:
-    """And the tag that leaves out what is held back, if there is something."""
-    found = parse_qs(urlsplit(PAGES.approve("c", "publishes", user="ana o", without_held_back=True)).query)
-    tags = {found[f"tags[{n}][key]"][0]: found[f"tags[{n}][value]"][0] for n in range(4)}
-    assert tags.pop(PARTITION_NAME_TAG) == "c" and tags.pop(EFFECT_TAG) == "publishes"
-    assert tags == {"user": "ana o", WITHOUT_HELD_BACK_TAG: "true"}
+def complete(entries: Entries) -> str:
+    """All of it, after a look at its parts: each is short enough for the UI to show it where it is."""
+    assert list(entries)[:3] == ["found", "next", "to do"] and all(entries.values())
+    assert max(map(len, entries.values())) < SHOWN_AT_MOST
+    return "\n".join(f"{label}: {text}" for label, text in entries.items())
 
 
-def test_a_page_of_an_asset_shows_the_campaign() -> None:
-    assert PAGES.asset(PLANNED) == "/assets/campaign/planned?view=overview"
-    assert PAGES.asset(PLANNED, "campaign-1") == "/assets/campaign/planned?view=partitions&partition=campaign-1"
-    assert PAGES.run("r1") == "/runs/r1"
+def filled(link: str) -> tuple[str, dict[str, object], dict[str, str]]:
+    """The job of a launchpad, the configuration of its one step, and its tags."""
+    url = urlsplit(link)
+    found = parse_qs(url.query)
+    (step,) = yaml.safe_load(found["config"][0])["ops"].values()
+    keys = sorted(name for name in found if name.endswith("[key]"))
+    tags = {found[name][0]: found[name.replace("[key]", "[value]")][0] for name in keys}
+    return url.path.split("/")[4], step["config"], tags
+
+
+def test_the_launchpads_open_filled_in_and_say_what_happens() -> None:
+    assert filled(PADS.start("plan-1")) == ("campaign", {"plan": "plan-1", "start": True}, {})
+    assert filled(PADS.undo("plan-1", "puts back")) == ("undo_campaign", {"plan": "plan-1"}, {EFFECT_TAG: "puts back"})
+    approve = PADS.approve("plan-1", "publishes 2 days", user="ana o", without_held_back=True)
+    assert " " not in approve and "(" not in approve and ")" not in approve, "Markdown would end the link there"
+    config = {"plan": "plan-1", "without_held_back": True}
+    assert filled(approve) == ("approve_campaign", config, {EFFECT_TAG: "publishes 2 days", "user": "ana o"})
+
+
+def test_a_plan_has_the_link_that_starts_it() -> None:
+    page = complete(plan_page(plan(), PADS))
+    assert PADS.start(plan().id) in page and f"`backfill run {plan().id} --daemon`" in page
+
+
+def test_a_plan_that_cannot_be_started_says_why_and_has_no_link_to_start_it() -> None:
+    stops = PlanFinding(kind="damaged", severity="stops", message="A day is damaged.", next_step="Put it back.")
+    page = complete(plan_page(plan(findings=(stops,)), PADS))
+    assert "A day is damaged" in page and "Put it back" in page and "playground" not in page
+
+
+def test_a_plan_without_days_asks_for_nothing() -> None:
+    page = complete(plan_page(plan().model_copy(update={"steps": ()}), PADS))
+    assert "playground" not in page and "`" not in page
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_page_of_each_step_is_complete(step: CampaignStep, tmp_path: Path) -> None:
+    """With the report in full, and what the step took beside what was estimated."""
+    found = step_page(started(tmp_path, step), step, PADS)
+    complete({name: str(found[name].value) for name in ("found", "next", "to do")})
+    assert {"estimated", "the difference" if step is CampaignStep.VALIDATE else "report"} <= set(found)
+
+
+def test_a_campaign_that_waits_says_what_approving_does_and_how(tmp_path: Path) -> None:
+    """The exact command, the page to click, and how to give it up."""
+    at = started(tmp_path, CampaignStep.VALIDATE)
+    page = complete(standing_page(at, "2 days differ.", PADS))
+    assert effect_of_approval(at) == "publishes 2 days of 1 table at once, for every reader"
+    assert PADS.approve(at.plan.id, effect_of_approval(at)) in page
+    for words in ("2 days differ.", "It waits for approval", f"`backfill approve {at.plan.id}`", "--abandon"):
+        assert words in page
+    assert "`user`" not in page
+
+
+def test_what_approving_publishes_are_the_days_that_were_staged(tmp_path: Path) -> None:
+    """The same count as on the pages of what was published, and of what was put back."""
+    at = started(tmp_path, CampaignStep.VALIDATE)
+    (step,) = at.plan.steps
+    at.record_step(CampaignStep.VALIDATE, {"days": {step.name: {"staged": 1, "unchanged": 1, "held back": 0}}})
+    assert effect_of_approval(at) == "publishes 1 day of 1 table at once, for every reader"
+
+
+def test_a_campaign_with_approvers_has_a_launchpad_for_each(tmp_path: Path) -> None:
+    """Without the tag with the name the run would be refused."""
+    at = started(tmp_path, CampaignStep.VALIDATE, of=plan(PlanTerms(approvers=("bela", "ana"), approvals=2)))
+    entries = standing_page(at, "2 days differ.", PADS)
+    page = complete(entries)
+    assert "2 of these: ana, bela." in page and "tag `user`" in page
+    for name in ("ana", "bela"):
+        link = PADS.approve(at.plan.id, effect_of_approval(at), user=name)
+        assert f"[approve as {name}]({link})" in entries[f"if you are {name}"]
+
+
+def test_a_place_that_asks_for_another_person_says_so(tmp_path: Path) -> None:
+    at = started(tmp_path, CampaignStep.VALIDATE)
+    at.approval_by = ApprovalRule.ANOTHER_PERSON
+    entries = standing_page(at, "2 days differ.", PADS)
+    assert "Who may approve: " in entries["to do"] and "tag `user`" in entries["to do"]
+    assert not [label for label in entries if label.startswith("if you are")]
+
+
+def test_what_is_held_back_is_left_out_by_the_link(tmp_path: Path) -> None:
+    """And said, with the number of days."""
+    at = started(tmp_path, CampaignStep.VALIDATE)
+    at.record_step(CampaignStep.VALIDATE, {"held_back": ["fact 2017-03-01: a rule failed"]})
+    do = standing_page(at, "1 day differs.", PADS)["to do"]
+    assert "1 day held back and left out" in do
+    assert PADS.approve(at.plan.id, effect_of_approval(at), without_held_back=True) in do
+
+
+def test_what_is_published_can_be_undone_from_its_page(tmp_path: Path) -> None:
+    page = complete(standing_page(started(tmp_path, CampaignStep.NOTIFY), "2 days are published.", PADS))
+    assert "/jobs/undo_campaign/" in page and f"`backfill rollback {plan().id}`" in page
+    assert "It can be undone until" in page
+
+
+def test_a_campaign_that_was_stopped_says_how_it_goes_on(tmp_path: Path) -> None:
+    at = started(tmp_path, CampaignStep.PIN)
+    at.stop(CampaignStep.SHADOW, "too many nulls")
+    page = complete(standing_page(at, "This run failed.", PADS))
+    assert "too many nulls" in page and PADS.start(at.plan.id) in page and "--abandon" in page
+
+
+def test_a_run_that_failed_on_its_way_asks_for_nothing(tmp_path: Path) -> None:
+    page = complete(standing_page(started(tmp_path, CampaignStep.PIN), "This run failed.", PADS))
+    assert "by itself" in page and "playground" not in page
+
+
+def test_a_campaign_that_was_rolled_back_can_be_started_again(tmp_path: Path) -> None:
+    at = started(tmp_path, CampaignStep.NOTIFY)
+    at.write(JournalEntry(kind="rolled back", at=at.entries()[-1].at, report={"publication": "p2"}))
+    assert PADS.start(at.plan.id) in complete(standing_page(at, "It failed.", PADS))
+
+
+def test_an_undo_can_be_undone() -> None:
+    page = complete(undo_page("plan-1", "p2", 3, 1, PADS))
+    assert "4 days" in page and "1 of them computed again" in page and "`backfill rollback p2`" in page
+
+
+def test_the_letter_is_linked_where_a_browser_can_open_it() -> None:
+    """A browser opens no file from a page of the network; without a server the file or object is named."""
+    report = {"report": "/data/lake house/_plans/plan-x.difference.html"}
+    assert letter_link(report, "plan-x", "http://127.0.0.1:3001")["letter"].value == "http://127.0.0.1:3001/plan-x"
+    file = letter_link(report, "plan-x", "")["letter"].value
+    assert file == "file:///data/lake%20house/_plans/plan-x.difference.html"
+    assert letter_link({"report": "s3://lake/x.html"}, "plan-x", "")["letter"].value == "s3://lake/x.html"
+    assert letter_link({}, "plan-x", "http://127.0.0.1:3001") == {}

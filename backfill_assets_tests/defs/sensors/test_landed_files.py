@@ -12,7 +12,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.assets import VERSION_TAG
-from backfill_assets.defs.instance.launch import launch_backfill
+from backfill_assets.defs.launch import launch_backfill
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.lakehouse.main_table import MainTable

@@ -10,9 +10,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.defs.private_dagster import GrpcServerCodeLocationOrigin
-from backfill_assets.defs.sensors import partition_ends
-from backfill_assets.defs.sensors.partition_ends import ends_of_data, partition_end_sensor
+from backfill_assets.defs import dagster_internals
+from backfill_assets.defs.dagster_internals import GrpcServerCodeLocationOrigin
+from backfill_assets.defs.location import table_partitions
+from backfill_assets.defs.sensors.shows_what_is import ends_of_data, shows_what_is_sensor
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL
@@ -42,7 +43,7 @@ def reloads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         def reload_code(self, timeout: int) -> None:
             asked.append(timeout)
 
-    monkeypatch.setattr(partition_ends, "Timer", NowTimer)
+    monkeypatch.setattr(dagster_internals.threading, "Timer", NowTimer)
     monkeypatch.setattr(GrpcServerCodeLocationOrigin, "create_client", lambda self: Client())
     return asked
 
@@ -50,7 +51,7 @@ def reloads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 @pytest.fixture
 def tick(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Tick:
     def evaluate(cursor: str | None = None, origin: object = SERVER) -> Any:
-        sensor = partition_end_sensor([SMALL], {"small": END})
+        sensor = shows_what_is_sensor([SMALL], table_partitions([SMALL]), {"small": END})
         resources = fake_resources(FakeBuilder(), tmp_path)
         with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:
             context._code_location_origin = origin  # type: ignore[assignment]
@@ -68,7 +69,7 @@ def _land(home: Path, day: date) -> None:
 def test_partitions_that_end_with_the_data_stay(tick: Tick, tmp_path: Path, reloads: list[object]) -> None:
     """It is on from the start, and costs a listing of names."""
     _land(tmp_path, END)
-    assert tick().skip_message == "Partitions end with the data: small on 2017-05-29."
+    assert tick().skip_message == "Dagster shows what is."
     assert reloads == []
 
 

@@ -23,10 +23,9 @@ def status(**changes: Any) -> StreamStatus:
 
 
 def test_what_is_not_known_yet_has_no_point_in_a_plot() -> None:
-    shown = stream_metadata(status(), {"daily schedule": True, "restart": False})
+    shown = stream_metadata(status())
     assert not [name for name in shown if name.endswith("_seconds") and name != "batch_seconds"]
     assert not {"behind", "last error"} & set(shown)
-    assert (shown["daily schedule"].value, shown["restart"].value) == ("on", "off")
     assert str(shown["boundary"].value).startswith("not reached")
     assert stream_line(status()) == (
         "starting: 0 events/s, in raw_sales after p50 unknown, p99 unknown, how far behind is unknown, "
@@ -40,13 +39,13 @@ def test_the_delay_until_raw_and_the_one_until_revenue_are_both_named() -> None:
     found = status(**late, followed="fact_daily_revenue")
     words = "in raw_sales after p50 1.9 s, p99 4.2 s, in fact_daily_revenue after p50 9.0 s, p99 26.0 s"
     assert words in stream_line(found)
-    shown = stream_metadata(found, {})
+    shown = stream_metadata(found)
     assert (shown["raw_sales_p50_seconds"].value, shown["fact_daily_revenue_p99_seconds"].value) == (1.9, 26.0)
 
 
 def test_an_end_that_is_unknown_is_an_empty_cell() -> None:
     positions = (StreamPosition(partition="sales/0", position=4711), StreamPosition(partition="b", position=1, end=3))
-    table = stream_metadata(status(positions=positions), {})["positions"]
+    table = stream_metadata(status(positions=positions))["positions"]
     assert isinstance(table, dg.TableMetadataValue)
     assert [record.data for record in table.records] == [
         {"partition": "sales/0", "position": "4,711", "end": "", "lag": ""},
@@ -55,10 +54,10 @@ def test_an_end_that_is_unknown_is_an_empty_cell() -> None:
 
 
 def test_the_answer_of_the_source_and_the_share_of_the_rate_are_plotted() -> None:
-    shown = stream_metadata(status(answer_ms=4_100, pace=0.5, note="reading at 250 records/s"), {})
+    shown = stream_metadata(status(answer_ms=4_100, pace=0.5, note="reading at 250 records/s"))
     assert (shown["source_answer_seconds"].value, shown["pace"].value) == (4.1, 0.5)
     assert shown["slowed down"].value == "reading at 250 records/s"
-    assert "source_answer_seconds" not in stream_metadata(status(), {})
+    assert "source_answer_seconds" not in stream_metadata(status())
     assert ", source answered in 4.1 s; at the beginning" in stream_line(status(answer_ms=4_100))
 
 

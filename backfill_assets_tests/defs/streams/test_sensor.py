@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.streams import sensor as streams_sensor
@@ -14,11 +15,11 @@ from backfill_assets.stream.lease import acquire_stream
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, STREAMED
 from backfill_assets_tests.defs.streams.test_assets import SMALL_STREAM, World
-from backfill_assets_tests.defs.streams.test_switches import RUN
 
 pytestmark = pytest.mark.story
 
 OPTIONS = {"source": "kafka://broker:9092/sales"}
+_REPOSITORY = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("small"), "__repository__")
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 def test_nothing_is_started_by_itself(world: World) -> None:
     """It is off from the start, and a stream that no person has started stays off."""
     location = code_location([STREAMED], fake_resources(FakeBuilder()))
-    assert location.resolve_sensor_def("streams").default_status is dg.DefaultSensorStatus.STOPPED
+    assert location.resolve_sensor_def("streams").default_status is dg.DefaultSensorStatus.RUNNING
     assert tick(world) == ([], "stream_small was never started: materialize it once.")
 
 
@@ -103,7 +104,7 @@ def _queued(asset: str) -> dg.DagsterRun:
         job_name="__ASSET_JOB",
         status=dg.DagsterRunStatus.QUEUED,
         asset_selection={dg.AssetKey(asset)},
-        remote_job_origin=RUN.remote_job_origin,
+        remote_job_origin=RemoteJobOrigin(_REPOSITORY, "job"),
     )
 
 

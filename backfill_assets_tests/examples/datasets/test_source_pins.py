@@ -51,7 +51,7 @@ def test_a_fingerprint_covers_what_a_transform_calls_and_refers_to() -> None:
     used = names_in(CATALOG.step("fact_sales_transactions").version("v2").transform)
     assert "backfill_assets.examples.datasets.sales.transactions.LONGEST_GAP_DAYS" in used
     assert "backfill_assets.examples.datasets.sales.transactions.FactSalesTransactions" in used
-    assert "backfill_assets.model.table_transform.with_completeness" in used
+    assert "backfill_assets.model.landed_dataset.with_completeness" in used
 
 
 def test_versions_that_differ_have_different_fingerprints() -> None:

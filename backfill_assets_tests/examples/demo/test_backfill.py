@@ -22,9 +22,9 @@ from backfill_assets.cli.dev.only_daemon import HasDaemon, only_daemon
 from backfill_assets.cli.running_dev import dev_file, noted_dev
 from backfill_assets.days import DayRange
 from backfill_assets.defs.assets import VERSION_TAG
-from backfill_assets.defs.instance.launch import BackfillProgress
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.demo.backfill import DemoBackfill, DemoFailed, launch_demo, require_success
+from backfill_assets.examples.demo.follow import BackfillProgress
 from backfill_assets.examples.demo.progress import Phases
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.service import command_line
@@ -35,7 +35,7 @@ DAYS = DayRange.parse("2017-03-01..2017-03-03")
 STEPS = ["raw_sales", "bronze_sales"]
 _ENDING = """
     import dagster as dg
-    from backfill_assets.defs.private_dagster import BulkActionStatus
+    from backfill_assets.defs.dagster_internals import BulkActionStatus
     with dg.DagsterInstance.get() as instance:
         (backfill,) = instance.get_backfills()
         instance.update_backfill(backfill._replace(status=BulkActionStatus.{status}))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets.defs.instance.launch import BackfillProgress
+from backfill_assets.examples.demo.follow import BackfillProgress
 from backfill_assets.examples.demo.progress import BackfillProgressView, shown
 
 STEPS = ["raw_sales", "bronze_sales"]

@@ -35,10 +35,11 @@ _QUANTITY = Field(ge=0, description="Pieces.")
 _DAYS_PUBLISHED = Field(ge=1, made_of="day", description="Days of the period whose transactions are published.")
 _COMPLETE = Field(made_of="day", description="Every day of the period is in it.")
 _TOTALS = ("revenue_eur", "lines", "quantity")
+_AGREES = "revenue_agrees_with_fact"
 _ADDS_UP: tuple[DayRule, ...] = (
-    TotalAgrees("revenue_eur", fact=FACT, fact_total="amount_eur"),
-    TotalAgrees("quantity", fact=FACT, fact_total="quantity"),
-    TotalAgrees("lines", fact=FACT, fact_total="rows"),
+    TotalAgrees("revenue_eur", fact=FACT, fact_total="amount_eur", check=_AGREES),
+    TotalAgrees("quantity", fact=FACT, fact_total="quantity", check=_AGREES),
+    TotalAgrees("lines", fact=FACT, fact_total="rows", check=_AGREES),
     VolumeWithin(at_most=1_000_000, made_of=FACT),
 )
 

@@ -33,9 +33,15 @@ FACT = "fact_sales_transactions"
 @SALES.table(
     FACT,
     rules=(
-        EverythingPublished(SALES.source, raw=SALES.raw, bronze=SALES.bronze, quarantine=SALES.quarantine),
+        EverythingPublished(
+            SALES.source,
+            raw=SALES.raw,
+            bronze=SALES.bronze,
+            quarantine=SALES.quarantine,
+            check="bronze_sales_to_fact_reconciles",
+        ),
         RatesFound(rate="rate", currency="currency", within_days=7),
-        FewNulls("amount_eur", at_most=Decimal(0)),
+        FewNulls("amount_eur", at_most=Decimal(0), check="rates_found"),
         ConvertedExactly("sales_value", rate="rate", converted="amount_eur", digits=4),
         # The longest gap between two publications, at Easter and Christmas; a line is without a rate after seven days.
         RecentReference("rate_day", within_days=5),

@@ -1,0 +1,188 @@
+"""The checks of a day as Dagster shows them: what its rules said, whether it is fresh, and what was not run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+
+import dagster as dg
+
+from backfill_assets.defs.dagster_internals import Target
+from backfill_assets.defs.metadata import (
+    gates_summary,
+    judged_for,
+    lacking,
+    quality_metadata,
+    rejects_metadata,
+    rules_table,
+)
+from backfill_assets.model.declaration import RuleOutcome, Step
+from backfill_assets.plan.status import DayStatus
+from backfill_assets.quality.checks import TableCheck, checks_of
+from backfill_assets.rebuild.outcome import BuiltDay
+
+FRESH, WATCHDOG = "fresh", "watchdog"
+"""The checks of each table that are not about its rules: against the log, and against the files."""
+PUBLICATION, PHYSICAL = "publication", "physical"
+"""In the metadata of a watchdog's verdict: what it read."""
+NOT_RUN = "not_run"
+"""In the metadata of a check that was not run: the run that ended before it."""
+ChecksByTable = Mapping[str, Sequence[TableCheck]]
+
+
+def checks_by_table(steps: Sequence[Step]) -> dict[str, tuple[TableCheck, ...]]:
+    """The checks that show the gates of each table."""
+    return {table.name: checks_of(table, step) for step in steps for table in step.tables}
+
+
+def check_key(table: str, check: str) -> dg.AssetCheckKey:
+    return dg.AssetCheckKey(dg.AssetKey(table), check)
+
+
+def gate_keys(checks: ChecksByTable) -> list[dg.AssetCheckKey]:
+    """The checks that may hold a day back."""
+    return [check_key(table, check.name) for table, found in checks.items() for check in found if check.blocks]
+
+
+def check_names(checks: Sequence[TableCheck]) -> list[str]:
+    """All checks of a table: those of its gates, and the two beside them."""
+    return [*(check.name for check in checks), FRESH, WATCHDOG]
+
+
+def evaluations(
+    day: BuiltDay, checks: Sequence[TableCheck], target: Target | None = None
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """What the gates said of a day, by check; of a published day also that it is fresh.
+
+    ``target`` is the materialization that they judge: none if nothing was published. A check of which no rule was
+    judged when the day was published is left out.
+    """
+    for check in checks:
+        outcomes = check.outcomes(day.rules)
+        if outcomes or not day.rules:
+            # A day that failed has no materialization that could show its quality.
+            more = quality_metadata(day) if check is checks[0] and not day.publication else {}
+            yield _evaluation(day, check, outcomes, target, more)
+    if day.publication:
+        yield freshness(day.table, day.day, DayStatus.FRESH, day.publication, target)
+
+
+def _evaluation(
+    day: BuiltDay,
+    check: TableCheck,
+    outcomes: Sequence[RuleOutcome],
+    target: Target | None,
+    more: Mapping[str, dg.MetadataValue],
+) -> dg.AssetCheckEvaluation:
+    """A day with broken warnings is published, and its evaluation is a warning: Dagster shows it and blocks nothing."""
+    broken = sorted((rule for rule in outcomes if not rule.passed), key=lambda rule: not rule.holds_back)
+    held_back = any(rule.holds_back for rule in broken)
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(day.table),
+        check_name=check.name,
+        passed=not broken,
+        severity=dg.AssetCheckSeverity.WARN if broken and not held_back else dg.AssetCheckSeverity.ERROR,
+        blocking=check.blocks,
+        partition=day.day.isoformat(),
+        description=_judgement(day, check, outcomes, broken),
+        metadata={**(rejects_metadata(day) if check.inputs else {}), **_both_sides(day, outcomes), **more},
+        target_materialization_data=target,
+    )
+
+
+def _judgement(day: BuiltDay, check: TableCheck, outcomes: Sequence[RuleOutcome], broken: Sequence[RuleOutcome]) -> str:
+    if not outcomes:
+        return gates_summary(day)
+    said = [_broken_rule(rule) for rule in broken] or [
+        f"{rule.observed}, expected {rule.expected}" for rule in outcomes
+    ]
+    if check.inputs and not broken and (rejected := lacking(day)):
+        said.append(rejected)
+    return (f"{judged_for(day)}: " if day.reused else "") + "; ".join(said)
+
+
+def _broken_rule(rule: RuleOutcome) -> str:
+    next_step = f" -> {rule.next_step}" if rule.next_step else ""
+    kind = "" if rule.holds_back else "warning, "
+    return f"{kind}{rule.rule}: expected {rule.expected}, observed {rule.observed}{next_step}"
+
+
+def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, dg.MetadataValue]:
+    """What was seen and what was to be seen; several rules are a table."""
+    if len(outcomes) > 1:
+        return {"rules": rules_table(outcomes, judged_for(day) if day.reused else "")}
+    values = {
+        name: text for rule in outcomes for name, text in (("observed", rule.observed), ("expected", rule.expected))
+    }
+    return {name: dg.MetadataValue.text(text) for name, text in values.items()}
+
+
+def freshness(
+    table: str, day: date, status: DayStatus, publication: str, target: Target | None = None
+) -> dg.AssetCheckEvaluation:
+    """Whether a day is built from what is published of its inputs; a stale day is a warning."""
+    is_fresh = status is DayStatus.FRESH
+    words = (
+        "built from what is published of its inputs" if is_fresh else f"{status}; the sensor `repairs` says what next"
+    )
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(table),
+        check_name=FRESH,
+        passed=is_fresh,
+        severity=dg.AssetCheckSeverity.ERROR if is_fresh else dg.AssetCheckSeverity.WARN,
+        blocking=False,
+        partition=day.isoformat(),
+        description=words,
+        metadata={PUBLICATION: dg.MetadataValue.text(publication)},
+        target_materialization_data=target,
+    )
+
+
+def withdrawn(table: str, day: date, publication: str) -> dg.AssetCheckEvaluation:
+    """Dagster cannot forget the materialization of one partition: its check says that nothing is there."""
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(table),
+        check_name=FRESH,
+        passed=False,
+        blocking=False,
+        partition=day.isoformat(),
+        description=f"Nothing is published for this day since {publication} withdrew it. Build it again.",
+        metadata={PUBLICATION: dg.MetadataValue.text(publication)},
+    )
+
+
+def again(verdict: dg.AssetCheckEvaluation, target: Target | None, why: str) -> dg.AssetCheckEvaluation:
+    """``verdict`` for another materialization of the same content; its words begin with ``why`` it is shown again."""
+    words = verdict.description or ""
+    return dg.AssetCheckEvaluation(
+        asset_key=verdict.asset_key,
+        check_name=verdict.check_name,
+        passed=verdict.passed,
+        severity=verdict.severity,
+        blocking=verdict.blocking,
+        partition=verdict.partition,
+        # A day that is unchanged for the tenth time does not say so ten times.
+        description=words if words.startswith(f"{why}: ") else f"{why}: {words}",
+        metadata=verdict.metadata,
+        target_materialization_data=target,
+    )
+
+
+def not_run(table: str, check: str, day: str, run: str) -> dg.AssetCheckEvaluation:
+    """A warning, since nothing was found wrong."""
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(table),
+        check_name=check,
+        passed=False,
+        severity=dg.AssetCheckSeverity.WARN,
+        blocking=False,
+        partition=day,
+        description=f"Not run: the run {run[:8]} ended before it. Launch the day again.",
+        metadata={NOT_RUN: dg.MetadataValue.dagster_run(run)},
+    )
+
+
+def publication_of(verdict: dg.AssetCheckEvaluation) -> str:
+    """The publication that a verdict of ``watchdog`` or ``fresh`` is on."""
+    named = verdict.metadata.get(PUBLICATION)
+    return str(named.value) if named else ""

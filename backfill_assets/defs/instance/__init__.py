@@ -1,1 +1,0 @@
-"""Dagster's own instance: launching, daemons, what is under way."""

@@ -1,0 +1,404 @@
+"""The sensor ``dagster_shows_what_is``: what Dagster shows is what is published, built and kept. It launches nothing.
+
+A run reports each day that it publishes. If it is killed before, or a command has published, a day is there and shown
+as missing or failed. A rollback has the same effect, and a late row in a day outside its run. Checks that a failed run
+did not come to are shown as failed although nothing was found wrong; a day that became stale, as fresh; and partitions
+end where data ended when the code location was loaded.
+"""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from hashlib import sha256
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+import dagster as dg
+
+from backfill_assets.days import TableDay, parse_day
+from backfill_assets.defs.checks import (
+    FRESH,
+    WATCHDOG,
+    ChecksByTable,
+    again,
+    check_key,
+    check_names,
+    checks_by_table,
+    evaluations,
+    freshness,
+    not_run,
+    withdrawn,
+)
+from backfill_assets.defs.dagster_internals import (
+    CODE_VERSION_TAG,
+    CheckStatus,
+    ShownCheck,
+    newest_materializations,
+    reload_code,
+    report_checks,
+    shown_checks,
+    targets,
+)
+from backfill_assets.defs.guard import why_not_own
+from backfill_assets.defs.metadata import day_metadata
+from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.watchdogs import newest_verdicts
+from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.records import DayState
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.last_days import last_days
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.model.graph import build_order
+from backfill_assets.plan.status import DayStatus, day_statuses
+from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.published.observed import observe
+from backfill_assets.rebuild.kept_verdicts import with_kept_rules
+from backfill_assets.rebuild.lake import built_from_log
+from backfill_assets.rebuild.outcome import BuiltDay
+from backfill_assets.settings import Settings
+from backfill_assets.text import format_count
+from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
+
+SENSOR = "dagster_shows_what_is"
+REPORTED_BY, REPORTED_TAG = "told_by", "backfill/checks_reported"
+_EVERY_SECONDS = 30
+_PATIENCE = timedelta(minutes=10)
+"""A run reports what it has published within seconds; a run that has not reported it by then was killed."""
+_MOST_DAYS, _NEWEST_RUNS = 200, 40
+_AFTER_THIS_TICK_SECONDS, _RELOAD_TIMEOUT_SECONDS = 1.0, 180
+_BY_HAND = "press Reload beside the code location, under Deployment, or start the code server again"
+Cursor = dict[str, Any]
+Page = Callable[[dg.SensorEvaluationContext, Backfill, Any], tuple[str, Any]]
+"""Keeps a page as the lakehouse is: it takes and gives what it has come to, and says what it did."""
+
+
+def shows_what_is_sensor(
+    datasets: Sequence[Dataset],
+    partitions: Mapping[str, Partitions],
+    loaded: Mapping[str, date] | None = None,
+    pages: Mapping[str, Page] | None = None,
+) -> dg.SensorDefinition:
+    """On from the start, because what Dagster shows must be true.
+
+    ``loaded`` are the ends that the partitions of this code location have; None if they are not looked after.
+    """
+    steps = build_order([step for dataset in datasets for step in dataset.steps])
+
+    @dg.sensor(
+        name=SENSOR,
+        description=(
+            "Puts right what Dagster shows: days that were published and that no run has reported, days that are "
+            "stale, checks that a failed run did not come to, the ends of partitions, and the pages beside the tables. "
+            "Launches nothing."
+        ),
+        minimum_interval_seconds=_EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def dagster_shows_what_is(
+        context: dg.SensorEvaluationContext, backfill: Backfill
+    ) -> dg.SensorResult | dg.SkipReason:
+        if refused := why_not_own(context.instance, backfill.storage):
+            return dg.SkipReason(refused)
+        parts: dict[str, Page] = {**(pages or {})}
+        if log := backfill.publications():
+            shown = ShownDays(context.instance, log, partitions, checks_by_table(steps))
+            parts = {"days": partial(_days, shown, steps), **parts}
+        if loaded is not None:
+            parts["ends"] = partial(_ends_of_partitions, datasets, loaded)
+        seen: Cursor = json.loads(context.cursor or "{}")
+        said = dict(_each_part(parts, context, backfill, seen))
+        words = "\n".join(filter(None, said.values())) or "Dagster shows what is."
+        return dg.SensorResult(skip_reason=words, cursor=json.dumps(seen))
+
+    return dagster_shows_what_is
+
+
+def _each_part(
+    parts: Mapping[str, Page], context: dg.SensorEvaluationContext, backfill: Backfill, seen: Cursor
+) -> Iterator[tuple[str, str]]:
+    """What each part says; one that cannot be put right now leaves the others as they are."""
+    for name, part in parts.items():
+        try:
+            words, seen[name] = part(context, backfill, seen.get(name))
+        except BackfillError as error:
+            context.log.warning(f"{name}: {error}")
+            words = f"{name}: {error}"
+        yield name, words
+
+
+# ------------------------------------------------------------------ days
+
+
+@dataclass(frozen=True)
+class ShownDays:
+    """The days of tables, on the log and in Dagster."""
+
+    instance: dg.DagsterInstance
+    log: PublicationLog
+    partitions: Mapping[str, Partitions]
+    checks: ChecksByTable
+
+    def states(self) -> dict[TableDay, DayState]:
+        """The days that the log knows and that have a partition."""
+        found = self.log.day_states(self.log.head(), self.partitions)
+        return {
+            key: state for key, state in found.items() if self.partitions[key.table].has_partition_key(str(key.day))
+        }
+
+    def publications(self, states: Iterable[DayState]) -> dict[TableDay, str]:
+        """The publication that the newest materialization of each day names; empty for one that names none."""
+        found: dict[TableDay, str] = {}
+        for table, of_table in _by_table(states).items():
+            newest = newest_materializations(self.instance, table, [str(each.day) for each in of_table])
+            for day, record in newest.items():
+                found[TableDay(table, parse_day(day))] = _publication_of(record.asset_materialization)
+        return found
+
+    def report(self, states: Sequence[DayState], run_of: Callable[[str], str], by: str) -> None:
+        """Report days as they are on the log, inputs first: a day that is older than its inputs is outdated to Dagster.
+
+        ``run_of`` gives the run behind a publication.
+        """
+        order = {table: place for place, table in enumerate(self.partitions)}
+        published = [state for state in states if state.content is not None]
+        for day in self.built(sorted(published, key=lambda state: (order[state.table], state.day))):
+            metadata = {**day_metadata(day), REPORTED_BY: dg.MetadataValue.text(by)}
+            self.instance.report_runless_asset_event(
+                dg.AssetMaterialization(
+                    day.table, partition=str(day.day), metadata=metadata, tags={CODE_VERSION_TAG: day.code_version}
+                )
+            )
+            target = targets(self.instance, day.table, [str(day.day)]).get(str(day.day))
+            report_checks(self.instance, run_of(day.publication), evaluations(day, self.checks[day.table], target))
+        for state in states:
+            if state.content is None:
+                gone = withdrawn(state.table, state.day, state.publication)
+                report_checks(self.instance, run_of(state.publication), [gone])
+
+    def built(self, states: Iterable[DayState]) -> list[BuiltDay]:
+        """What the log knows of the days, with what their gates said when they were published."""
+        days = [built_from_log(state, {}, {}, reused=True) for state in states]
+        return with_kept_rules(self.log.storage, self.log, days)
+
+
+def report_publication(shown: ShownDays, publication: str, run_id: str) -> int:
+    """Report every day whose newest publication is ``publication``, for a run that published other assets' days.
+
+    Of days that it withdrew, those that Dagster shows.
+    """
+    states = [state for state in shown.states().values() if state.publication == publication]
+    known = shown.publications(states)
+    wanted = [state for state in states if state.content is not None or TableDay(state.table, state.day) in known]
+    shown.report(wanted, lambda _: run_id, "the campaign that published it")
+    return len(wanted)
+
+
+def _days(
+    shown: ShownDays, steps: Sequence[Step], context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any
+) -> tuple[str, Any]:
+    place = ReportedUpTo.of(seen, shown.partitions, shown.log.identity)
+    found = put_statuses_right(shown, place)
+    counts = {
+        "Reported {} to Dagster.": (len(found.published) + len(found.withdrawn), "day"),
+        "Reported {} that failed runs did not come to.": (put_checks_right(shown), "check"),
+        "Reported {} as fresh or stale.": (put_freshness_right(shown, steps, backfill.storage), "day"),
+    }
+    words = [text.format(format_count(count, noun)) for text, (count, noun) in counts.items() if count]
+    return " ".join(words), replace(place, settled=found.settled, within=found.within).cursor()
+
+
+@dataclass(frozen=True)
+class ReportedUpTo:
+    """The entry of the log, and within the one after it the day, that the sensor has come to."""
+
+    world: str = ""
+    """A digest of the log and the partitions: days that had no partition then were passed over."""
+    settled: int = -1
+    within: TableDay | None = None
+
+    @classmethod
+    def of(cls, seen: Any, partitions: Mapping[str, Partitions], log: str = "") -> "ReportedUpTo":
+        """That of the cursor; the beginning if partitions have grown since, or the log was made again."""
+        # One table may grow to where another one ends already, so each table's end is in it.
+        ends = {name: str(each.end.date()) if each.end else "open" for name, each in partitions.items()}
+        world = sha256(f"{log}{json.dumps(ends, sort_keys=True)}".encode()).hexdigest()[:16]
+        if not seen or seen[0] != world:
+            return cls(world)
+        _, settled, *within = seen
+        return cls(world, settled, TableDay(within[0], parse_day(within[1])) if within else None)
+
+    def cursor(self) -> list[str | int]:
+        """As it is kept."""
+        return [self.world, self.settled, *([self.within.table, str(self.within.day)] if self.within else [])]
+
+
+def put_statuses_right(shown: ShownDays, place: ReportedUpTo, now: datetime | None = None) -> Corrections:
+    """Report a materialization and its checks for each day published after ``place`` that Dagster does not show."""
+    known = [state for state in shown.states().values() if state.sequence > place.settled]
+    reported = shown.publications(known)
+    differing = {each.publication for each in known if reported.get(TableDay(each.table, each.day)) != each.publication}
+    runs = {name: _run_behind(shown, name, now or datetime.now(UTC)) for name in sorted(differing)}
+    under_way = {name for name, run in runs.items() if run.under_way}
+    found = statuses_to_put_right(known, reported, under_way, settled=place.settled, within=place.within)
+    by = f"the sensor {SENSOR}: no run reported this publication to Dagster"
+    shown.report([*found.published, *found.withdrawn], lambda publication: runs[publication].run_id, by)
+    return found
+
+
+def _by_table(states: Iterable[DayState]) -> dict[str, list[DayState]]:
+    found: dict[str, list[DayState]] = {}
+    for state in states:
+        found.setdefault(state.table, []).append(state)
+    return found
+
+
+def _publication_of(event: dg.AssetMaterialization | None) -> str:
+    named = event.metadata.get("publication") if event else None
+    return str(named.value) if named else ""
+
+
+@dataclass(frozen=True)
+class _RunBehind:
+    """The run that published; what was published without Dagster, as by a rollback, gets a made-up id."""
+
+    run_id: str
+    under_way: bool
+
+
+def _run_behind(shown: ShownDays, publication: str, now: datetime) -> _RunBehind:
+    entry = shown.log.find_prepared(publication)
+    run = shown.instance.get_run_by_id(entry[0].publication.provenance.run) if entry else None
+    if entry is None or run is None:
+        return _RunBehind(str(uuid5(NAMESPACE_URL, publication)), under_way=False)
+    return _RunBehind(run.run_id, under_way=not run.is_finished and now - entry[1] < _PATIENCE)
+
+
+def put_freshness_right(shown: ShownDays, steps: Sequence[Step], storage: Storage) -> int:
+    """Report the days of which Dagster shows that they are fresh and that are stale, and the other way round.
+
+    A day is compared with the version that it was published with. Returns how many were reported.
+    """
+    observed = observe(storage, shown.partitions)
+    statuses = day_statuses(observed.with_current(steps), observed, as_published=True)
+    reported = 0
+    for each in shown_checks(shown.instance, [check_key(table, FRESH) for table in shown.partitions]):
+        day = parse_day(each.day)
+        state = observed.states.get(TableDay(each.table, day))
+        if state is None or state.content is None or each.status not in _EVALUATED:
+            continue
+        status = statuses[each.table].get(day, DayStatus.MISSING)
+        if (status is DayStatus.FRESH) is not (each.status is CheckStatus.SUCCEEDED) and reported < _MOST_DAYS:
+            run = str(uuid5(NAMESPACE_URL, f"{observed.sequence} {state.publication} {status}"))
+            target = targets(shown.instance, each.table, [each.day]).get(each.day)
+            reported += report_checks(
+                shown.instance, run, [freshness(each.table, day, status, state.publication, target)]
+            )
+    return reported
+
+
+_EVALUATED = {CheckStatus.SUCCEEDED, CheckStatus.FAILED}
+
+# ------------------------------------------------------------------ checks that a run did not come to
+
+
+def put_checks_right(shown: ShownDays) -> int:
+    """Report the checks that the runs that failed last left planned, once for each run; returns how many.
+
+    A published day shows what was said of it before, another one that its check was not run.
+    """
+    reported = 0
+    for run in _unreported(shown.instance):
+        planned = list(_planned(shown, run))
+        found = _said_before(shown, planned, run.run_id) if planned else ()
+        report_checks(shown.instance, run.run_id, found)
+        shown.instance.add_run_tags(run.run_id, {REPORTED_TAG: str(len(planned))})
+        reported += len(planned)
+    return reported
+
+
+def _unreported(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+    """The runs that failed last, however many failed at once.
+
+    By when they changed: one that began long ago may have failed just now. To have been reported is a change, too.
+    """
+    ended = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED])
+    many = _NEWEST_RUNS
+    while True:
+        runs = [each.dagster_run for each in instance.get_run_records(ended, limit=many, order_by="update_timestamp")]
+        if len(runs) < many or all(REPORTED_TAG in run.tags for run in runs[many // 2 :]):
+            return [run for run in runs if REPORTED_TAG not in run.tags]
+        many *= 2
+
+
+def _planned(shown: ShownDays, run: dg.DagsterRun) -> Iterator[ShownCheck]:
+    """The checks whose newest attempt was planned by ``run`` and never came.
+
+    A run of a whole job, as a schedule launches it, selects nothing: it may have planned checks of any table.
+    """
+    selected = None if run.asset_selection is None else {key.to_user_string() for key in run.asset_selection}
+    chosen = [table for table in shown.checks if selected is None or table in selected]
+    keys = [check_key(table, name) for table in chosen for name in check_names(shown.checks[table])]
+    for each in shown_checks(shown.instance, keys):
+        if each.status is CheckStatus.PLANNED and each.planned_by == run.run_id:
+            yield each
+
+
+def _said_before(shown: ShownDays, planned: Sequence[ShownCheck], run: str) -> Iterator[dg.AssetCheckEvaluation]:
+    states, days = shown.states(), {(each.table, each.day) for each in planned}
+    there = [state for key, state in states.items() if (key.table, str(key.day)) in days and state.content is not None]
+    said = {
+        (day.table, str(day.day), found.check_name): found
+        for day in shown.built(there)
+        for found in evaluations(day, shown.checks[day.table])
+    }
+    for table, of_table in _by_table(there).items():
+        publications = {str(state.day): state.publication for state in of_table}
+        for day, verdict in newest_verdicts(shown.instance, table, publications).items():
+            said[table, day, WATCHDOG] = verdict
+    for each in planned:
+        before = said.get((each.table, each.day, each.check))
+        if before is None:
+            yield not_run(each.table, each.check, each.day, run)
+            continue
+        target = targets(shown.instance, each.table, [each.day]).get(each.day)
+        yield again(before, target, f"not run in {run[:8]}, which ended before it")
+
+
+# ------------------------------------------------------------------ ends of partitions
+
+
+def ends_of_data(datasets: Sequence[Dataset], settings: Settings) -> dict[str, date] | None:
+    """The last days of datasets whose data has ended; None if landing zone or publication log cannot be read."""
+    zone, storage = LandingZone(settings.landing), Storage(str(settings.lakehouse))
+    try:
+        return last_days(datasets, zone, storage, datetime.now(UTC).date())
+    except (BackfillError, OSError):
+        return None
+
+
+def _ends_of_partitions(
+    datasets: Sequence[Dataset],
+    loaded: Mapping[str, date],
+    context: dg.SensorEvaluationContext,
+    backfill: Backfill,
+    seen: Any,
+) -> tuple[str, Any]:
+    """Web server and daemon know partitions as they were when the code location was loaded: it is loaded again, once.
+
+    Data that goes on has a partition for each day until yesterday.
+    """
+    now = ends_of_data(datasets, backfill.settings)
+    if now is None or now == loaded:
+        return "" if now == loaded else "Landing zone or log cannot be read.", None
+    wanted = {name: str(day) for name, day in sorted(now.items())}
+    ends = ", ".join(f"{name} on {day}" for name, day in wanted.items()) or "all of it goes on"
+    asked = seen != wanted and reload_code(
+        context.code_location_origin, _RELOAD_TIMEOUT_SECONDS, _AFTER_THIS_TICK_SECONDS
+    )
+    next_step = "The code location is being loaded again." if asked else f"To see it here, {_BY_HAND}."
+    return f"The data ends elsewhere now: {ends}. {next_step}", wanted

@@ -1,0 +1,217 @@
+"""Timelines with a name in Dagster: the asset ``timelines`` shows each, and a job builds days on one.
+
+The asset has a partition for each timeline, with its days, age, size and difference to main. No run materializes it:
+the sensor keeps it as the lakehouse has it.
+"""
+
+# No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from backfill_assets.days import DayRange
+from backfill_assets.defs.events import failing_plainly, gate_failure
+from backfill_assets.defs.guard import require_own_lakehouse
+from backfill_assets.defs.resources import Backfill, SharedSpark, run_info
+from backfill_assets.defs.specs import UNDER_THE_HOOD
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline, readable_timelines
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import steps_of
+from backfill_assets.publication_log.log import utc_now
+from backfill_assets.published.moments import HeldDays, held_days
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.outcome import DaysFailed
+from backfill_assets.text import format_count, format_ranges, format_size, markdown_table
+from backfill_assets.timeline.run_on import StepRequest, TimelineRun, run_on
+from backfill_assets.timeline.summary import TableOnPlace, size_of, tables_of, tables_on
+
+ASSET = "timelines"
+JOB, OP = "build_on_timeline", "build"
+_PARTITIONS = dg.DynamicPartitionsDefinition(name=ASSET)
+_MOST_RANGES = 3
+_COLUMNS = ("table", "days", "rows", "differ from main", "version", "which days")
+_NUMBERS = ("days", "rows", "differ from main")
+Metadata = Mapping[str, dg.MetadataValue]
+
+
+class TimelineConfig(dg.Config):
+    """The configuration in the launchpad: the options of ``backfill run TABLES --days A..B --on NAME``."""
+
+    timeline: str = Field(description="Its name; `backfill timeline create NAME` makes one.")
+    tables: list[str] = Field(description="The tables to build there, with no others between them left out.")
+    days: str = Field(description="Their days: 2017-03-01..2017-03-07, several with commas.")
+    version: str = Field(default="", description="The version of the logic; if empty, the current one.")
+    force: bool = Field(default=False, description="Also compute days again that are unchanged.")
+
+
+def timeline_job(steps: Sequence[Step], pool: str | None = None) -> dg.JobDefinition:
+    """``steps`` are those of all datasets, in build order."""
+
+    @dg.op(name=OP, pool=pool, description="Builds the days of the tables on the timeline, step by step.")
+    def build(
+        context: dg.OpExecutionContext, config: TimelineConfig, backfill_spark: SharedSpark, backfill: Backfill
+    ) -> None:
+        with failing_plainly():
+            require_own_lakehouse(context.instance, backfill.storage)
+            _build(context, config, backfill_spark, backfill, steps)
+
+    @dg.job(
+        name=JOB,
+        executor_def=dg.in_process_executor,
+        description="Builds days of tables on a timeline with a name, with the same gates: no reader sees them, and "
+        "nothing is published. A failed gate fails the run, and nothing of its step changes.",
+    )
+    def build_on_timeline() -> None:
+        build()
+
+    return build_on_timeline
+
+
+def _build(
+    context: dg.OpExecutionContext,
+    config: TimelineConfig,
+    spark: SharedSpark,
+    backfill: Backfill,
+    steps: Sequence[Step],
+) -> None:
+    chosen = steps_of(steps, config.tables)
+    if unknown := set(config.tables) - {name for step in steps for name in step.table_names}:
+        raise InvalidRequest(f"There is no table {min(unknown)!r}.", hint="`backfill status` lists them.")
+    days = {day for text in config.days.split(",") for day in DayRange.parse(text.strip())}
+    versions = versions_of(chosen, config.version)
+
+    def build(step: Step) -> TimelineRun:
+        lake = backfill.builder(spark).lake
+        request = StepRequest(step, step.cadence.starts(days), versions[step.name])
+        timeline = find_timeline(lake.storage, config.timeline, lake.publisher.now())
+        return run_on(lake, timeline, [request], run_info(context.run), context.log.info, force=config.force)
+
+    for step in chosen:
+        try:
+            done = backfill.resume(lambda step=step: build(step), context.log.warning, spark)  # type: ignore[misc]
+        except DaysFailed as error:
+            raise gate_failure(error) from None
+        context.log.info(f"On {done.timeline.name}: {done.steps[0]}")
+
+
+def versions_of(steps: Sequence[Step], version: str) -> dict[str, str]:
+    """The version of each step of a run for ``version``: those that do not have it go by their current one.
+
+    Raises :class:`InvalidRequest` if none has it. Pure.
+    """
+    having = {step.name for step in steps if version in {AS_PUBLISHED, *(each.name for each in step.versions)}}
+    if version and not having:
+        steps[0].version(version)
+    return {step.name: version if step.name in having else "" for step in steps}
+
+
+def timelines_spec() -> dg.AssetSpec:
+    return dg.AssetSpec(
+        key=ASSET,
+        partitions_def=_PARTITIONS,
+        group_name=UNDER_THE_HOOD,
+        kinds={"deltalake"},
+        description=(
+            "Timelines with a name: each partition is a place on which days of tables differ from what is published. "
+            f"The job `{JOB}` builds days there."
+        ),
+    )
+
+
+def show_timelines(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
+    """The page of each timeline, for the sensor; ``seen`` has the digests of the last time."""
+    done = report_timelines(context.instance, backfill.storage, seen or {})
+    for problem in done.unreadable:
+        context.log.warning(problem)
+    changes = [f"Reported {format_count(done.changes, 'change')} of timelines."] if done.changes else []
+    return "\n".join([*changes, *done.unreadable]), done.shown
+
+
+@dataclass(frozen=True)
+class ShownTimelines:
+    """A digest of what was reported of each timeline, by name, how many changed, and which cannot be read and why."""
+
+    shown: Mapping[str, str]
+    changes: int
+    unreadable: tuple[str, ...] = ()
+
+
+def report_timelines(instance: dg.DagsterInstance, storage: Storage, shown: Mapping[str, str]) -> ShownTimelines:
+    """Make the partitions of the asset those of the timelines that are kept, and report those that have changed.
+
+    ``shown`` has the digests of the last time. While a timeline cannot be read, its name is not known, and all
+    partitions stay.
+    """
+    kept, unreadable = readable_timelines(storage, utc_now())
+    tables = tables_of(kept)
+    main = held_days(Snapshot.newest(storage), tables) if tables else {}
+    metadata = {each.name: timeline_metadata(each, main) for each in kept}
+    digests = {each.name: _digest(each.id, metadata[each.name]) for each in kept}
+    others = set(instance.get_dynamic_partitions(ASSET)) - metadata.keys()
+    gone = set[str]() if unreadable else others
+    for name in gone:
+        instance.delete_dynamic_partition(ASSET, name)
+    instance.add_dynamic_partitions(ASSET, list(metadata))
+    changed = [name for name, digest in digests.items() if shown.get(name) != digest]
+    for name in changed:
+        event = dg.AssetMaterialization(ASSET, partition=name, metadata=metadata[name])
+        instance.report_runless_asset_event(event)
+    left = {name: digest for name, digest in shown.items() if name in others - gone}
+    return ShownTimelines({**left, **digests}, len(changed) + len(gone), tuple(map(str, unreadable)))
+
+
+def timeline_metadata(timeline: NamedTimeline, main: HeldDays) -> dict[str, dg.MetadataValue]:
+    """What the page of a timeline shows. Pure."""
+    tables, name = tables_on(timeline, main), timeline.name
+    differ = sum(len(each.differing) for each in tables)
+    held_back = "\n".join(f"- {each}" for each in timeline.held_back)
+    return {
+        "days": dg.MetadataValue.int(sum(len(each.days) for each in tables)),
+        "differ from main": dg.MetadataValue.int(differ),
+        "tables": dg.MetadataValue.md(markdown_table(_COLUMNS, map(_row, tables), _NUMBERS) if tables else "none"),
+        "size": dg.MetadataValue.text(format_size(size_of(timeline))),
+        "made": dg.MetadataValue.timestamp(timeline.made_at),
+        "made by": dg.MetadataValue.text(timeline.by or "unknown"),
+        "last change": dg.MetadataValue.text(timeline.change),
+        "changed": dg.MetadataValue.timestamp(timeline.changed_at),
+        "other days": dg.MetadataValue.text(f"as of entry {timeline.base.sequence} of the publication log"),
+        "kept until": dg.MetadataValue.timestamp(timeline.keep_until)
+        if timeline.keep_until
+        else dg.MetadataValue.text("it is deleted"),
+        **({"held back": dg.MetadataValue.md(held_back)} if held_back else {}),
+        "what to type": dg.MetadataValue.md(_block(_commands(name))),
+    }
+
+
+def _commands(name: str) -> list[str]:
+    return [
+        f"backfill timeline show {name}",
+        f"backfill run TABLES --days A..B --on {name}",
+        f"backfill status --on {name}",
+        f"backfill diff main {name}",
+        f"backfill open {name}",
+        f"backfill publish {name}",
+    ]
+
+
+def _block(lines: Iterable[str]) -> str:
+    return "\n".join(["```", *lines, "```"])
+
+
+def _row(table: TableOnPlace) -> tuple[str, ...]:
+    days = format_ranges(table.days, _MOST_RANGES)
+    counts = (len(table.days), table.rows, len(table.differing))
+    return (table.table, *(f"{count:,}" for count in counts), ", ".join(table.versions), days)
+
+
+def _digest(id: str, metadata: Metadata) -> str:
+    text = json.dumps([id, {name: str(value.value) for name, value in metadata.items()}])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,128 @@
+"""What is under way in Dagster: the tables that backfills and runs may still write. Dagster's memory only, no data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, date, datetime, timedelta
+
+import dagster as dg
+
+from backfill_assets.days import DayRange, day_or_none, parse_day
+from backfill_assets.defs.dagster_internals import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    BACKFILL_ID_TAG,
+    BULK_ACTION_TERMINAL_STATUSES,
+    NOT_FINISHED_STATUSES,
+    PARTITION_NAME_TAG,
+    BulkActionsFilter,
+    BulkActionStatus,
+    PartitionBackfill,
+)
+from backfill_assets.defs.watchdogs import JOB
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.upkeep.trouble import WriteUnderWay
+
+PATIENCE = timedelta(hours=1)
+"""A started run without an event for this long counts as dead.
+
+Its process may have been killed on another machine: see :mod:`backfill_assets.defs.dagster_internals`.
+"""
+
+
+def busy_tables(instance: dg.DagsterInstance, tables: Collection[str], now: datetime | None = None) -> dict[str, str]:
+    """Each of ``tables`` that a backfill or a run under way targets, with what that is."""
+    return {table: writes[-1].name for table, writes in busy_days(instance, tables, now).items()}
+
+
+def busy_days(
+    instance: dg.DagsterInstance, tables: Collection[str], now: datetime | None = None
+) -> dict[str, list[WriteUnderWay]]:
+    """What is under way, by those of ``tables`` that it targets: runs first, and each with its days."""
+    moment = now or datetime.now(UTC)
+    records = instance.get_run_records(filters=dg.RunsFilter(statuses=NOT_FINISHED_STATUSES))
+    runs = [record.dagster_run for record in records if is_alive(instance, record, moment)]
+    busy: dict[str, list[WriteUnderWay]] = {}
+    for run in runs:
+        under_way = WriteUnderWay(f"the run {run.run_id[:8]}", _days_of_run(run))
+        for table in _of_run(run, tables):
+            busy.setdefault(table, []).append(under_way)
+    unfinished = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
+    for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=unfinished)):
+        if is_backfill_alive(instance, backfill, moment):
+            keys = {key.to_user_string() for key in backfill.asset_selection or ()}
+            for table, days in _days_of_backfill(backfill, keys & set(tables)).items():
+                busy.setdefault(table, []).append(WriteUnderWay(f"the backfill {backfill.backfill_id}", days))
+    return busy
+
+
+def _days_of_run(run: dg.DagsterRun) -> Collection[date] | None:
+    first, last = (run.tags.get(tag) for tag in (ASSET_PARTITION_RANGE_START_TAG, ASSET_PARTITION_RANGE_END_TAG))
+    one = run.tags.get(PARTITION_NAME_TAG)
+    try:
+        return DayRange(parse_day(first or one or ""), parse_day(last or one or ""))
+    except InvalidRequest:
+        # Its partitions are not days, or it has none: it may write any day of its tables.
+        return None
+
+
+def _days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> dict[str, frozenset[date] | None]:
+    """Its days of each of ``tables``, of which it may target none; None for any day.
+
+    Its other assets may have partitions that are no days, or none: campaigns do.
+    """
+    if backfill.asset_backfill_data is None:
+        return dict.fromkeys(tables)
+    keys: dict[str, set[str]] = {table: set() for table in tables}
+    for each in backfill.asset_backfill_data.target_subset.iterate_asset_partitions():
+        if (table := each.asset_key.to_user_string()) in keys:
+            keys[table].add(str(each.partition_key))
+    days = {table: {day_or_none(key) for key in of_table} for table, of_table in keys.items()}
+    return {
+        table: None if None in found else frozenset(day for day in found if day is not None)
+        for table, found in days.items()
+    }
+
+
+def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill, now: datetime) -> bool:
+    """Has it not ended, and was it launched lately, or has it a run that is alive or ended lately?"""
+    if backfill.status in BULK_ACTION_TERMINAL_STATUSES:
+        return False
+    records = instance.get_run_records(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill.backfill_id}))
+    runs = [each.dagster_run for each in records if not each.dagster_run.is_finished and is_alive(instance, each, now)]
+    ended = [each.end_time for each in records if each.end_time is not None]
+    lately = any(now - datetime.fromtimestamp(at, UTC) < PATIENCE for at in ended)
+    return lately or _goes_on(backfill, runs, now)
+
+
+def _goes_on(backfill: PartitionBackfill, alive: Sequence[dg.DagsterRun], now: datetime) -> bool:
+    has_run = any(run.tags.get(BACKFILL_ID_TAG) == backfill.backfill_id for run in alive)
+    return has_run or now - datetime.fromtimestamp(backfill.backfill_timestamp, UTC) < PATIENCE
+
+
+def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
+    """Did any run or backfill ever target ``table``, in success or failure?"""
+    key = dg.AssetKey(table)
+    planned = instance.event_log_storage.get_latest_storage_id_by_partition(
+        key, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
+    )
+    if planned or instance.get_materialized_partitions(key):
+        return True
+    return any(key in (backfill.asset_selection or ()) for backfill in instance.get_backfills())
+
+
+def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) -> bool:
+    """A queued run is alive. A started run is alive if its newest event is younger than :data:`PATIENCE`."""
+    run = record.dagster_run
+    if run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED):
+        return True
+    newest = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
+    last_event = datetime.fromtimestamp(newest[0].event_log_entry.timestamp, UTC) if newest else record.create_timestamp
+    return now - last_event < PATIENCE
+
+
+def _of_run(run: dg.DagsterRun, tables: Collection[str]) -> Collection[str]:
+    """The tables that a run selects; without a selection all tables, but none for a run of the watchdogs."""
+    if run.asset_selection:
+        return {key.to_user_string() for key in run.asset_selection} & set(tables)
+    return set() if run.job_name == JOB else set(tables)

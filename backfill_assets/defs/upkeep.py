@@ -1,0 +1,140 @@
+"""The nightly jobs on the lakehouse: what they did is in the log of their runs."""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+import os
+from collections.abc import Callable, Sequence
+
+import dagster as dg
+
+from backfill_assets.defs.events import failing_plainly
+from backfill_assets.defs.guard import require_own_lakehouse
+from backfill_assets.defs.resources import Backfill, run_info
+from backfill_assets.errors import BackfillError
+from backfill_assets.publication_log.log import utc_now
+from backfill_assets.text import format_count, format_size
+from backfill_assets.timeline.standby import kept_standbys, refresh_standby
+from backfill_assets.timeline.version_states import step_versions
+
+MAINTAIN, REFRESH = "maintain", "refresh_standbys"
+Work = Callable[[dg.OpExecutionContext, Backfill], None]
+
+
+def nightly_schedule(
+    name: str,
+    job: dg.JobDefinition,
+    cron: str,
+    variable: str,
+    description: str,
+    why_idle: Callable[[Backfill], str] = lambda _: "",
+) -> dg.ScheduleDefinition:
+    """On from the start, at ``cron`` (UTC) unless the environment's ``variable`` says when.
+
+    ``why_idle`` says why a night is left out; an empty text is no reason.
+    """
+
+    @dg.schedule(
+        name=name,
+        job=job,
+        cron_schedule=os.environ.get(variable, "").strip() or cron,
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=description,
+    )
+    def every_night(backfill: Backfill) -> dg.RunRequest | dg.SkipReason:
+        if not backfill.publications():
+            return dg.SkipReason("Nothing was published yet.")
+        idle = why_idle(backfill)
+        return dg.SkipReason(idle) if idle else dg.RunRequest()
+
+    return every_night
+
+
+def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefinition]:
+    """Maintenance, which starts no Spark, and the refresh of standbys, which may: its runs share ``pool``."""
+    return (
+        _job(
+            MAINTAIN,
+            "Compacts days of many small files, closes abandoned timelines, and deletes files that no rollback window, "
+            "open plan, open timeline or pinned version needs.",
+            _maintain,
+        ),
+        _job(
+            REFRESH,
+            "Brings the versions that are kept on standby up to date: new and stale days are computed on their "
+            "timelines, beside what is published. Starts no Spark if there is nothing to compute.",
+            _refresh_standbys,
+            pool,
+        ),
+    )
+
+
+def _job(name: str, description: str, work: Work, pool: str | None = None) -> dg.JobDefinition:
+    @dg.op(name=f"{name}_once", pool=pool, description=description)
+    def once(context: dg.OpExecutionContext, backfill: Backfill) -> None:
+        with failing_plainly():
+            require_own_lakehouse(context.instance, backfill.storage)
+            work(context, backfill)
+
+    @dg.job(name=name, description=description, executor_def=dg.in_process_executor)
+    def nightly() -> None:
+        once()
+
+    return nightly
+
+
+def upkeep_schedules(maintain: dg.JobDefinition, refresh: dg.JobDefinition) -> Sequence[dg.ScheduleDefinition]:
+    """On from the start: one deletes only what nothing needs, as a full disk would stop every run, the other is idle
+    until a person has declared a standby, and comes after the daily jobs.
+    """
+    return (
+        nightly_schedule(
+            "maintenance_every_night",
+            maintain,
+            "0 3 * * *",
+            "BACKFILL_MAINTENANCE_CRON",
+            "Compacts, closes and reclaims. Keeps what a rollback, a plan or a pinned version needs.",
+        ),
+        nightly_schedule(
+            "standbys_every_night",
+            refresh,
+            "30 4 * * *",
+            "BACKFILL_STANDBY_CRON",
+            "Brings the versions on standby up to date, after the daily jobs. Idle without any.",
+            lambda backfill: "" if kept_standbys(backfill.storage, utc_now()) else "No version is kept on standby.",
+        ),
+    )
+
+
+def _maintain(context: dg.OpExecutionContext, backfill: Backfill) -> None:
+    """Plans and carries out in one run, so that the plan is seconds old."""
+    maintenance = backfill.maintenance()
+    done = maintenance.carry_out(maintenance.plan(), context.log.info)
+    for each in done:
+        task = each.task
+        what = f"{task.chore.value} {task.table}, {format_count(len(task.items), 'item')}, {format_size(task.bytes)}"
+        context.log.info(f"{what}: {each.outcome}. {task.why}")
+    context.log.info(f"{format_count(len(done), 'task')}, {format_size(sum(each.task.bytes for each in done))}")
+
+
+def _refresh_standbys(context: dg.OpExecutionContext, backfill: Backfill) -> None:
+    """One after the other: one that cannot be brought up to date fails the run, after the others."""
+    lake = backfill.builder().lake
+    failed: list[BackfillError] = []
+    for found in kept_standbys(lake.storage, lake.publisher.now()):
+        try:
+            done = refresh_standby(lake, lake.catalog.steps, found, run_info(context.run), context.log.info)
+        except BackfillError as error:
+            context.log.warning(f"{found[0].name}: {error}")
+            failed.append(error)
+            continue
+        for part in done.steps:
+            counts = f"{len(part.staged)} computed, {len(part.from_main)} from main, {len(part.kept)} kept"
+            context.log.info(f"{done.timeline.name}: {part.step} by {part.version}: {counts}")
+        for line in (done.note, *(f"{each} is held back, and stays as it was" for each in done.timeline.held_back)):
+            if line:
+                context.log.warning(f"{done.timeline.name}: {line}")
+    for version in step_versions(lake, lake.catalog.steps):
+        since = f" since {version.switched_at:%Y-%m-%d}, by {version.switched_by}" if version.switched_at else ""
+        context.log.info(f"{version.step}: {version.current} is current{since}; declared is {version.declared}")
+    if failed:
+        raise failed[0]

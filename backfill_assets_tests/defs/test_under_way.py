@@ -1,0 +1,137 @@
+"""Is a process still at work on a backfill? A killed run says nothing, and stays started in Dagster for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+
+import dagster as dg
+import pytest
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._core.storage.dagster_run import DagsterRunStatus
+from dagster._core.storage.tags import BACKFILL_ID_TAG
+from dagster._core.utils import make_new_run_id
+
+from backfill_assets.defs.dagster_internals import AssetGraphSubset, AssetKeyPartitionKey
+from backfill_assets.defs.under_way import PATIENCE, busy_days, is_backfill_alive
+from backfill_assets.upkeep.trouble import WriteUnderWay
+
+SOON, LATE = timedelta(minutes=1), PATIENCE + timedelta(minutes=1)
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test() as found:
+        yield found
+
+
+def _backfill(
+    status: BulkActionStatus = BulkActionStatus.REQUESTED, begun: timedelta = timedelta(0)
+) -> PartitionBackfill:
+    return PartitionBackfill(
+        backfill_id="campaign-x-w1r0",
+        status=status,
+        from_failure=False,
+        tags={},
+        backfill_timestamp=(datetime.now(UTC) - begun).timestamp(),
+        asset_selection=[dg.AssetKey(["shadow", "fact"])],
+    )
+
+
+def _run(instance: dg.DagsterInstance, status: DagsterRunStatus) -> dg.DagsterRun:
+    tags = {BACKFILL_ID_TAG: "campaign-x-w1r0"}
+    return instance.add_run(dg.DagsterRun(job_name="j", run_id=make_new_run_id(), status=status, tags=tags))
+
+
+def _alive(instance: dg.DagsterInstance, after: timedelta, backfill: PartitionBackfill | None = None) -> bool:
+    return is_backfill_alive(instance, backfill or _backfill(), datetime.now(UTC) + after)
+
+
+def test_one_that_ended_is_not_alive_no_matter_what_its_runs_say(instance: dg.DagsterInstance) -> None:
+    _run(instance, DagsterRunStatus.STARTED)
+    assert not _alive(instance, SOON, _backfill(BulkActionStatus.COMPLETED_SUCCESS))
+
+
+def test_one_whose_run_was_killed_is_given_up_after_an_hour(instance: dg.DagsterInstance) -> None:
+    """A campaign must not wait for it for ever."""
+    _run(instance, DagsterRunStatus.STARTED)
+    assert _alive(instance, SOON)
+    assert not _alive(instance, LATE)
+
+
+def test_one_that_waits_in_the_queue_is_alive_however_long(instance: dg.DagsterInstance) -> None:
+    """Other runs may take hours; only one that was started has to say something."""
+    _run(instance, DagsterRunStatus.NOT_STARTED)
+    assert _alive(instance, LATE)
+
+
+def test_one_that_the_daemon_has_not_begun_is_waited_for(instance: dg.DagsterInstance) -> None:
+    """But not for ever."""
+    assert _alive(instance, SOON)
+    assert not _alive(instance, LATE)
+
+
+def test_one_whose_last_run_has_just_ended_is_waited_for(instance: dg.DagsterInstance) -> None:
+    """A long range has several runs, one after the other; the daemon may be about to start the next."""
+    instance.report_run_failed(_run(instance, DagsterRunStatus.STARTED))
+    old = _backfill(begun=LATE)
+    assert _alive(instance, SOON, old)
+    assert not _alive(instance, LATE, old)
+
+
+DAY = date(2017, 3, 1)
+
+
+def _launched(instance: dg.DagsterInstance, id: str, *wanted: tuple[dg.AssetKey, str | None]) -> None:
+    """A backfill of partitions of assets, among them campaigns and an asset without partitions."""
+
+    @dg.asset(partitions_def=dg.DailyPartitionsDefinition(start_date="2017-03-01"))
+    def fact() -> None: ...
+
+    @dg.asset(key=UNDO, partitions_def=dg.DynamicPartitionsDefinition(name="campaigns"))
+    def rolled_back() -> None: ...
+
+    @dg.asset
+    def start_here() -> None: ...
+
+    graph = dg.Definitions([fact, rolled_back, start_here]).resolve_asset_graph()
+    instance.add_dynamic_partitions("campaigns", ["campaign-1", "campaign-2"])
+    keys = {AssetKeyPartitionKey(*each) for each in wanted}
+    instance.add_backfill(
+        PartitionBackfill.from_asset_graph_subset(
+            backfill_id=id,
+            backfill_timestamp=datetime.now(UTC).timestamp(),
+            tags={},
+            dynamic_partitions_store=instance,
+            asset_graph_subset=AssetGraphSubset.from_asset_partition_set(keys, graph),
+            title=None,
+            description=None,
+            run_config=None,
+        )
+    )
+
+
+FACT, UNDO, START = dg.AssetKey("fact"), dg.AssetKey(["campaign", "rolled_back"]), dg.AssetKey("start_here")
+
+
+def test_a_backfill_of_campaigns_writes_no_days_of_a_table(instance: dg.DagsterInstance) -> None:
+    """Its partitions are no days. Before, every sensor that asks what is under way failed as long as it went on."""
+    _launched(instance, "undo", (UNDO, "campaign-1"), (UNDO, "campaign-2"))
+    assert busy_days(instance, ["fact"]) == {}
+
+
+def test_the_days_of_a_table_are_known_beside_an_asset_without_partitions(instance: dg.DagsterInstance) -> None:
+    _launched(instance, "both", (START, None), (FACT, str(DAY)))
+    assert busy_days(instance, ["fact"]) == {"fact": [WriteUnderWay("the backfill both", {DAY})]}
+
+
+def test_a_long_backfill_is_under_way_between_two_of_its_runs(instance: dg.DagsterInstance) -> None:
+    """The daemon starts the next one within half a minute: its days are not free for a repair until then."""
+    _launched(instance, "campaign-x-w1r0", (FACT, str(DAY)))
+    instance.report_run_failed(_run(instance, DagsterRunStatus.STARTED))
+    soon = datetime.now(UTC) + SOON
+    backfill = instance.get_backfill("campaign-x-w1r0")
+    assert backfill
+    instance.update_backfill(backfill._replace(backfill_timestamp=(datetime.now(UTC) - LATE).timestamp()))
+    assert set(busy_days(instance, ["fact"], soon)) == {"fact"}
+    assert busy_days(instance, ["fact"], datetime.now(UTC) + LATE) == {}

@@ -1,0 +1,96 @@
+"""Maintenance and the refresh of standbys are jobs: what they did is in the log of their runs."""
+
+# No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets import defs
+from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.defs.upkeep import MAINTAIN, REFRESH, upkeep_jobs, upkeep_schedules
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.settings import Settings
+from backfill_assets.upkeep.maintenance import Maintenance
+from backfill_assets_tests.protocol.lake import D1, Lake
+
+JOBS = {job.name: job for job in upkeep_jobs()}
+
+
+class OverLake(Backfill):
+    """The resource ``backfill`` over a lakehouse of small tables."""
+
+    lake: dg.ResourceDependency[Lake]
+
+    def maintenance(self) -> Maintenance:
+        return Maintenance(self.lake.publisher(), ["t"], 14)
+
+
+def over(lake: Lake) -> dict[str, Any]:
+    settings = Settings.at(lake.root.parent)
+    spark = SharedSpark(settings=settings)
+    return {"backfill_spark": spark, "backfill": OverLake(lake=lake, settings=settings, catalog=CATALOG, spark=spark)}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lakehouse")
+
+
+def said(job: str, lake: Lake, instance: dg.DagsterInstance) -> list[str]:
+    """What the run of a job says of what it did."""
+    result = JOBS[job].execute_in_process(instance=instance, resources=over(lake))
+    assert result.success
+    return [entry.user_message for entry in instance.all_logs(result.run_id) if not entry.is_dagster_event]
+
+
+def test_maintenance_says_what_it_did(small: Lake, dagster_instance: dg.DagsterInstance) -> None:
+    """A line for each task, and what all of them came to."""
+    for number in range(5):
+        small.append(f"a{number}", "t", {D1: [f"x{number}"]})
+    *_, task, total = said(MAINTAIN, small, dagster_instance)
+    assert task.startswith("compact t, 1 item, ") and "1 day compacted" in task
+    assert total.startswith("1 task, ")
+    assert len(small.state("t").active) == 1
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_a_night_without_anything_to_do_succeeds(
+    small: Lake, dagster_instance: dg.DagsterInstance, published: bool
+) -> None:
+    """Which is every ordinary night."""
+    if published:
+        small.publish("p1", {"t": {D1: ["a"]}})
+    assert said(MAINTAIN, small, dagster_instance)[-1] == "0 tasks, 0 B"
+
+
+def test_a_night_without_a_standby_refreshes_nothing(small: Lake, dagster_instance: dg.DagsterInstance) -> None:
+    """No session is started: there is no Spark here. The current versions are named all the same."""
+    lines = said(REFRESH, small, dagster_instance)
+    assert "fact_sales_transactions: v2 is current; declared is v2" in lines
+
+
+def test_tables_of_metadata_are_made_in_one_place() -> None:
+    """Made elsewhere, one without rows would fail its run."""
+    folder = Path(str(defs.__file__)).parent
+    assert [file.name for file in folder.glob("*.py") if "MetadataValue.table(" in file.read_text()] == ["metadata.py"]
+
+
+def test_both_run_at_night_once_there_is_something_to_do(small: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And say why they do not."""
+    monkeypatch.setenv("BACKFILL_MAINTENANCE_CRON", "30 1 * * *")
+    resources, schedules = over(small), list(upkeep_schedules(JOBS[MAINTAIN], JOBS[REFRESH]))
+    assert [each.cron_schedule for each in schedules] == ["30 1 * * *", "30 4 * * *"]
+    assert {each.default_status for each in schedules} == {dg.DefaultScheduleStatus.RUNNING}
+
+    def ticks() -> list[str]:
+        location = dg.Definitions(jobs=list(JOBS.values()), schedules=schedules, resources=resources)
+        repository = location.get_repository_def()
+        with dg.build_schedule_context(resources=resources, repository_def=repository) as context:
+            found = [schedule.evaluate_tick(context) for schedule in schedules]
+        return [str(each.skip_message or len(each.run_requests or [])) for each in found]
+
+    assert ticks() == ["Nothing was published yet."] * 2
+    small.publish("p1", {"t": {D1: ["a"]}})
+    assert ticks() == ["1", "No version is kept on standby."]
