@@ -13,7 +13,18 @@ from urllib.parse import urlsplit
 
 from backfill_assets.errors import InvalidRequest
 
-_REPOSITORY = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def shipped(name: str) -> Path:
+    """A file or folder that comes with the package: within it, or beside it in the repository."""
+    return within if (within := _PACKAGE / name).exists() else _PACKAGE.parent / name
+
+
+def cache_folder() -> Path:
+    """What is fetched or made once is kept in the repository, or below the user's home where there is none."""
+    in_repository = shipped("spark_conf").parent == _PACKAGE.parent
+    return _PACKAGE.parent / ".cache" if in_repository else Path.home() / ".cache" / "backfill-assets"
 
 
 class ApprovalRule(enum.StrEnum):
@@ -93,8 +104,8 @@ class Settings:
             lakehouse=lakehouse_path(env.get("BACKFILL_LAKEHOUSE", str(home / "lakehouse"))),
             landing=_path(env, "BACKFILL_LANDING", home / "landing"),
             token_key_file=_path(env, "BACKFILL_TOKEN_KEY_FILE", home / "token.key"),
-            spark_conf=_path(env, "BACKFILL_SPARK_CONF", _REPOSITORY / "spark_conf"),
-            jars=_path(env, "BACKFILL_JARS", _REPOSITORY / ".cache" / "jars"),
+            spark_conf=_path(env, "BACKFILL_SPARK_CONF", shipped("spark_conf")),
+            jars=_path(env, "BACKFILL_JARS", cache_folder() / "jars"),
             datasets=env.get("BACKFILL_DATASETS", "").strip() or _datasets_of_project(Path("pyproject.toml")),
             spark_profile=_profile(env, default="connect" if remote else "local"),
             spark_remote=remote,

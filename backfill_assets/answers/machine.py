@@ -51,8 +51,17 @@ def _worded(finding: MachineFinding) -> Worded:
     return Worded(values, f"{finding.verdict:4}  {finding.found}{do}")
 
 
-def examine(settings: Settings, catalog: Catalog) -> list[MachineFinding]:
-    """All findings, in the order in which a new machine is set up."""
+def examine(settings: Settings, declared: Callable[[], Catalog]) -> list[MachineFinding]:
+    """All findings, in the order in which a new machine is set up. ``declared`` may raise: that is a finding."""
+    found = _machine(settings)
+    try:
+        catalog = declared()
+    except BackfillError as error:
+        return [*found, MachineFinding("datasets", "fail", error.message, error.hint or "")]
+    return [*found, datasets(settings, catalog), *_lakehouse(settings, catalog)]
+
+
+def _machine(settings: Settings) -> list[MachineFinding]:
     return [
         _guard("Java", java),
         _guard("Spark profile", lambda: spark_profile(settings)),
@@ -62,6 +71,11 @@ def examine(settings: Settings, catalog: Catalog) -> list[MachineFinding]:
         *([] if settings.lakehouse_on_s3 else [_guard("disk space", lambda: disk_space(settings.lakehouse))]),
         dagster_port(),
         connect_server(settings),
+    ]
+
+
+def _lakehouse(settings: Settings, catalog: Catalog) -> list[MachineFinding]:
+    return [
         *landing_zone(settings, catalog.steps),
         _guard("token key", lambda: token_key(settings, catalog)),
         bucket(settings) if settings.lakehouse_on_s3 else writable(settings.lakehouse),
@@ -155,6 +169,11 @@ def connect_server(settings: Settings, port: int = CONNECT_PORT) -> MachineFindi
         return MachineFinding(what, "ok", f"{settings.spark_remote} answers")
     hint = "Start one (backfill spark start), or unset SPARK_REMOTE for embedded Spark."
     return MachineFinding(what, "fail", f"nothing answers at {settings.spark_remote}", hint)
+
+
+def datasets(settings: Settings, catalog: Catalog) -> MachineFinding:
+    counts = f"{format_count(len(catalog.datasets), 'dataset')}, {format_count(len(catalog.tables), 'table')}"
+    return MachineFinding("datasets", "ok", f"{counts}, declared in {settings.datasets}")
 
 
 def landing_zone(settings: Settings, declared: Sequence[Step]) -> list[MachineFinding]:

@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Compute the days of a timeline again.",
         ),
         "history": ("verbs.history:history", "List publications, newest first."),
+        "init": ("verbs.init:init", "Write a project with datasets of your own."),
         "maintain": ("verbs.maintain:maintain", "Compact and delete files, give up what is stuck, send notices."),
         "open": (
             "queries.open_timeline:open_command",
@@ -95,6 +96,7 @@ Examples:
 
 \b
 Settings come from the environment:
+  BACKFILL_DATASETS   the package that declares the datasets    [default: pyproject.toml of this folder]
   BACKFILL_HOME       where everything is kept    [default: .data]
   BACKFILL_LAKEHOUSE  the lakehouse               [default: <home>/lakehouse]
   BACKFILL_LANDING    the landing zone            [default: <home>/landing]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, LakehouseUnusable
+from backfill_assets.examples import datasets
 from backfill_assets.examples.sample.synthetic import synthesize
 from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.settings import Settings
@@ -73,6 +74,7 @@ def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
     paths = {"BACKFILL_HOME": home, "BACKFILL_JARS": jars, "BACKFILL_SPARK_CONF": spark_conf}
     command = [str(Path(sys.executable).with_name("backfill")), "run", *_TABLES, "--days", str(_DAY)]
     environment = elsewhere | {name: str(path) for name, path in paths.items()}
+    environment["BACKFILL_DATASETS"] = datasets.__name__
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False
     )

@@ -74,8 +74,7 @@ def locked_jars(settings: Settings) -> list[Path]:
     lock = [jar for jars in _locks(settings).values() for jar in jars]
     wrong = [jar.file_name for jar in lock if not jar.stands_in(settings.jars)]
     if wrong:
-        hint = "Run: make setup" if not settings.lakehouse_on_s3 else f"Run: {_FETCH}"
-        raise LakehouseUnusable(f"Missing or damaged in {settings.jars}: {', '.join(wrong)}.", hint=hint)
+        raise LakehouseUnusable(f"Missing or damaged in {settings.jars}: {', '.join(wrong)}.", hint=f"Run: {_FETCH}")
     return [settings.jars / jar.file_name for jar in lock]
 
 
@@ -122,14 +121,14 @@ def _resolve(jars: Sequence[LockedJar], left_out: str, ivy: Path) -> None:
     if done.returncode != 0:
         last_words = "\n".join(done.stderr.strip().splitlines()[-12:])
         raise LakehouseUnusable(
-            f"Spark could not fetch its JARs:\n{last_words}", hint="Check the network, then: make setup"
+            f"Spark could not fetch its JARs:\n{last_words}", hint=f"Check the network, then: {_FETCH}"
         )
 
 
 def _take_over(fetched: Path, jar: LockedJar, folder: Path) -> None:
     if not jar.is_content_of(fetched):
         raise LakehouseUnusable(
-            f"{fetched} is not the JAR that was locked.", hint="Remove .cache/ivy, then: make setup"
+            f"{fetched} is not the JAR that was locked.", hint=f"Remove {fetched.parents[1]}, then: {_FETCH}"
         )
     folder.mkdir(parents=True, exist_ok=True)
     half_written = folder / f".{jar.file_name}"

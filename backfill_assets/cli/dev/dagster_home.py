@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from backfill_assets.errors import BackfillError, LakehouseUnusable
-from backfill_assets.settings import Settings
+from backfill_assets.settings import Settings, shipped
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 _INSTANCE = "dagster.yaml"
@@ -20,9 +20,9 @@ _DEFAULT_FOLDER = re.compile(r"(?<=: )\.data/dagster/?(\S*)")
 
 
 def dagster_home(settings: Settings) -> Path:
-    """``<home>/dagster`` with the repository's ``dagster.yaml``, whose storage is put there as well."""
+    """``<home>/dagster`` with the ``dagster.yaml`` that comes with the package, whose storage is put there as well."""
     folder = settings.home / "dagster"
-    wanted = _DEFAULT_FOLDER.sub(lambda found: _quoted(folder / found[1]), (REPOSITORY / _INSTANCE).read_text())
+    wanted = _DEFAULT_FOLDER.sub(lambda found: _quoted(folder / found[1]), shipped(_INSTANCE).read_text())
     instance = folder / _INSTANCE
     try:
         folder.mkdir(parents=True, exist_ok=True)

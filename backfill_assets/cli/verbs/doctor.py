@@ -26,7 +26,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     """
     from backfill_assets.answers.machine import examine, machine_answer
 
-    findings = examine(current_settings(), current_catalog())
+    findings = examine(current_settings(), current_catalog)
     say_answer(machine_answer(findings), as_json=as_json)
     if any(finding.verdict == "fail" for finding in findings):
         ctx.exit(1)

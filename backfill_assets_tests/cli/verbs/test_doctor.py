@@ -24,6 +24,7 @@ from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal
 
 GIB = 1024**3
+HINT = "Land its files there, in a folder for each day. For data of the examples: backfill sample --help"
 
 
 @pytest.fixture
@@ -51,11 +52,24 @@ def test_a_new_machine_can_work(backfill: Backfill) -> None:
     """Nothing landed and no key yet are warnings: the first commands bring them. Nothing is created by looking."""
     found = backfill.json("doctor")
     assert found["Java"]["found"].startswith("Java 17") and found["JARs"]["verdict"] == "ok"
-    assert found["landed_sales"]["verdict"] == "warn" and "backfill sample" in found["landed_sales"]["next_step"]
+    assert found["landed_sales"]["verdict"] == "warn" and found["landed_sales"]["next_step"] == HINT
     assert found["landed_sales"]["found"] == f"nothing in {backfill.home / 'landing' / 'sales'}"
     assert found["token_key"]["verdict"] == "warn" and found["lakehouse"]["verdict"] == "ok"
     assert not backfill.home.exists()
-    assert "backfill sample" in backfill("doctor").output
+    assert HINT in backfill("doctor").output
+    assert found["datasets"]["found"] == "4 datasets, 18 tables, declared in backfill_assets.examples.datasets"
+
+
+@pytest.mark.usefixtures("sound_machine")
+def test_a_machine_without_datasets_is_told_how_to_name_them(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else is said of what is not known then."""
+    monkeypatch.setattr("backfill_assets.settings._datasets_of_project", lambda _: "")
+    monkeypatch.delenv("BACKFILL_DATASETS", raising=False)
+    found = backfill.json("doctor", exit_code=1)
+    assert found["datasets"]["verdict"] == "fail" and "BACKFILL_DATASETS" in found["datasets"]["next_step"]
+    assert "landed_sales" not in found
 
 
 def test_what_is_missing_fails_and_says_what_to_do(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +82,7 @@ def test_what_is_missing_fails_and_says_what_to_do(backfill: Backfill, monkeypat
     monkeypatch.setenv("BACKFILL_JARS", str(backfill.home / "jars"))
     found = backfill.json("doctor", exit_code=1)
     assert found["Java"]["verdict"] == "fail" and found["Java"]["next_step"] == "Install Java 17 or 21."
-    assert found["JARs"]["verdict"] == "fail" and found["JARs"]["next_step"] == "Run: make setup"
+    assert found["JARs"]["verdict"] == "fail" and found["JARs"]["next_step"].endswith("backfill_assets.spark.jars")
 
 
 @pytest.mark.usefixtures("sound_machine")
@@ -130,11 +144,11 @@ def test_a_second_machine_is_asked_to_bring_the_key_of_the_lakehouse(home: Setti
     require_token_key(Storage(str(home.lakehouse)), home.token_key_file, [])
     assert machine.token_key(home, CATALOG).found.endswith("the key of this lakehouse")
     home.token_key_file.write_text("the key of another machine")
-    named = {each.what: each for each in machine.examine(home, CATALOG)}["token key"]
+    named = {each.what: each for each in machine.examine(home, lambda: CATALOG)}["token key"]
     assert named.verdict == "fail" and "another token key" in named.found
     assert str(home.token_key_file) in named.found and "docs/operations.md" in named.next_step
     home.token_key_file.unlink()
-    named = {each.what: each for each in machine.examine(home, CATALOG)}["token key"]
+    named = {each.what: each for each in machine.examine(home, lambda: CATALOG)}["token key"]
     assert named.verdict == "fail" and "There is no token key" in named.found
 
 

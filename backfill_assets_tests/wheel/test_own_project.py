@@ -1,0 +1,149 @@
+"""The wheel in an environment of its own: a new project, and one inside what a company has in Dagster already."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.settings import cache_folder
+from backfill_assets_tests.wheel.build import build_wheel
+
+pytestmark = [pytest.mark.long, pytest.mark.story]
+UV = cache_folder() / "bootstrap" / "bin" / "uv"
+DAY, CORRECTED = "2026-01-05", "2026-01-06"
+RAW, BRONZE, REPORT = "raw_orders", "bronze_orders", "report_orders"
+COMPANY = """
+import dagster as dg
+from backfill_assets.defs.location import backfill_definitions
+from shop import datasets
+
+
+class Spark(dg.ConfigurableResource):
+    master: str = "theirs"
+
+
+@dg.asset
+def customers(spark: Spark) -> dg.MaterializeResult:
+    return dg.MaterializeResult(metadata={"master": spark.master})
+
+
+@dg.asset_check(asset=customers)
+def customers_are_known() -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(passed=True)
+
+
+own = dg.Definitions(
+    assets=[customers],
+    asset_checks=[customers_are_known],
+    jobs=[dg.define_asset_job("nightly", [customers])],
+    resources={"spark": Spark()},
+    executor=dg.in_process_executor,
+)
+defs = dg.Definitions.merge(own, backfill_definitions(datasets, executor=None))
+"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder in which commands of a fresh environment are typed."""
+
+    folder: Path
+    bin: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, *words: str, exit_code: int = 0) -> str:
+        """The command ``words``; its standard output."""
+        passed = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "SPARK_SUBMIT_OPTS") if name in os.environ}
+        environment = {**passed, "HOME": str(self.folder / "home"), "BACKFILL_JARS": str(cache_folder() / "jars")}
+        done = subprocess.run(
+            [str(self.bin / words[0]), *words[1:]],
+            cwd=self.folder,
+            env=environment | dict(self.variables),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == exit_code, (words, done.stdout[-4000:], done.stderr[-4000:])
+        return done.stdout
+
+    def backfill(self, *words: str) -> Any:
+        return json.loads(self("backfill", *words, "--json"))
+
+    def land(self, day: str, name: str, *orders: tuple[str, str]) -> None:
+        folder = self.folder / ".data" / "landing" / "orders" / day
+        folder.mkdir(parents=True, exist_ok=True)
+        moment = f"{day}T10:00:00Z"
+        lines = [
+            json.dumps({"order_id": id, "ordered_at": moment, "amount": amount, "sent_at": moment})
+            for id, amount in orders
+        ]
+        (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+
+    def amount(self) -> str:
+        (row,) = self.backfill("show", REPORT, "--day", DAY)["rows"]
+        return str(row["amount"])
+
+    def is_planned_and_undone(self) -> None:
+        """A late order changes the day; the plan says so; the new rows are published, and put back."""
+        self.land(CORRECTED, "late", ("3", "100.00"))
+        (newest,) = (each for each in self.backfill("history", REPORT, "--limit", "1"))
+        planned = self.backfill("plan", REPORT, "--days", DAY, "--force")
+        assert planned["asked"]["target"] == REPORT
+        self("backfill", "rollback", newest["publication"], "--yes")
+        assert self.backfill("history", REPORT, "--limit", "1")[0]["publication"] != newest["publication"]
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of commands of an environment that has the wheel, and nothing of the repository."""
+    place = tmp_path_factory.mktemp("fresh")
+    wheel = build_wheel(place)
+    for words in (("venv", "--quiet", str(place / "venv")), ("pip", "install", "--quiet", str(wheel))):
+        environment = {**os.environ, "VIRTUAL_ENV": str(place / "venv"), "UV_PYTHON_DOWNLOADS": "never"}
+        done = subprocess.run([str(UV), *words], env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    return place / "venv" / "bin"
+
+
+@pytest.mark.timeout(1800)
+def test_a_project_of_ones_own_is_built_published_planned_and_undone(fresh: Path, tmp_path: Path) -> None:
+    project = Project(tmp_path, fresh)
+    project("backfill", "init", "shop")
+    project("backfill", "doctor")
+    project("dagster", "definitions", "validate")
+    project.land(DAY, "a", ("1", "12.50"), ("2", "7.50"))
+    project("backfill", "check", "orders")
+    project("backfill", "run", REPORT, "--upstream", "--days", DAY)
+    assert project.amount() == "20.00"
+    project.is_planned_and_undone()
+
+
+@pytest.mark.timeout(1800)
+def test_a_company_keeps_its_assets_checks_jobs_and_its_resource_spark(fresh: Path, tmp_path: Path) -> None:
+    """Its own asset has its own resource; the tables are built by Dagster in the same code location."""
+    company = tmp_path / "company"
+    company.mkdir()
+    (company / "__init__.py").touch()
+    (company / "definitions.py").write_text(COMPANY)
+    own = '[tool.dagster]\nmodule_name = "company.definitions"\n'
+    (tmp_path / "pyproject.toml").write_text(own)
+    project = Project(tmp_path, fresh)
+    assert "Left as it is: pyproject.toml" in project("backfill", "init", "shop")
+    (tmp_path / "pyproject.toml").write_text(own + '\n[tool.backfill]\ndatasets = "shop.datasets"\n')
+    project("backfill", "doctor")
+    project("dagster", "definitions", "validate")
+    project("dagster", "asset", "materialize", "--select", "customers", "-m", "company.definitions")
+    project.land(DAY, "a", ("1", "12.50"), ("2", "7.50"))
+    tables = " or ".join(f"key:{table}" for table in (RAW, BRONZE, REPORT))
+    days = ("--partition-range", f"{DAY}...{DAY}")
+    project("dagster", "asset", "materialize", "--select", tables, *days, "-m", "company.definitions")
+    assert project.amount() == "20.00"
+    project.is_planned_and_undone()
