@@ -117,6 +117,8 @@ _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_sour
 _POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py::"
 _COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
 BY_ANOTHER_TEST: Mapping[str, str] = {
+    "backfill init shop": "backfill_assets_tests/wheel/test_own_project.py::"
+    "test_a_project_of_ones_own_is_built_published_planned_and_undone",
     'eval "$(_BACKFILL_COMPLETE=bash_source backfill)"': _COMPLETION,
     "backfill raw refresh raw_sales 2017-03-04 --dry-run": _REFRESH,
     "backfill raw refresh raw_sales 2017-03-04": _REFRESH,
