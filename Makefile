@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind generated histories faults kills storm storm-of-timelines tally test test-long test-stories test-all test-fast check format mutants pins golden picture screenshots first-hour bench bench-quick clean
+.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind generated histories faults kills storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture screenshots first-hour bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -67,6 +67,13 @@ check: setup ## formatting, lint, types, import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+resolve: $(UV) ## resolve the ranges of pyproject.toml at their lowest and at their newest, without installing
+	@for versions in lowest-direct highest; do \
+		env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) pip compile --quiet --upgrade --all-extras --no-header --no-annotate \
+			--python .cache/bootstrap/bin/python --resolution $$versions --output-file .cache/$$versions.txt pyproject.toml; \
+		echo "$$versions: $$(wc -l < .cache/$$versions.txt) packages in .cache/$$versions.txt"; \
+	done
 
 format: setup ## put the code into shape
 	@$(BIN)/ruff check --fix .

@@ -70,7 +70,7 @@ def run_info(command: str) -> RunInfo:
     from backfill_assets.rebuild.person import os_person
 
     person = os_person()
-    return RunInfo(str(uuid4()), git_commit(), f"{person.name}: {command}", person)
+    return RunInfo(str(uuid4()), git_commit(current_catalog().folder), f"{person.name}: {command}", person)
 
 
 def report_progress(message: str) -> None:

@@ -71,7 +71,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
         "standby": ("commands.standby:standby", "Keep another version of a step ready beside the current one."),
         "status": ("verbs.status:status", "Show which days are fresh, stale or missing."),
-        "stream": ("commands.stream:stream", "Read events into raw as they come; facts follow."),
+        "stream": ("verbs.stream:stream", "Read events into raw as they come; facts follow."),
         "switch": ("commands.switch:switch", "Make another version of a step the current one."),
         "timeline": (
             "commands.timeline:timeline",

@@ -107,7 +107,7 @@ def _build(
         return backfill.builder(spark).build(
             step,
             days,
-            run=run_info(context.run),
+            run=run_info(context.run, backfill.catalog),
             version=config.version or tags.get(VERSION_TAG),
             force=config.force or FORCE_TAG in tags,
             verify=VERIFY_TAG in tags,
@@ -132,7 +132,9 @@ def _build_earlier_days(
     )
 
     def build() -> BuildResult:
-        return backfill.builder(spark).build(step, first, run=run_info(context.run), progress=context.log.info)
+        return backfill.builder(spark).build(
+            step, first, run=run_info(context.run, backfill.catalog), progress=context.log.info
+        )
 
     try:
         backfill.resume(build, context.log.warning, spark)

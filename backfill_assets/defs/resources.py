@@ -151,7 +151,7 @@ class Backfill(dg.ConfigurableResource[Any]):
         """The campaign, to carry it out in ``run``; without a run, to read its state."""
         price = self.settings.core_hour_price
         kept = plan_as_kept(self.settings, plan_of(campaign))
-        info = run_info(run) if run else RunInfo("")
+        info = run_info(run, self.catalog) if run else RunInfo("")
         return CampaignRun(
             self.builder(),
             kept,
@@ -163,11 +163,11 @@ class Backfill(dg.ConfigurableResource[Any]):
         )
 
 
-def run_info(run: dg.DagsterRun) -> RunInfo:
+def run_info(run: dg.DagsterRun, catalog: Catalog) -> RunInfo:
     """Who launched ``run``, and from which code: recorded with each of its publications."""
     return RunInfo(
         run_id=run.run_id,
-        git_commit=git_commit(),
+        git_commit=git_commit(catalog.folder),
         launched_by=launched_by(run.tags),
         person=person_behind(run.tags),
     )

@@ -92,7 +92,9 @@ def _build(
         lake = backfill.builder(spark).lake
         request = StepRequest(step, step.cadence.starts(days), versions[step.name])
         timeline = find_timeline(lake.storage, config.timeline, lake.publisher.now())
-        return run_on(lake, timeline, [request], run_info(context.run), context.log.info, force=config.force)
+        return run_on(
+            lake, timeline, [request], run_info(context.run, lake.catalog), context.log.info, force=config.force
+        )
 
     for step in chosen:
         try:

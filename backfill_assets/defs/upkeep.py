@@ -122,7 +122,9 @@ def _refresh_standbys(context: dg.OpExecutionContext, backfill: Backfill) -> Non
     failed: list[BackfillError] = []
     for found in kept_standbys(lake.storage, lake.publisher.now()):
         try:
-            done = refresh_standby(lake, lake.catalog.steps, found, run_info(context.run), context.log.info)
+            done = refresh_standby(
+                lake, lake.catalog.steps, found, run_info(context.run, lake.catalog), context.log.info
+            )
         except BackfillError as error:
             context.log.warning(f"{found[0].name}: {error}")
             failed.append(error)

@@ -26,14 +26,16 @@ class Catalog:
     """Datasets, each after those that it reads. A typo in a name raises :class:`InvalidRequest` with the nearest."""
 
     datasets: tuple[Dataset, ...] = ()
+    folder: Path | None = None
+    """That of the package that the datasets are declared in, with all that they may be computed by."""
 
     @classmethod
-    def of(cls, declared: Iterable[Dataset | LandedDataset]) -> Catalog:
+    def of(cls, declared: Iterable[Dataset | LandedDataset], folder: Path | None = None) -> Catalog:
         """By name, but for what they read. Raises :class:`InvalidRequest` for a wrong declaration."""
         found = [each.dataset() if isinstance(each, LandedDataset) else each for each in declared]
         _require_own_tables(found)
         require_sound(found)
-        return cls(_sort_by_reads(sorted(found, key=lambda dataset: dataset.name)))
+        return cls(_sort_by_reads(sorted(found, key=lambda dataset: dataset.name)), folder)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -91,7 +93,9 @@ def discover(module: ModuleType) -> Catalog:
     Raises :class:`InvalidRequest` for a module that cannot be imported, and for a wrong declaration.
     """
     values = {id(value): value for each in _modules(module) for value in vars(each).values()}.values()
-    return Catalog.of(value for value in values if isinstance(value, Dataset | LandedDataset))
+    top = sys.modules[module.__name__.partition(".")[0]]
+    folder = Path(top.__file__).resolve().parent if top.__file__ else None
+    return Catalog.of((value for value in values if isinstance(value, Dataset | LandedDataset)), folder)
 
 
 @cache

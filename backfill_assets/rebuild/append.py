@@ -184,7 +184,7 @@ class AppendBuild:
             require_token_key(self.lake.storage, Path(self.lake.token_key_file), tables)
         timeline = self.lake.timelines(self.step)[self.table.name]
         self.cancels_of = arrivals.stage(timeline)
-        self.environment = environment_of(self.lake.spark())
+        self.environment = environment_of(self.lake.spark(), self.lake.catalog.folder)
         return timeline
 
     def pin(self, timeline: Timeline) -> Pin:

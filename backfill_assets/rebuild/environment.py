@@ -29,10 +29,10 @@ _NAMES = {"git_commit": "commit", "packages": "packages", "spark": "Spark", "jav
 
 
 @lru_cache(maxsize=1)
-def environment_of(spark: SparkSession) -> Environment:
+def environment_of(spark: SparkSession, declared: Path | None) -> Environment:
     """What computes days in the session ``spark``. Runs one job of one row, once for each session."""
     java = str(spark.sql(_JAVA).collect()[0]["java"])
-    return Environment(git_commit=git_commit(), packages=packages(_LOCK), spark=spark.version, java=java)
+    return Environment(git_commit=git_commit(declared), packages=packages(_LOCK), spark=spark.version, java=java)
 
 
 @cache
@@ -73,12 +73,19 @@ _SHORT = 10
 
 
 @cache
-def git_commit() -> str:
+def git_commit(declared: Path | None = None) -> str:
     """The commit of the running code, with ``+dirty`` if files of the package differ from it; asked once a process.
 
+    Where the datasets are ``declared`` in a package of their own, it is the commit of that package; dirty if either is.
     ``BACKFILL_GIT_COMMIT`` says it where there is no repository, as in an image.
     """
-    return os.environ.get("BACKFILL_GIT_COMMIT", "").strip() or commit_of(_PACKAGE)
+    if given := os.environ.get("BACKFILL_GIT_COMMIT", "").strip():
+        return given
+    ours = commit_of(_PACKAGE)
+    own = UNKNOWN_COMMIT if declared is None or declared.is_relative_to(_PACKAGE) else commit_of(declared)
+    if own == UNKNOWN_COMMIT:
+        return ours
+    return f"{own}{DIRTY}" if ours.endswith(DIRTY) and not own.endswith(DIRTY) else own
 
 
 def commit_of(package: Path) -> str:

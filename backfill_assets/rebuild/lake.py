@@ -56,7 +56,7 @@ class Lake:
 
     def require_clean_tree(self) -> None:
         """Raise :class:`PublicationRefused` if the code is in no commit and the settings refuse such code."""
-        require_clean_tree(git_commit(), refuse=self.refuse_dirty_tree)
+        require_clean_tree(git_commit(self.catalog.folder), refuse=self.refuse_dirty_tree)
 
     def switches(self) -> Switches:
         """The versions of the logic that publications made current, by step."""

@@ -275,7 +275,7 @@ class _Again:
             return (), None
         found = lineages(self.lake.storage, [self.made_by.publication.id]).values()
         then = dict.fromkeys(each.environment for days in found for each in days.values() if each.environment)
-        return tuple(then), environment_of(self.lake.spark())
+        return tuple(then), environment_of(self.lake.spark(), self.lake.catalog.folder)
 
 
 def _nothing(_: date) -> dict[str, DayContent]:

@@ -117,7 +117,7 @@ def write_chunk(
         if chunk.judged:
             facts = with_duplicates(spark, chunk, inputs, facts, timelines)
         seconds = (time.monotonic() - started) / len(chunk.days)
-        environment = environment_of(spark)
+        environment = environment_of(spark, chunk.catalog.folder)
         return [
             day
             for table in chunk.step.tables

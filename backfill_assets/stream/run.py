@@ -60,12 +60,6 @@ class StreamEvent:
     text: str
     figures: Mapping[str, Any] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        return self.text
-
-    def as_json(self) -> dict[str, Any]:
-        return {"event": self.kind, **self.figures, "text": self.text}
-
 
 Report = Callable[[StreamEvent], None]
 

@@ -61,6 +61,21 @@ def test_without_a_repository_it_is_unknown(package: Path, tmp_path: Path) -> No
     assert commit_of(installed) == UNKNOWN_COMMIT
 
 
+def test_datasets_in_a_package_of_their_own_name_its_commit(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows are made by both: that the package is installed, and not of a repository, hides no change."""
+    head, ours = git(package, "rev-parse", "HEAD"), package.parent / "site-packages"
+    monkeypatch.setattr(commit, "_PACKAGE", ours)
+    monkeypatch.delenv("BACKFILL_GIT_COMMIT", raising=False)
+    assert commit.git_commit.__wrapped__(package) == head
+    (package / "datasets.py").write_text("")
+    assert commit.git_commit.__wrapped__(package) == f"{head}+dirty"
+    git(package, "add", ".")
+    git(package, "commit", "--quiet", "--message", "second")
+    monkeypatch.setattr(commit, "commit_of", lambda folder: "c0ffee+dirty" if folder == ours else "beef")
+    assert commit.git_commit.__wrapped__(package) == "beef+dirty"
+    assert commit.git_commit.__wrapped__(ours / "examples") == "c0ffee+dirty"
+
+
 def test_without_git_it_is_unknown(package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An image has no git; BACKFILL_GIT_COMMIT says it there."""
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def test_it_names_java_and_spark_where_the_rows_are_computed(each_spark: SparkSession) -> None:
     """Both of these run on this machine's Java; it is asked once for each session."""
-    found = environment_of(each_spark)
+    found = environment_of(each_spark, None)
     assert found.spark == each_spark.version and found.git_commit == git_commit()
     assert found.java.split(".")[0] == str(require_java()) and found.packages.startswith("uv.lock ")
-    assert environment_of(each_spark) is found
+    assert environment_of(each_spark, None) is found

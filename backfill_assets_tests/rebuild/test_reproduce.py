@@ -103,7 +103,7 @@ def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Again:
     lake = replace(Builder.from_settings(settings, CATALOG, _session).lake, publisher=small.publisher)
     found = Again(small, lake)
     monkeypatch.setattr(reproduce_module, "stage_chunk", found.stage)
-    monkeypatch.setattr(reproduce_module, "environment_of", lambda spark: HERE)
+    monkeypatch.setattr(reproduce_module, "environment_of", lambda *_: HERE)
     return found
 
 

@@ -81,7 +81,7 @@ def test_partition_statuses_are_the_publication_log_through_failure_and_kill(
         assert chain.failed(table) == (set() if table in BEFORE_BRONZE_SALES else all_days), table
 
     # The source lands enough sound lines, and the next run dies when bronze is published.
-    land_lines(workshop.settings.landing, BAD_DAY, "fixed-till", 5 * _REJECTED)
+    land_lines(workshop.settings.landing, BAD_DAY, "fixed-till", 100 * _REJECTED)
     died = _run_that_dies(workshop.settings.home)
     assert died.returncode == -signal.SIGKILL, died.stderr[-2000:]
     chain.assert_true(*DIED, *RATES)

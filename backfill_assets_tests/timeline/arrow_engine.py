@@ -142,7 +142,7 @@ def staged_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlay, "rows_of_main_files", _rows_of_main_files)
     monkeypatch.setattr(overlay, "staged_rows", _staged_rows)
     monkeypatch.setattr(staging, "struct_type", lambda _: SimpleNamespace(names=COLUMNS))
-    monkeypatch.setattr(staging, "environment_of", lambda _: Environment(git_commit="c0ffee"))
+    monkeypatch.setattr(staging, "environment_of", lambda *_: Environment(git_commit="c0ffee"))
     monkeypatch.setattr(staging, "stage", _stage)
     monkeypatch.setattr(staging, "measured_days", _measured_days)
     monkeypatch.setattr(staging, "for_another_thread", lambda _, work: work)

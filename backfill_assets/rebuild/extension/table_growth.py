@@ -257,7 +257,7 @@ def judge(
     done: Extended,
 ) -> None:
     """Judge each day as a whole one. If one of its rules cannot be judged so, the day is to be built whole."""
-    environment = environment_of(growth.reader.spark)
+    environment = environment_of(growth.reader.spark, growth.lake.catalog.folder)
     schemas = {name: timeline.schema() for name, timeline in timelines.items()}
     for day in days:
         staged, reason = [], ""

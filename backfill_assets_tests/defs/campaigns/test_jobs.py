@@ -181,7 +181,7 @@ def _by(home: Path, of: Plan, run: dg.DagsterRun) -> CampaignRun:
 def jobs_run_info(run: dg.DagsterRun) -> Any:
     from backfill_assets.defs.resources import run_info
 
-    return run_info(run)
+    return run_info(run, CATALOG)
 
 
 def test_a_campaign_is_carried_on_by_one_run_at_a_time(world: World) -> None:

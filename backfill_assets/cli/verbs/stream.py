@@ -6,13 +6,15 @@ import json
 import os
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.completion import complete_table
+from backfill_assets.cli.completion import complete_days, complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
+from backfill_assets.cli.options import DAY, as_json
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.errors import InvalidRequest
 
@@ -26,7 +28,6 @@ _EPILOG = """
 Examples:
   backfill stream raw_sales --from landing
   backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning
-  backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --available-now
   backfill stream raw_sales --from landing --rate 2000 --rate-in 06:00-22:00=500
 """
 
@@ -42,7 +43,12 @@ Examples:
     help="landing, or kafka://HOST:PORT/TOPIC.",
 )
 @click.option("--from-beginning", is_flag=True, help="The first time: read the topic's history, then go on live.")
-@click.option("--since", metavar="DAY", help="With --from-beginning: history begins with what arrived on this day.")
+@click.option(
+    "--since",
+    type=DAY,
+    shell_complete=complete_days,
+    help="With --from-beginning: history begins with what arrived on this day.",
+)
 @click.option("--available-now", is_flag=True, help="Read what there is now, and end.")
 @click.option(
     "--every",
@@ -87,12 +93,12 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where Spark keeps its plans, by source; a cache.  [default: <home>/streams/TABLE]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each batch.")
+@as_json
 def stream(
     table: str,
     source_text: str,
     from_beginning: bool,
-    since: str | None,
+    since: date | None,
     available_now: bool,
     every: float,
     rate: str | None,
@@ -108,9 +114,9 @@ def stream(
     """Read the events of a source into the raw table TABLE as they come. Ctrl-C ends it after the running batch.
 
     Each micro-batch is one publication: its rows, and the positions up to which the source was read. A restart goes on
-    where raw ends. Bronze, facts and daily revenue of the days that gained rows follow in seconds.
+    where raw ends. Bronze, facts and daily revenue of the days that gained rows follow in seconds. --json prints a line
+    for each event.
     """
-    from backfill_assets.days import parse_day
     from backfill_assets.stream.query import STREAM_SETTINGS, Trigger
     from backfill_assets.stream.reading import StartRequest
     from backfill_assets.stream.run import StreamRequest, run_stream
@@ -122,7 +128,7 @@ def stream(
     request = StreamRequest(
         table=table,
         source=parse_source(source_text),
-        start=StartRequest(from_beginning, parse_day(since) if since else None, accept_gap, new_topic),
+        start=StartRequest(from_beginning, since, accept_gap, new_topic),
         limit=ReadLimit.parse(rate, rate_hours, files_in_flight, events_in_flight),
         trigger=Trigger(every, available_now),
         follow=not no_follow,
@@ -168,8 +174,8 @@ def _kafka_properties() -> dict[str, str]:
 
 
 def _report(event: StreamEvent) -> None:
-    report_step(str(event))
+    report_step(event.text)
 
 
 def _json_report(event: StreamEvent) -> None:
-    click.echo(json.dumps(event.as_json()))
+    click.echo(json.dumps({"event": event.kind, **event.figures, "text": event.text}))
