@@ -97,20 +97,20 @@ Words that they print, or the name of the function there that looks at more.
 
 _SPARK = "backfill_assets_tests/cli/commands/test_spark.py::test_started_in_the_background_used_and_stopped"
 _CI = "backfill_assets_tests/stories/test_dagster_ci.py::"
-_STREAM = "backfill_assets_tests/cli/commands/test_stream.py::"
+_STREAM = "backfill_assets_tests/cli/verbs/test_stream.py::"
 _TALLY = (
     "backfill_assets_tests/stories/test_tally.py::test_every_event_is_once_in_raw_and_every_winner_once_in_the_facts"
 )
 _STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
 _REWIND = "backfill_assets_tests/stories/test_rewind.py::test_back_to_before_it_and_forward_by_another_version"
 _PUBLISHED = "backfill_assets_tests/stories/test_rewind.py::test_a_timeline_is_published_as_a_plan_is_and_undone"
-_TIMELINE = "backfill_assets_tests/cli/commands/test_timeline.py::"
-_AS_CURRENT = "backfill_assets_tests/cli/commands/test_switch.py::"
+_TIMELINE = "backfill_assets_tests/cli/verbs/test_timeline.py::"
+_AS_CURRENT = "backfill_assets_tests/cli/verbs/test_as_current.py::"
 _RUN_ON = (
     "backfill_assets_tests/stories/test_run_on_timeline.py::test_a_run_builds_on_the_timeline_what_main_would_have"
 )
 _PLAN_FILE = "backfill_assets_tests/stories/test_plan_file.py::test_a_campaign_is_carried_out_as_its_file_says"
-_PLAN_FILES = "backfill_assets_tests/cli/queries/test_plan_file.py::"
+_PLAN_FILES = "backfill_assets_tests/cli/verbs/test_plan_file.py::"
 _LAB = "backfill_assets_tests/stories/test_lab.py::"
 _LAB_COMMAND = "backfill_assets_tests/examples/commands/test_lab.py::"
 _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"

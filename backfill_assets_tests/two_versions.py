@@ -13,8 +13,10 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 FACT, REVENUE, SALES, RATES = "fact_sales_transactions", "fact_daily_revenue", "bronze_sales", "bronze_fx_rates"
 DAYS = tuple(DayRange.parse("2017-03-01..2017-03-04"))
-STANDBY = "standby-fact-sales-transactions-v1"
-SECOND = "fact sales transactions v2"
+READY = "v1-ready"
+"""The timeline of the first version."""
+FORMER = "standby-fact-sales-transactions-v2"
+"""The timeline that a switch makes of what main had."""
 
 
 def publish_inputs(lakehouse: SmallLakehouse, id: str, days: Sequence[date], first: int = 1) -> None:
@@ -42,10 +44,10 @@ def publish_facts(lakehouse: SmallLakehouse, id: str, days: Iterable[date], vers
 
 
 def keep_first_version(backfill: Backfill) -> None:
-    """Days that v1 published are on standby, and main has them by v2: nothing had to be computed for it."""
+    """A timeline has the days that v1 published, and main has them by v2: nothing had to be computed for it."""
     lakehouse = backfill.lakehouse
     publish_inputs(lakehouse, "in", DAYS)
     publish_facts(lakehouse, "one", DAYS, "v1", 100)
-    backfill("standby", "keep", FACT, "v1")
-    backfill("standby", "refresh")
+    backfill("timeline", "create", READY, "--version", f"{FACT}=v1", "--fresh")
+    backfill("timeline", "forward", READY)
     publish_facts(lakehouse, "two", DAYS, "v2", 200)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry
 from backfill_assets.rebuild.person import UNKNOWN, Person
 
@@ -148,18 +147,14 @@ def _withdraw(now: CampaignState, entry: JournalEntry) -> CampaignState:
 
 
 def _resume(now: CampaignState, entry: JournalEntry) -> CampaignState:
-    """What is published stays done; before that, the shadow backfill begins again and adopts what is still right.
-
-    An entry with a ``step`` begins again at that step; it and all later steps are done again.
-    """
+    """What is published stays done; before that, the shadow backfill begins again and adopts what is still right."""
     options = {**now.options, **entry.report}
     again = replace(now, options=options, daemon=bool(options.get("daemon")), stopped=None, resumes=now.resumes + 1)
     again = replace(again, started_by=Person.of(entry.report))
     if is_published(now):
-        return replace(again, done=_before(CampaignStep(entry.step), now)) if entry.step else again
-    first = CampaignStep(entry.step) if entry.step else CampaignStep.SHADOW
-    waves = now.waves_done if CampaignStep.SHADOW in (kept := _before(first, now)) else 0
-    return replace(again, done=kept, waves_done=waves, approved=None, given=(), withdrawn=None, rolled_back=None)
+        return again
+    kept = {step: done for step, done in now.done.items() if STEPS.index(step) < STEPS.index(CampaignStep.SHADOW)}
+    return replace(again, done=kept, waves_done=0, approved=None, given=(), withdrawn=None, rolled_back=None)
 
 
 def is_published(now: CampaignState) -> bool:
@@ -188,20 +183,6 @@ def entries_behind(
     if newest.kind != "step" and is_published(now) != (newest.kind == "restored"):
         found.append(newest)
     return found
-
-
-def require_beginning(now: CampaignState, step: CampaignStep) -> None:
-    """Raise :class:`InvalidRequest` if the campaign cannot be carried on from ``step``."""
-    if is_published(now) and STEPS.index(step) <= STEPS.index(CampaignStep.CUT_OVER):
-        raise InvalidRequest(
-            f"{now.campaign} is published: it cannot begin again at {step.value}.", hint="backfill rollback undoes it."
-        )
-    if absent := [each.value for each in STEPS[: STEPS.index(step)] if each not in now.done]:
-        raise InvalidRequest(f"{now.campaign} cannot begin at {step.value}: {absent[0]} is not done yet.")
-
-
-def _before(step: CampaignStep, now: CampaignState) -> dict[CampaignStep, JournalEntry]:
-    return {each: done for each, done in now.done.items() if STEPS.index(each) < STEPS.index(step)}
 
 
 def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: datetime) -> Move:

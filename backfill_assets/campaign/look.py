@@ -27,7 +27,6 @@ from backfill_assets.lakehouse.records import DayContent, Publication
 from backfill_assets.lakehouse.timelines import GateVerdict, newest_days
 from backfill_assets.plan.records import Plan, as_ranges
 from backfill_assets.plan.shadow_steps import rebuilt_steps
-from backfill_assets.plan.text import command_of
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication.rollback import Newest, newest
 from backfill_assets.published.boundaries import boundary_line
@@ -75,7 +74,7 @@ def look(publisher: Publisher, campaign: str, plan: Plan | None = None) -> PlanF
     move = next_move(replace(course, stopped=None), (), window, datetime.now(UTC))
     facts = PlanFacts(id, course, left="" if move.waits else move.reason)
     if plan is not None:
-        again = command_of(plan, *map(str, plan.expectations))
+        again = plan.command(*map(str, plan.expectations))
         facts = replace(facts, plan_again=again, overtaken=_overtaken(publisher, campaign, plan, course))
     if found is not None:
         facts = replace(facts, publication=found.publication, at=found.at, undone=found.undoes, restored=found.restores)

@@ -17,18 +17,19 @@ from backfill_assets.campaign.approvers import letter_terms
 from backfill_assets.campaign.breaker import Exceeded
 from backfill_assets.campaign.breaker_input import held_back_lines
 from backfill_assets.campaign.run import CampaignRun, StepReport, shadow_report
-from backfill_assets.difference.find import find_difference, last_difference
+from backfill_assets.difference.find import declared_of, find_difference, last_difference
 from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.page import difference_page
+from backfill_assets.difference.letter import difference_answer
 from backfill_assets.difference.records import TableCompared
-from backfill_assets.difference.text import difference_markdown
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.lakehouse.plans import keep_page, page_uri
-from backfill_assets.plan.durations import time_rows
+from backfill_assets.plan.durations import times_table
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import as_ranges
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.shadow import ShadowedStep, sides_of, staged_by
+from backfill_assets.report.html import html
+from backfill_assets.report.markdown import markdown
 
 
 @dataclass
@@ -98,8 +99,10 @@ def compare_and_keep(
     found = find_difference(at.builder.lake, at.plan, progress, staged=staged_by(done), known=known)
     planner = planned_by(at.builder.lake.storage, at.plan.id)
     terms = letter_terms(at.plan, at.approval_by, planner, at.state, at.ui)
-    page = difference_page(at.catalog, found, time_rows(at.plan, at.entries()), terms)
-    keep_page(at.builder.lake.storage, at.plan.id, page)
+    answer = difference_answer(
+        found, declared_of(at.catalog.steps), terms, times_table(at.plan, at.entries()), drawn=True
+    )
+    keep_page(at.builder.lake.storage, at.plan.id, html(answer))
     return found
 
 
@@ -113,5 +116,5 @@ def evidence(
         "sentence": difference.sentence,
         "report": page_uri(at.builder.lake.storage, at.plan.id),
         "fingerprint": difference.fingerprint,
-        "difference": difference_markdown(difference),
+        "difference": markdown(difference_answer(difference, declared_of(at.catalog.steps))),
     }

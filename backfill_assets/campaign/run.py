@@ -22,7 +22,6 @@ from backfill_assets.campaign.course import (
     approved_by,
     is_published,
     next_move,
-    require_beginning,
     state_of,
 )
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
@@ -30,9 +29,9 @@ from backfill_assets.campaign.look import catch_up, look
 from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
 from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import FiguresRead, complete
-from backfill_assets.difference.find import find_difference
+from backfill_assets.difference.find import declared_of, find_difference
 from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.text import difference_markdown
+from backfill_assets.difference.letter import difference_answer
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, JournalEntry, Spent, campaign_of
@@ -43,13 +42,13 @@ from backfill_assets.plan.durations import sizes, step_line
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan, PlannedStep
 from backfill_assets.plan.shadow_steps import rebuilt_steps, shadow_steps
-from backfill_assets.plan.text import command_of
 from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, shadow, staged_by
+from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import ApprovalRule
 
 if TYPE_CHECKING:
@@ -192,11 +191,11 @@ class CampaignRun:
         self.catch_up()
         require_allowed(word, self.facts)
 
-    def start(self, options: Options, first: CampaignStep | None = None) -> None:
-        """Begin, or take up again what was stopped or rolled back; at ``first`` if that is given.
+    def start(self, options: Options) -> None:
+        """Begin, or take up again what was stopped or rolled back.
 
-        Raises :class:`InvalidRequest` for a limit on money without a price, where ``first`` cannot be the next, for
-        waves or limits that are not those of the plan, and where there is nothing to stage.
+        Raises :class:`InvalidRequest` for a limit on money without a price, for waves or limits that are not those of
+        the plan, and where there is nothing to stage.
         """
         options.require_as_planned(self.plan)
         if options.limits.money is not None and self.price_per_core_second is None:
@@ -204,12 +203,9 @@ class CampaignRun:
             raise InvalidRequest("Money cannot be limited: the price of a core hour is not set.", hint=hint)
         self.catch_up()
         found, report = self.state, {**options.to_report(), **self.run.person.to_report()}
-        if first is not None:
-            require_beginning(found, first)
-        if first is None or not is_published(found):
-            require_allowed(PlanWord.RUN, self.facts)
+        require_allowed(PlanWord.RUN, self.facts)
         kind: journal.Kind = "resumed" if found.started else "started"
-        self.write(JournalEntry(kind=kind, step=first.value if first else "", report=report, at=now()))
+        self.write(JournalEntry(kind=kind, report=report, at=now()))
         # A rollback and giving it up have closed its plan, which is opened where a campaign is announced.
         if CampaignStep.ANNOUNCE in (taken_up := self.state).done and not is_published(taken_up):
             open_plan(self.builder.lake.storage, self.plan.id)
@@ -275,8 +271,8 @@ class CampaignRun:
         self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, report=report, at=now(), spent=spent))
         id = self.plan.id
         hint = (
-            f"Look at it: backfill diff {id} --kept. Then approve it again: backfill approve {id}. "
-            f"Or give it up: backfill campaign {id} --abandon"
+            f"Look at it: backfill status {id}. Then approve it again: backfill approve {id}. "
+            f"Or give it up: backfill timeline delete {id}"
         )
         return CampaignStopped(f"{self.campaign} waits for approval again. Nothing was published. {reason}", hint=hint)
 
@@ -325,20 +321,18 @@ class CampaignRun:
     def require_expected(self, step: CampaignStep, difference: Difference, where: str = "") -> None:
         """Stop at ``step`` when an expectation of the plan is not met; the difference is shown in full then."""
         if difference.unmet:
-            self.progress(difference_markdown(difference))
-            reason = (
-                f"Not as expected: {difference.unmet[0].expectation} (backfill diff {self.plan.id} --kept shows it)."
-            )
+            self.progress(markdown(difference_answer(difference, declared_of(self.catalog.steps))))
+            reason = f"Not as expected: {difference.unmet[0].expectation} (backfill status {self.plan.id} shows it)."
             report = shadow_report(self.shadowed)
             raise self.stop(step, f"{where}{difference.sentence} {reason}", self.plan_again, report)
 
     @property
     def plan_again(self) -> str:
         """What helps when an expectation is not met: it is part of the plan, and the same rows do not meet it."""
-        again = f"Plan again with what is to be expected: {command_of(self.plan, 'TEXT')}."
+        again = f"Plan again with what is to be expected: {self.plan.command('TEXT')}."
         if not self.plan.terms.empty:
-            again = f"Change what is expected in the file of the plan, and plan again: {command_of(self.plan)}."
-        return f"{again} Or give this one up: backfill campaign {self.plan.id} --abandon"
+            again = f"Change what is expected in the file of the plan, and plan again: {self.plan.command()}."
+        return f"{again} Or give this one up: backfill timeline delete {self.plan.id}"
 
     def begin(self) -> None:
         """Note that a step or a wave begins in this process."""

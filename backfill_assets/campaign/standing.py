@@ -36,7 +36,7 @@ class PlanWord(enum.StrEnum):
     APPROVE = "approve"
     RUN = "run"
     ROLLBACK = "rollback"
-    ABANDON = "campaign --abandon"
+    ABANDON = "timeline delete"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def next_command(facts: PlanFacts) -> str:
 
 def _words(facts: PlanFacts) -> Mapping[str, str]:
     now, plan = facts.course, facts.plan
-    look = f"backfill campaign {plan} shows how far it"
+    look = f"backfill status {plan} shows how far it"
     # What stopped it before it could be compared would stop it again.
     taken_up = f"backfill run {plan} takes it up again, and compares it anew."
     taken_up = taken_up if CampaignStep.VALIDATE in now.done else f"{look} came."
@@ -139,7 +139,7 @@ _ABORT = (
 )
 _NOTHING_STAGED = ("Nothing of {plan} is staged and validated.", "backfill run {plan} stages it.")
 _NOT_ALL_STAGED = ("Nothing of {plan} is staged and validated yet.", "{carried_on}")
-_TO_GIVE_IT_UP = "To give it up: backfill campaign {plan} --abandon"
+_TO_GIVE_IT_UP = "To give it up: backfill timeline delete {plan}"
 _NOTHING_PUBLISHED = ("{plan} has published nothing.", _TO_GIVE_IT_UP)
 _NEVER_STARTED = ("{plan} was never started.", "backfill run {plan} stages it.")
 _GIVEN_UP = ("{plan} was given up: {stopped}.", "To take it up again: backfill run {plan}")

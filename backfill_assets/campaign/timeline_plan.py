@@ -37,7 +37,8 @@ def timeline_request(
     if not timeline.versions:
         raise InvalidRequest(
             f"{timeline.name} has not gone forward: its days are what they were, from inputs of that time.",
-            hint=f"backfill forward {timeline.name}. To put back what was published: backfill rollback PUBLICATION",
+            hint=f"backfill timeline forward {timeline.name}. To put back what was published: backfill rollback "
+            "PUBLICATION",
         )
     differ = {name: days for name, days in differing.items() if days}
     if not differ:

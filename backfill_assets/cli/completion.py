@@ -57,6 +57,15 @@ def complete_version(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 @_quiet
+def complete_step_version(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """``STEP=V``, of steps that have several versions."""
+    from backfill_assets.cli.wiring import current_catalog
+
+    steps = [step for step in current_catalog().steps if len(step.versions) > 1]
+    return _starting(incomplete, [f"{step.name}={version.name}" for step in steps for version in step.versions])
+
+
+@_quiet
 def complete_days(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Published days of the tables that were typed before; after ``A..`` those that end the range."""
     before, dots, last = incomplete.rpartition(_RANGE)
@@ -88,6 +97,10 @@ def complete_table_or_plan(ctx: click.Context, param: click.Parameter, incomplet
 
 def complete_undoable(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return [*complete_publication(ctx, param, incomplete), *complete_plan(ctx, param, incomplete)]
+
+
+def complete_timeline_or_plan(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [*complete_timeline(ctx, param, incomplete), *complete_plan(ctx, param, incomplete)]
 
 
 def complete_state(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

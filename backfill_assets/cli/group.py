@@ -7,7 +7,6 @@ from copy import copy
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,94 +20,47 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "approve": (
-            "commands.campaign:approve",
-            "Publish what a plan has staged: all tables at once.",
-        ),
-        "campaign": ("commands.campaign:campaign", "Show how far a plan has been carried out."),
-        "dataset": ("verbs.dataset:dataset", "Try a dataset's declaration on the first landed file."),
-        "diff": (
-            "queries.diff:diff",
-            "Compare a plan, or any two states, row by row.",
-        ),
-        "doctor": ("verbs.doctor:doctor", "Check this machine, and say what to do."),
-        "forward": (
-            "commands.rewind:forward",
-            "Compute the days of a timeline again.",
-        ),
-        "history": ("verbs.history:history", "List publications, newest first."),
-        "init": ("verbs.init:init", "Write a project with datasets of your own."),
-        "maintain": ("verbs.maintain:maintain", "Compact and delete files, give up what is stuck, send notices."),
-        "open": (
-            "queries.open_timeline:open_command",
-            "Show how to read a timeline: Spark SQL, DuckDB, pyarrow.",
-        ),
-        "plan": (
-            "queries.plan:plan",
-            "Show what a rebuild would do, cost and risk.",
-        ),
-        "publish": (
-            "commands.publish:publish",
-            "Bring a timeline into main, as a plan does.",
-        ),
-        "raw": ("verbs.raw:raw", "What came in: rejected rows, corrected files, positions."),
-        "reproduce": (
-            "queries.reproduce:reproduce",
-            "Stage a publication again and compare checksums.",
-        ),
-        "rewind": (
-            "commands.rewind:rewind",
-            "Make a timeline of days as they were at a moment.",
-        ),
-        "rollback": (
-            "commands.rollback:rollback",
-            "Put back what the days held before a publication.",
-        ),
-        "run": ("commands.run:run", "Build a range of days in this process, without a daemon."),
-        "show": ("verbs.show:show", "Show one day of a table: its state and its rows."),
-        "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
-        "standby": ("commands.standby:standby", "Keep another version of a step ready beside the current one."),
+SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Work": {
+        "plan": ("verbs.plan:plan", "Show what a rebuild would do, cost and risk."),
+        "run": ("verbs.run:run", "Build a range of days in this process, without a daemon."),
+        "diff": ("verbs.diff:diff", "Compare a plan, two states, or what is recomputed."),
+        "approve": ("verbs.approve:approve", "Publish what a plan has staged: all tables at once."),
+        "rollback": ("verbs.rollback:rollback", "Put back what the days held before a publication."),
+    },
+    "Look": {
         "status": ("verbs.status:status", "Show which days are fresh, stale or missing."),
-        "stream": ("verbs.stream:stream", "Read events into raw as they come; facts follow."),
-        "switch": ("commands.switch:switch", "Make another version of a step the current one."),
-        "timeline": (
-            "commands.timeline:timeline",
-            "List, show, rename and delete timelines.",
-        ),
-        "ui": ("queries.ui:ui", "Open the page of Dagster's UI about a table, plan or timeline."),
+        "show": ("verbs.show:show", "Show one day of a table: its state and its rows."),
+        "history": ("verbs.history:history", "List publications, newest first."),
         "trace": ("verbs.trace:trace", "Follow one row from its landed line to each report."),
-        "versions": ("queries.versions:versions", "List the versions of steps: current, and on standby."),
-    }
-)
-"""Where each command is in this package, and its line in ``backfill --help``."""
+    },
+    "Timelines": {"timeline": ("verbs.timeline:timeline", "Work on days of tables beside what is published.")},
+    "What came in": {
+        "raw": ("verbs.raw:raw", "Rejected rows, files that were corrected, positions of sources."),
+        "stream": ("verbs.stream:stream", "Read events into raw as they come; facts follow."),
+    },
+    "Set up": {
+        "init": ("verbs.init:init", "Write a project with datasets of your own."),
+        "doctor": ("verbs.doctor:doctor", "Check this machine, and say what to do."),
+        "dataset": ("verbs.dataset:dataset", "Try a dataset's declaration on the first landed file."),
+        "maintain": ("verbs.maintain:maintain", "Compact and delete files, give up what is stuck, send notices."),
+        "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
+        "ui": ("queries.ui:ui", "Open the page of Dagster's UI about a table, plan or timeline."),
+    },
+}
+"""By what people do: where each command is in this package, and its line in ``backfill --help``."""
+COMMANDS = {name: found for section in SECTIONS.values() for name, found in section.items()}
 ADDED = "backfill.commands"
 """The group of entry points by which other packages add commands."""
 
 _EPILOG = """
 \b
 Examples:
-  backfill doctor
-  backfill status fact_daily_revenue --days 2017-03-01..2017-05-29
-  backfill history --limit 5
+  backfill status
+  backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29
   backfill rollback <publication>
 
-\b
-Settings come from the environment:
-  BACKFILL_DATASETS   the package that declares the datasets    [default: pyproject.toml of this folder]
-  BACKFILL_HOME       where everything is kept    [default: .data]
-  BACKFILL_LAKEHOUSE  the lakehouse               [default: <home>/lakehouse]
-  BACKFILL_LANDING    the landing zone            [default: <home>/landing]
-  BACKFILL_CORE_HOUR_PRICE   price of a core for an hour, for plans    [default: no price]
-  BACKFILL_TIMELINE_DAYS     days until an abandoned timeline is closed    [default: 14]
-  BACKFILL_APPROVAL_BY       who may approve: anyone, another-person or listed    [default: anyone]
-  BACKFILL_DIRTY_TREE  refuse: publish only with committed code    [default: allow]
-  BACKFILL_NOTICES    where notices go: log, file:PATH or webhook:URL    [default: log]
-  BACKFILL_SHARED_SPARK  never: not the Spark of a running `make dev`    [default: use]
-  BACKFILL_UI         Dagster's UI, if `make dev` did not start it
-  SPARK_REMOTE        a Spark Connect server      [default: Spark runs inside the process]
-  NO_COLOR            no colours
+Settings come from the environment: backfill doctor --help lists them.
 """
 
 
@@ -159,12 +111,16 @@ class CommandGroup(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from backfill_assets.cli.completion import complete_command
 
-        named = complete_command(incomplete, _lines())
+        named = complete_command(incomplete, ((name, _line(name)) for name in command_names()))
         return [*named, *(click.Command.shell_complete(self, ctx, incomplete) if incomplete.startswith("-") else [])]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(_lines())
+        sections = {**SECTIONS, "More": [name for name in command_names() if name not in COMMANDS]}
+        widest = max(map(len, command_names()))
+        for title, names in sections.items():
+            if names:
+                with formatter.section(title):
+                    formatter.write_dl([(name.ljust(widest), _line(name)) for name in names])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -191,8 +147,8 @@ def _added() -> Mapping[str, EntryPoint]:
 
 
 def command_names() -> list[str]:
-    """The commands of this package and those that others add."""
-    return sorted({*COMMANDS, *_added()})
+    """The commands of this package by what people do, and those that others add."""
+    return [*COMMANDS, *(name for name in _added() if name not in COMMANDS)]
 
 
 def load_command(name: str) -> click.Command:
@@ -205,12 +161,9 @@ def load_command(name: str) -> click.Command:
     return found
 
 
-def _lines() -> list[tuple[str, str]]:
-    """Each command and its line in the overview. Those of this package are not imported for it."""
-    return [
-        (name, COMMANDS[name][1] if name in COMMANDS else load_command(name).get_short_help_str(80))
-        for name in command_names()
-    ]
+def _line(name: str) -> str:
+    """The line of a command in the overview. Those of this package are not imported for it."""
+    return COMMANDS[name][1] if name in COMMANDS else load_command(name).get_short_help_str(80)
 
 
 def _with_link(command: click.Command) -> click.Command:

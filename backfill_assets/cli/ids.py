@@ -125,8 +125,10 @@ def find_timeline(storage: Storage, text: str, *, change: bool = False) -> str:
 
 def find_moment(storage: Storage, text: str) -> str:
     """A publication's id in full if ``text`` is the beginning of one; a time or a version stays as it is."""
-    from backfill_assets.published.moments import is_version, parse_time
+    from backfill_assets.published.moments import BEFORE, is_version, parse_time
 
+    if text.endswith(BEFORE):
+        return f"{find_publication(storage, text.removesuffix(BEFORE))}{BEFORE}"
     if len(text) <= _LONGEST_VERSION if is_version(text) else parse_time(text) is not None:
         return text
     return find_publication(storage, text)

@@ -44,6 +44,14 @@ yes = click.option("--yes", is_flag=True, help="Do not ask. Required without a t
 on_timeline = click.option(
     "--on", shell_complete=complete_timeline, metavar="NAME", help="On this timeline.  [default: main]"
 )
+expect = click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="TEXT",
+    help='Expect this of the difference, which `backfill diff` judges: "revenue_eur < 2% a day", "rows unchanged", '
+    '"currency=EUR unchanged". Can be given several times.',
+)
 
 
 def version(text: str) -> Decorator[Any]:

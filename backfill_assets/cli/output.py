@@ -36,13 +36,18 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-def say_answer(answer: Answer, *, as_json: bool = False) -> None:
-    """Print an answer: for a person, as tab-separated text on a pipe, or as JSON."""
+def say_answer(answer: Answer, *, as_json: bool = False, as_markdown: bool = False) -> None:
+    """Print an answer: for a person, as tab-separated text on a pipe, as JSON, or as Markdown."""
     from backfill_assets.cli.ids import all_ids
     from backfill_assets.report.terminal import Terminal
 
     if as_json:
         say_json(answer.as_json())
+        return
+    if as_markdown:
+        from backfill_assets.report.markdown import markdown
+
+        click.echo(markdown(answer), nl=False)
         return
     show = all_ids() if screen() else str
     Terminal(console(), screen(), show, _has_json()).say(answer)

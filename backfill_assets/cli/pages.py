@@ -10,22 +10,17 @@ from backfill_assets.cli.wiring import current_catalog
 from backfill_assets.errors import BackfillError
 from backfill_assets.ui_addresses import BACKFILLS, asset_page
 
-CAMPAIGN_COMMANDS = ("approve", "campaign")
 _OVERVIEW = "/assets"
 _START_HERE = asset_page("start_here")
 _PAGES: Mapping[str, str] = {
     "doctor": "/deployment",
     "demo": BACKFILLS,
     "maintain": "/asset-groups",
-    "versions": _OVERVIEW,
-    "standby": _OVERVIEW,
-    "switch": _OVERVIEW,
     "timeline": asset_page("timelines"),
     "history": _OVERVIEW,
     "rollback": _OVERVIEW,
     "status": _OVERVIEW,
     "plan": asset_page("campaign"),
-    "campaign": _START_HERE,
     "stream": _OVERVIEW,
 }
 """Of commands that are about no table, plan or timeline, or were given none."""
@@ -60,8 +55,8 @@ def page_about(word: str, day: str = "") -> str:
 
 
 def _words(parameters: Mapping[str, Any]) -> Sequence[str]:
-    """What names something, the most precise first; ``other`` is the timeline that a command makes of one."""
-    names = ("other", "name", "plan", "tables", "table", "target", "what", "left", "right", "step")
+    """What names something, the most precise first."""
+    names = ("name", "plan", "tables", "table", "target", "what", "left", "right", "step")
     given = (parameters.get(name) for name in names)
     flat = (each for value in given for each in (value if isinstance(value, tuple) else (value,)))
     return [each for each in flat if isinstance(each, str) and each]

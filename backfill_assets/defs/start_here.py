@@ -165,10 +165,10 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
             yield f"{name} cannot be read: the newest tick of the sensor `{CAMPAIGNS_SENSOR}` says why"
             continue
         if state.stopped and not state.stopped.report.get(ABANDONED):
-            look = "" if name in shown else f" (`backfill campaign {plan}` shows it)"
+            look = "" if name in shown else f" (`backfill status {plan}` shows it)"
             yield f"{_name(name, shown)} was stopped: {escape_markdown(state.stopped.reason)}{look}"
         elif waits_for_approval(state):
-            look = f"`backfill diff {plan} --kept` shows the difference, `backfill approve {plan}` publishes it"
+            look = f"`backfill status {plan}` shows the difference, `backfill approve {plan}` publishes it"
             page = "its page has the difference, and how to approve it"
             yield f"{_name(name, shown)} waits for approval: {page if name in shown else look}"
 

@@ -7,13 +7,14 @@ the sensor keeps it as the lakehouse has it.
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
+from backfill_assets.answers.timelines import FoundTimeline, timeline_answer
 from backfill_assets.days import DayRange
 from backfill_assets.defs.events import failing_plainly, gate_failure
 from backfill_assets.defs.guard import require_own_lakehouse
@@ -29,16 +30,13 @@ from backfill_assets.published.moments import HeldDays, held_days
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import DaysFailed
-from backfill_assets.text import format_count, format_ranges, format_size, markdown_table
+from backfill_assets.report.markdown import markdown
+from backfill_assets.text import format_count, format_size
 from backfill_assets.timeline.run_on import StepRequest, TimelineRun, run_on
-from backfill_assets.timeline.summary import TableOnPlace, size_of, tables_of, tables_on
 
 ASSET = "timelines"
 JOB, OP = "build_on_timeline", "build"
 _PARTITIONS = dg.DynamicPartitionsDefinition(name=ASSET)
-_MOST_RANGES = 3
-_COLUMNS = ("table", "days", "rows", "differ from main", "version", "which days")
-_NUMBERS = ("days", "rows", "differ from main")
 Metadata = Mapping[str, dg.MetadataValue]
 
 
@@ -153,7 +151,7 @@ def report_timelines(instance: dg.DagsterInstance, storage: Storage, shown: Mapp
     partitions stay.
     """
     kept, unreadable = readable_timelines(storage, utc_now())
-    tables = tables_of(kept)
+    tables = {table for each in kept for table in each.days}
     main = held_days(Snapshot.newest(storage), tables) if tables else {}
     metadata = {each.name: timeline_metadata(each, main) for each in kept}
     digests = {each.name: _digest(each.id, metadata[each.name]) for each in kept}
@@ -171,47 +169,16 @@ def report_timelines(instance: dg.DagsterInstance, storage: Storage, shown: Mapp
 
 
 def timeline_metadata(timeline: NamedTimeline, main: HeldDays) -> dict[str, dg.MetadataValue]:
-    """What the page of a timeline shows. Pure."""
-    tables, name = tables_on(timeline, main), timeline.name
-    differ = sum(len(each.differing) for each in tables)
-    held_back = "\n".join(f"- {each}" for each in timeline.held_back)
+    """What the page of a timeline shows: the answer of `backfill timeline show`, and its numbers. Pure."""
+    answer = timeline_answer(FoundTimeline(timeline, main, {}))
+    differ = sum(int(row["differ_from_main"]) for row in answer.as_json()["tables"])
     return {
-        "days": dg.MetadataValue.int(sum(len(each.days) for each in tables)),
+        "days": dg.MetadataValue.int(timeline.count_of_days),
         "differ from main": dg.MetadataValue.int(differ),
-        "tables": dg.MetadataValue.md(markdown_table(_COLUMNS, map(_row, tables), _NUMBERS) if tables else "none"),
-        "size": dg.MetadataValue.text(format_size(size_of(timeline))),
-        "made": dg.MetadataValue.timestamp(timeline.made_at),
-        "made by": dg.MetadataValue.text(timeline.by or "unknown"),
-        "last change": dg.MetadataValue.text(timeline.change),
+        "size": dg.MetadataValue.text(format_size(timeline.size)),
         "changed": dg.MetadataValue.timestamp(timeline.changed_at),
-        "other days": dg.MetadataValue.text(f"as of entry {timeline.base.sequence} of the publication log"),
-        "kept until": dg.MetadataValue.timestamp(timeline.keep_until)
-        if timeline.keep_until
-        else dg.MetadataValue.text("it is deleted"),
-        **({"held back": dg.MetadataValue.md(held_back)} if held_back else {}),
-        "what to type": dg.MetadataValue.md(_block(_commands(name))),
+        "timeline": dg.MetadataValue.md(markdown(answer)),
     }
-
-
-def _commands(name: str) -> list[str]:
-    return [
-        f"backfill timeline show {name}",
-        f"backfill run TABLES --days A..B --on {name}",
-        f"backfill status --on {name}",
-        f"backfill diff main {name}",
-        f"backfill open {name}",
-        f"backfill publish {name}",
-    ]
-
-
-def _block(lines: Iterable[str]) -> str:
-    return "\n".join(["```", *lines, "```"])
-
-
-def _row(table: TableOnPlace) -> tuple[str, ...]:
-    days = format_ranges(table.days, _MOST_RANGES)
-    counts = (len(table.days), table.rows, len(table.differing))
-    return (table.table, *(f"{count:,}" for count in counts), ", ".join(table.versions), days)
 
 
 def _digest(id: str, metadata: Metadata) -> str:

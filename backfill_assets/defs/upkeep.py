@@ -10,12 +10,12 @@ from backfill_assets.defs.events import failing_plainly
 from backfill_assets.defs.guard import require_own_lakehouse
 from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.errors import BackfillError
+from backfill_assets.model.current_versions import switch_notes
 from backfill_assets.publication_log.log import utc_now
 from backfill_assets.text import format_count, format_size
-from backfill_assets.timeline.standby import kept_standbys, refresh_standby
-from backfill_assets.timeline.version_states import step_versions
+from backfill_assets.timeline.of_version import bring_up_to_date, fresh_timelines
 
-MAINTAIN, REFRESH = "maintain", "refresh_standbys"
+MAINTAIN, REFRESH = "maintain", "refresh_timelines"
 Work = Callable[[dg.OpExecutionContext, Backfill], None]
 
 
@@ -50,7 +50,7 @@ def nightly_schedule(
 
 
 def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefinition]:
-    """Maintenance, which starts no Spark, and the refresh of standbys, which may: its runs share ``pool``."""
+    """Maintenance, which starts no Spark, and the refresh of timelines, which may: its runs share ``pool``."""
     return (
         _job(
             MAINTAIN,
@@ -60,9 +60,9 @@ def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefini
         ),
         _job(
             REFRESH,
-            "Brings the versions that are kept on standby up to date: new and stale days are computed on their "
-            "timelines, beside what is published. Starts no Spark if there is nothing to compute.",
-            _refresh_standbys,
+            "Brings the timelines up to date that are kept fresh for a version of a step: new and stale days are "
+            "computed on them, beside what is published. Starts no Spark if there is nothing to compute.",
+            _refresh_timelines,
             pool,
         ),
     )
@@ -84,7 +84,7 @@ def _job(name: str, description: str, work: Work, pool: str | None = None) -> dg
 
 def upkeep_schedules(maintain: dg.JobDefinition, refresh: dg.JobDefinition) -> Sequence[dg.ScheduleDefinition]:
     """On from the start: one deletes only what nothing needs, as a full disk would stop every run, the other is idle
-    until a person has declared a standby, and comes after the daily jobs.
+    until a timeline is to be kept fresh, and comes after the daily jobs.
     """
     return (
         nightly_schedule(
@@ -95,12 +95,12 @@ def upkeep_schedules(maintain: dg.JobDefinition, refresh: dg.JobDefinition) -> S
             "Compacts, closes and reclaims. Keeps what a rollback, a plan or a pinned version needs.",
         ),
         nightly_schedule(
-            "standbys_every_night",
+            "timelines_every_night",
             refresh,
             "30 4 * * *",
-            "BACKFILL_STANDBY_CRON",
-            "Brings the versions on standby up to date, after the daily jobs. Idle without any.",
-            lambda backfill: "" if kept_standbys(backfill.storage, utc_now()) else "No version is kept on standby.",
+            "BACKFILL_TIMELINES_CRON",
+            "Brings the timelines up to date that are kept fresh, after the daily jobs. Idle without any.",
+            lambda backfill: "" if fresh_timelines(backfill.storage, utc_now()) else "No timeline is kept fresh.",
         ),
     )
 
@@ -116,17 +116,15 @@ def _maintain(context: dg.OpExecutionContext, backfill: Backfill) -> None:
     context.log.info(f"{format_count(len(done), 'task')}, {format_size(sum(each.task.bytes for each in done))}")
 
 
-def _refresh_standbys(context: dg.OpExecutionContext, backfill: Backfill) -> None:
+def _refresh_timelines(context: dg.OpExecutionContext, backfill: Backfill) -> None:
     """One after the other: one that cannot be brought up to date fails the run, after the others."""
     lake = backfill.builder().lake
     failed: list[BackfillError] = []
-    for found in kept_standbys(lake.storage, lake.publisher.now()):
+    for found in fresh_timelines(lake.storage, lake.publisher.now()):
         try:
-            done = refresh_standby(
-                lake, lake.catalog.steps, found, run_info(context.run, lake.catalog), context.log.info
-            )
+            done = bring_up_to_date(lake, found, run_info(context.run, lake.catalog), context.log.info)
         except BackfillError as error:
-            context.log.warning(f"{found[0].name}: {error}")
+            context.log.warning(f"{found.name}: {error}")
             failed.append(error)
             continue
         for part in done.steps:
@@ -135,8 +133,7 @@ def _refresh_standbys(context: dg.OpExecutionContext, backfill: Backfill) -> Non
         for line in (done.note, *(f"{each} is held back, and stays as it was" for each in done.timeline.held_back)):
             if line:
                 context.log.warning(f"{done.timeline.name}: {line}")
-    for version in step_versions(lake, lake.catalog.steps):
-        since = f" since {version.switched_at:%Y-%m-%d}, by {version.switched_by}" if version.switched_at else ""
-        context.log.info(f"{version.step}: {version.current} is current{since}; declared is {version.declared}")
+    for note in switch_notes(lake.catalog.steps, lake.switches()):
+        context.log.info(note)
     if failed:
         raise failed[0]

@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 
 from backfill_assets.days import Cadence
 from backfill_assets.difference.records import ROWS, RowCounts, Sums, TableCompared
 from backfill_assets.difference.sentences import change, unit
+from backfill_assets.report.answer import Chart
 from backfill_assets.text import amount, column_label, format_count, percent, period
 
 WIDTH, HEIGHT = 560, 190
@@ -70,15 +72,29 @@ class PeriodChart:
     y_ticks: tuple[AxisTick, ...]
     bars: tuple[PeriodBar, ...] = ()
     lines: tuple[SumLine, ...] = ()
-    legend: tuple[tuple[str, str], ...] = ()
-    """Look and label."""
+    legend: tuple[str, ...] = ()
+    """Looks, each of which is its own label."""
     zero: float | None = None
     """Where the line of zero is."""
     right: float = WIDTH - _RIGHT
     left: float = _LEFT
 
 
-def charts_of(table: TableCompared) -> list[PeriodChart]:
+def charts_of(table: TableCompared) -> list[Chart]:
+    """Each drawn as SVG; colours and patterns are those of the page that it is on."""
+    from jinja2 import Environment, FileSystemLoader
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.get_template("chart.svg")
+    return [
+        Chart(chart.title, template.render(chart=chart, width=WIDTH, height=HEIGHT).strip(), chart.words)
+        for chart in period_charts(table)
+    ]
+
+
+def period_charts(table: TableCompared) -> list[PeriodChart]:
     """The measures that change, and the rows; none for a single period, which :func:`period_sentences` has."""
     if len(table.days) < 2:
         return []
@@ -124,7 +140,7 @@ def sums_chart(table: TableCompared, measure: str) -> PeriodChart | None:
         x_ticks=_x_ticks(table, x),
         y_ticks=y_ticks,
         lines=(line(BEFORE, lambda found: found.before), line(AFTER, lambda found: found.after)),
-        legend=((BEFORE, BEFORE), (AFTER, AFTER)),
+        legend=(BEFORE, AFTER),
     )
 
 
@@ -175,13 +191,14 @@ def rows_chart(table: TableCompared) -> PeriodChart:
                 bars.append(PeriodBar(look, at, top, width, round(bottom - top, 1), tip))
                 below += count
     rows = table.rows
+    there = tuple(look for look in ROW_LOOKS if getattr(rows, look))
     return PeriodChart(
-        title=f"rows by {unit(table)}",
+        title=f"rows by {unit(table)}: {', '.join(f'{getattr(rows, look):,} {look}' for look in there)}",
         words=f"Rows of {format_count(len(table.days), unit(table))}: {_counts(rows)}.",
         x_ticks=_x_ticks(table, x),
         y_ticks=y_ticks,
         bars=tuple(bars),
-        legend=tuple((look, f"{getattr(rows, look):,} {look}") for look in ROW_LOOKS if getattr(rows, look)),
+        legend=there,
     )
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
+from backfill_assets.difference.agreement import SameTotal
 from backfill_assets.difference.counts import complete
 from backfill_assets.difference.day_rows import DayFiles
 from backfill_assets.difference.kept import Difference, difference_of
+from backfill_assets.difference.letter import DeclaredOfTables
 from backfill_assets.difference.records import DayIs, TableCompared
 from backfill_assets.difference.table_comparison import NOTHING, SAMPLE_ROWS, TableComparison
 from backfill_assets.errors import InvalidRequest
@@ -21,6 +23,8 @@ from backfill_assets.lakehouse.records import DayContent, DayState, InputRead, l
 from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.rules import TotalAgrees
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.shadow_steps import shadow_steps
@@ -31,6 +35,18 @@ from backfill_assets.rebuild.shadow import ShadowStep, StagedDays, days_staged_i
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+def declared_of(steps: Sequence[Step]) -> DeclaredOfTables:
+    """What the answer about a difference has to know of the declared tables."""
+    tables = [table for step in steps for table in step.tables]
+    totals = (
+        SameTotal(table.name, rule.column, rule.fact, rule.fact_total)
+        for table in tables
+        for rule in table.rules
+        if isinstance(rule, TotalAgrees)
+    )
+    return DeclaredOfTables(frozenset(each.name for each in tables if each.layer == "report"), tuple(totals))
 
 
 def compare(

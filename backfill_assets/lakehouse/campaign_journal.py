@@ -158,7 +158,7 @@ def _read(storage: Storage, path: str) -> JournalEntry:
         raise LakehouseUnusable(
             f"The journal of a campaign cannot be read: {storage.uri(path)} is of a later version, or damaged.",
             hint="Use the version that wrote it, or put the file back from a backup. Or give it up: "
-            f"backfill campaign {plan_of(path.split('/')[1])} --abandon",
+            f"backfill timeline delete {plan_of(path.split('/')[1])}",
         ) from error
 
 

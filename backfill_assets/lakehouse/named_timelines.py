@@ -11,7 +11,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from operator import not_
 from typing import TypeVar
 
@@ -30,8 +30,7 @@ _FOLDER = "_named_timelines"
 _CLAIMS = f"{_FOLDER}/_claims"
 _OPENED = "_opened_timelines"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
-STANDBY = "standby-"
-_RESERVED = ("main", "campaign-", "plan-", NAMED, STANDBY)
+_RESERVED = ("main", "campaign-", "plan-", NAMED)
 LONGEST_NAME = 60
 _Stored = TypeVar("_Stored", bound=Record)
 
@@ -60,13 +59,15 @@ class TimelineBase(Record):
     versions: Mapping[str, int] = Field(default_factory=dict)
 
 
-class Standby(Record):
-    """The version of a step that a timeline keeps ready: its days hold what main would if it were the current one."""
+class TimelineVersion(Record):
+    """The version of a step that a timeline is of: its days hold what main would if it were the current one."""
 
     step: str
     version: str
     days: str = ""
-    """The days that are kept ready, as ``A..B``; empty for all that main has."""
+    """The days that it is to have, as ``A..B``; empty for all that main has."""
+    fresh: bool = False
+    """Whether every night brings it up to date."""
 
 
 class PartitionOffset(Record):
@@ -138,8 +139,7 @@ class NamedTimeline(Record):
     keep_until: datetime | None = None
     revision: int = 0
     deleted: bool = False
-    standby: Standby | None = Field(default=None, exclude_if=not_)
-    """None for a timeline that a person made."""
+    of_version: TimelineVersion | None = Field(default=None, exclude_if=not_)
 
     def is_kept(self, now: datetime) -> bool:
         return not self.deleted and (self.keep_until is None or now < self.keep_until)
@@ -148,6 +148,15 @@ class NamedTimeline(Record):
     def bases(self) -> tuple[TimelineBase, ...]:
         """All published states whose files it needs."""
         return (self.base,) if self.moment_base is None else (self.base, self.moment_base)
+
+    @property
+    def count_of_days(self) -> int:
+        return sum(map(len, self.days.values()))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files that it names, those that it shares with others among them."""
+        return sum(file.size for held in self.days.values() for each in held for file in each.files)
 
     def held(self, table: str) -> dict[date, HeldDay]:
         return {each.day: each for each in self.days.get(table, ())}
@@ -182,8 +191,7 @@ def require_timeline_name(name: str) -> None:
 
 def create_timeline(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
     """Write the first revision; raises :class:`InvalidRequest` if the name is taken."""
-    if timeline.standby is None:
-        require_timeline_name(timeline.name)
+    require_timeline_name(timeline.name)
     _claim_name(storage, timeline, timeline.changed_at)
     try:
         return _write(storage, timeline)
@@ -208,6 +216,22 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
     renamed = timeline.model_copy(update={"name": name})
     _claim_name(storage, renamed, now, revision=timeline.revision + 1)
     return change_timeline(storage, renamed, f"renamed from {timeline.name}", now)
+
+
+def keep_timeline(storage: Storage, timeline: NamedTimeline, days: int | None, now: datetime) -> NamedTimeline:
+    """Keep it for so many days from now, or until it is deleted.
+
+    Raises :class:`InvalidRequest` for a day that the calendar has not.
+    """
+    try:
+        until = None if days is None else now + timedelta(days=days)
+    except OverflowError:
+        raise InvalidRequest(
+            f"A timeline cannot be kept for {days:,} days: the calendar ends before.",
+            hint="Leave --for out, and it is kept until it is deleted.",
+        ) from None
+    change = f"kept until {until:%Y-%m-%d}" if until else "kept until it is deleted"
+    return change_timeline(storage, timeline.model_copy(update={"keep_until": until}), change, now)
 
 
 def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) -> None:

@@ -40,8 +40,16 @@ def gone_version(step: Step, switches: Switches) -> str:
 
 def gone_text(step: Step, version: str) -> tuple[str, str]:
     """What is wrong with a step whose current version is not declared any more, and what to do."""
-    hint = f"Declare {version} again, or switch to one that is: backfill switch {step.name} {step.current}"
-    return f"{step.name} was switched to {version}, which is not declared any more.", f"{hint} --new-days-only"
+    hint = f"Declare {version} again, or switch to one that is: {to_switch(step)} --new-days-only"
+    return f"{step.name} was switched to {version}, which is not declared any more.", hint
+
+
+def to_switch(step: Step) -> str:
+    """The commands that make the declared version of ``step`` current."""
+    return (
+        f"backfill timeline create NAME --version {step.name}={step.current}, "
+        "then backfill timeline publish NAME --as-current"
+    )
 
 
 def switch_notes(steps: Iterable[Step], switches: Switches) -> list[str]:
@@ -53,8 +61,8 @@ def switch_notes(steps: Iterable[Step], switches: Switches) -> list[str]:
             notes.append(" ".join(gone_text(step, version)))
         elif version != step.current:
             notes.append(
-                f"{step.name}: {version} is current, by a switch; {step.current} is declared and not current: "
-                f"backfill switch {step.name} {step.current}"
+                f"{step.name}: {version} is current, by a switch; {step.current} is declared and not current. "
+                f"To switch: {to_switch(step)}"
             )
     return notes
 

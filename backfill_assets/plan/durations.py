@@ -6,13 +6,14 @@ A step of which no earlier campaign came to the end is unknown, and so is one wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
 from backfill_assets.plan.records import Plan, PlannedStep, Span, about
-from backfill_assets.text import UNKNOWN
+from backfill_assets.report.answer import Grid, Quantity, Special, seconds
 
 SPARK = "spark_started"
 """The time until Spark had started, of all processes that carried the campaign: in no other step."""
@@ -113,45 +114,38 @@ def together(times: Times) -> Span | None:
 
 # ------------------------------------------------------------------ in words
 
-TIME_COLUMNS = ("step", "estimated", "spent")
-TIME_NUMBERS = TIME_COLUMNS[1:]
+
+@dataclass(frozen=True)
+class Estimated(Special):
+    """What something is estimated to take: about so long for people, a median and a range for programs."""
+
+    time: Span | None
+
+    def plain(self) -> object:
+        return None if self.time is None else self.time.model_dump()
+
+    def shown(self, *, short: bool) -> str:
+        return about(self.time)
 
 
-def time_rows(plan: Plan, journal: Journal) -> list[tuple[str, ...]]:
-    """What each step was estimated to take, and what it took so far."""
+def times_table(plan: Plan, journal: Journal = ()) -> Grid:
+    """What each step of the campaign is estimated to take, and what it took so far."""
     spent = spent_by_step(journal)
     names = dict.fromkeys((*plan.times, *(step for step in TIMED if step in spent)))
-    rows = [(_step_name(step), about(plan.times.get(step)), seconds_text(spent.get(step))) for step in names]
-    return [*rows, ("together", about(together(plan.times)), seconds_text(sum(spent.values()) if spent else None))]
+    rows = [(_step_name(step), Estimated(plan.times.get(step)), _spent(spent.get(step))) for step in names]
+    rows.append(("together", Estimated(together(plan.times)), _spent(sum(spent.values()) if spent else None)))
+    columns = ("step", "estimated", "spent") if journal else ("step", "estimated")
+    return Grid("times", columns, [row[: len(columns)] for row in rows], title="As a campaign")
 
 
-def times_json(plan: Plan, journal: Journal) -> list[dict[str, object]]:
-    """As :func:`time_rows`, for programs; null where something is unknown."""
-    spent = spent_by_step(journal)
-    return [
-        {
-            "step": step,
-            "estimated": None if (found := plan.times.get(step)) is None else found.model_dump(),
-            "spent": None if step not in spent else round(spent[step], 2),
-        }
-        for step in TIMED
-    ]
+def _spent(found: float | None) -> Quantity | None:
+    return None if found is None else seconds(round(found, 2))
 
 
 def step_line(plan: Plan, step: str, journal: Journal) -> str:
     """``source verified: spent 12 s, estimated about 14 s (8.0 s to 20 s)``"""
     spent = seconds_text(spent_by_step(journal).get(step))
     return f"{_step_name(step)}: spent {spent}, estimated {about(plan.times.get(step))}"
-
-
-def estimate_line(plan: Plan) -> str:
-    """The time of the whole campaign, and that of each step."""
-    if not any(plan.times.values()):
-        return f"Carried out as a campaign: {UNKNOWN}, none was carried out here yet."
-    known = ", ".join(f"{_step_name(step)} {about(time)}" for step, time in plan.times.items() if time)
-    unknown = ", ".join(_step_name(step) for step, time in plan.times.items() if not time)
-    more = f"; {UNKNOWN}: {unknown}" if unknown else ""
-    return f"Carried out as a campaign: {about(together(plan.times))}. By step: {known}{more}."
 
 
 def seconds_text(spent: float | None) -> str:

@@ -18,7 +18,6 @@ from backfill_assets.plan.observe import observe_context, observe_context_of, op
 from backfill_assets.plan.records import NO_TERMS, Plan, PlanRequest, PlanTerms, Scope, days_of
 from backfill_assets.plan.shadow_steps import rebuilt_steps
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.plan.text import command_of
 from backfill_assets.published.boundaries import merge_tables
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.positions import read_boundaries
@@ -118,7 +117,7 @@ def require_carried_out(settings: Settings, catalog: Catalog, plan: Plan, *, sta
     if moved:
         raise InvalidRequest(
             f"What {plan.id} was computed from has moved: {'; '.join(moved.lines()[:3])}.",
-            hint=f"Plan again: {command_of(plan, *map(str, plan.expectations))}",
+            hint=f"Plan again: {plan.command(*map(str, plan.expectations))}",
         )
 
 

@@ -103,7 +103,7 @@ def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
             yield finding("stops", "source days missing", message, hint, step.name, absent)
         if waiting and seen.asked.scope not in (Scope.WHOLE, Scope.SOURCE):
             message = f"Files of {step.source.name} have landed on {_days_text(waiting)} and were not taken in."
-            hint = "Plan with --source-too, or take them in first: the rebuild reads what is taken in."
+            hint = "Plan with --scope whole, or take them in first: the rebuild reads what is taken in."
             yield finding("warns", "source days incomplete", message, hint, step.name, waiting)
 
 
@@ -117,7 +117,7 @@ def _inputs_published(seen: Preflight) -> Iterator[PlanFinding]:
         if held := missing_inputs(step, step.version(), suspects, there) if suspects else {}:
             needed = next(iter(held.values()))[0]
             message = f"{step.name} cannot be built on {_days_text(held)}: {needed} was never published."
-            hint = "Build the input days first, or plan with --source-too."
+            hint = "Build the input days first, or plan with --scope whole."
             yield finding("stops", "input days not published", message, hint, step.name, held)
 
 
@@ -126,7 +126,7 @@ def _inputs_sound(seen: Preflight) -> Iterator[PlanFinding]:
     for table, by_status in seen.inputs.unsound.items():
         for status, days in by_status.items():
             message = f"{table} is read as it is on {_days_text(days)}, which is {status.value}."
-            hint = "Plan with --source-too to rebuild it as well, or look at it with backfill status."
+            hint = "Plan with --scope whole to rebuild it as well, or look at it with backfill status."
             yield finding("warns", "input days not fresh", message, hint, table, days)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -33,12 +34,12 @@ Fingerprints = Mapping[str, Mapping[str, str]]
 class Scope(enum.StrEnum):
     """How much of the pipeline is rebuilt."""
 
-    SOURCE = "source-side refresh"
-    """The landed files are read again, then everything that the whole pipeline has."""
-    WHOLE = "whole pipeline"
+    SOURCE = "source"
+    """The landed files are read again, then everything that WHOLE has."""
+    WHOLE = "whole"
     """What the table is computed from, the table, and what is computed from it."""
-    ONWARDS = "from the table on"
-    DOWNSTREAM = "downstream only"
+    ONWARDS = "onwards"
+    DOWNSTREAM = "downstream"
     """What is computed from the table: the table itself is right already."""
 
 
@@ -331,6 +332,23 @@ class Plan(Record):
     def stopped(self) -> bool:
         """Is there a finding that must be fixed first?"""
         return any(finding.severity == "stops" for finding in self.findings)
+
+    def command(self, *expected: str) -> str:
+        """The command that asks for the same days, version and scope again; what came from a file is in that file.
+
+        A plan that leaves days out is that of a timeline, which does not hold them.
+        """
+        if not self.terms.empty:
+            return "backfill plan -f FILE"
+        asked = self.asked
+        expectations = [word for each in expected for word in ("--expect", each)]
+        if asked.leaves:
+            return shlex.join(["backfill", "timeline", "publish", "TIMELINE", *expectations])
+        scope = "" if asked.scope is Scope.ONWARDS else asked.scope.value
+        options = {"--days": asked.days, "--version": asked.version, "--scope": scope}
+        words = [word for name, value in options.items() if value for word in (name, value)]
+        words += ["--force"] if asked.force else []
+        return shlex.join(["backfill", "plan", asked.target, *words, *expectations])
 
     @property
     def rebuilds(self) -> dict[str, tuple[date, ...]]:

@@ -260,7 +260,7 @@ def check_request(publication: Publication) -> None:
         if switch.version == switch.former:
             raise PublicationRefused(
                 f"{step}: {switch.version or 'the declared version'} is current already.",
-                hint="A switch names another version: backfill versions lists them.",
+                hint="A switch names another version than the current one.",
             )
     _refuse_twice(f"{publication.id}: the table", [change.table for change in publication.tables])
     for change in publication.tables:

@@ -257,7 +257,7 @@ class _Origins:
             raise PublicationRefused(
                 f"{key} cannot be put back: it was made by {content.code_version}, which is not declared any more, and "
                 "the log does not say of what.",
-                hint="Rebuild the day by a version that is declared: backfill versions lists them.",
+                hint="Rebuild the day by a version that is declared.",
             )
         if self._is_shown(key, content) and not any(self._brings(table, days) for table, days in made.items()):
             return made

@@ -31,6 +31,8 @@ from backfill_assets.published.snapshot import Snapshot
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_DIGITS = 18
+BEFORE = "^"
+"""After a publication: the state just before it, as in git."""
 HeldDays = Mapping[str, Mapping[date, HeldDay]]
 """What days hold, by table and day."""
 
@@ -66,9 +68,11 @@ def is_version(text: str) -> bool:
 def find_moment(storage: Storage, text: str, table: str) -> Moment:
     """The state that ``text`` names: a publication, a Delta version of ``table``, or a time.
 
-    Raises :class:`InvalidRequest` for a publication or a version that there is none of, and for a time before the
-    first publication.
+    ``PUBLICATION^`` is the state just before it was closed. Raises :class:`InvalidRequest` for a publication or a
+    version that there is none of, and for a time before the first publication.
     """
+    if text.endswith(BEFORE):
+        return moment_before(storage, text.removesuffix(BEFORE))
     if is_version(text):
         return Moment(snapshot_with(storage, table, int(text)), f"version {text} of {table}")
     if (at := parse_time(text)) is not None:

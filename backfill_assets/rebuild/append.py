@@ -107,7 +107,7 @@ class AppendBuild:
         if self.step.source is None:
             raise InvalidRequest(
                 f"{self.step.name} is not read from a source.",
-                hint="Name a raw table: raw_sales. backfill plan --source-too goes from raw on.",
+                hint="Name a raw table: raw_sales. backfill plan --scope whole goes from raw on.",
             )
         return self.step.source
 

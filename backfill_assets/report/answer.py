@@ -78,7 +78,7 @@ class Days(Special):
 
 @dataclass(frozen=True)
 class Quantity(Special):
-    """A number with its unit: ``bytes``, ``seconds`` or ``share``. Without a number it is unknown."""
+    """A number with its unit: ``bytes``, ``seconds``, ``share``, or none. Without a number it is unknown."""
 
     value: float | Decimal | None
     unit: str
@@ -94,8 +94,9 @@ class Quantity(Special):
                 return format_size(int(self.value))
             case "seconds":
                 return format_duration(float(self.value))
-            case _:
+            case "share":
                 return percent(Decimal(self.value))
+        return f"{self.value:,}"
 
 
 def size(count: int | None) -> Quantity:
@@ -104,6 +105,11 @@ def size(count: int | None) -> Quantity:
 
 def seconds(count: float | None) -> Quantity:
     return Quantity(count, "seconds")
+
+
+def number(value: float | Decimal | None) -> Quantity:
+    """One that may be unknown."""
+    return Quantity(value, "")
 
 
 @dataclass(frozen=True)
@@ -184,6 +190,8 @@ class Grid:
     """Columns that are never cut: what people type again. The first column always is one."""
     groups: tuple[str, ...] = ()
     """Columns whose value is shown once for the rows that share it."""
+    most: int | None = None
+    """The first rows that people see on a terminal and in Markdown; pages, pipes and programs get all."""
     one_by_one: bool = False
     """A terminal that is too narrow for the columns shows each row as a list of its values: all of them are whole."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from backfill_assets.report.answer import Answer, Fact, Part, lines_of, shown, tone_of
+from backfill_assets.report.answer import Answer, Part, lines_of, shown, tone_of
 
 
 def html(answer: Answer) -> str:
@@ -23,7 +23,7 @@ def html(answer: Answer) -> str:
     return environment.get_template("answer.html").render(answer=answer, text=shown, tone=tone_of).lstrip()
 
 
-def _groups(parts: Sequence[Part]) -> Iterator[tuple[bool, list[Part]]]:
-    """Facts that follow each other are one list."""
-    for is_fact, group in groupby(parts, lambda part: isinstance(part, Fact)):
-        yield is_fact, list(group)
+def _groups(parts: Sequence[Part]) -> Iterator[tuple[str, list[Part]]]:
+    """Facts that follow each other are one list, and charts stand beside each other."""
+    for kind, group in groupby(parts, lambda part: type(part).__name__):
+        yield kind, list(group)

@@ -55,8 +55,9 @@ def _line(line: Line) -> str:
 def _table(table: Grid) -> str:
     if not table.rows:
         return ""
-    rows = ([shown(cell, short=True) for cell in row] for row in table.rows[:_MOST_ROWS])
+    most = min(_MOST_ROWS, table.most or _MOST_ROWS)
+    rows = ([shown(cell, short=True) for cell in row] for row in table.rows[:most])
     title = f"**{escape_markdown(table.title)}**\n\n" if table.title else ""
-    more = len(table.rows) - _MOST_ROWS
+    more = len(table.rows) - most
     left_out = f"\n\nand {more:,} more rows" if more > 0 else ""
     return f"{title}{markdown_table(table.columns, rows, sorted(table.numbers()))}{left_out}"

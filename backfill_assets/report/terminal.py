@@ -8,7 +8,7 @@ type again is neither cut nor left out. A pipe gets tab-separated text, each row
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -31,7 +31,7 @@ from backfill_assets.report.answer import (
     shown,
     tone_of,
 )
-from backfill_assets.text import escape_controls
+from backfill_assets.text import escape_controls, format_count
 
 _STYLES = {
     Tone.PLAIN: "",
@@ -131,11 +131,14 @@ class Terminal:
             return
         if table.title:
             self._line(table.title, Tone.STRONG)
-        fitted = _Fitted.of(table, self._cells(table), self.console.width)
+        shown_rows = replace(table, rows=table.rows[: table.most])
+        fitted = _Fitted.of(shown_rows, self._cells(shown_rows), self.console.width)
         if table.one_by_one and (fitted.left_out or fitted.is_cut):
             self._one_by_one(table)
             return
         self.console.print(fitted.drawn(table), crop=False, width=max(self.console.width, fitted.least_width))
+        if more := len(table.rows) - len(shown_rows.rows):
+            self._line(f"and {format_count(more, 'more row')}", Tone.QUIET)
         if note := fitted.note(has_json=self.has_json):
             self._line(note, Tone.QUIET)
 

@@ -26,10 +26,7 @@ from backfill_assets.published.moments import HeldDays, held_days, snapshot_clos
 from backfill_assets.published.positions import RawVersions
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild import decide
-from backfill_assets.text import format_count, format_ranges
 from backfill_assets.timeline.view import inputs_shown
-
-_MOST_RANGES = 6
 
 
 def needed_tables(steps: Sequence[Step], tables: Collection[str]) -> list[str]:
@@ -166,7 +163,7 @@ def held_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimel
     if timeline.moment_base is None:
         raise InvalidRequest(
             f"The timeline {timeline.name} does not keep what its days were computed from.",
-            hint="It was not rewound, or by earlier code. backfill rewind TABLES makes one that does.",
+            hint="It was not rewound, or by earlier code. backfill timeline rewind TABLES makes one that does.",
         )
     return held_days(snapshot_of_base(storage, timeline.moment_base), needed_tables(steps, timeline.days))
 
@@ -250,27 +247,3 @@ def _is_behind(
     if version is None or decide.days_reading(step, version, [day], {t: frozenset(d) for t, d in behind.items()}):
         return True
     return inputs_shown(step, version, [day], held)[day].inputs != day_held.content.inputs
-
-
-# ------------------------------------------------------------------- in words
-
-
-def arrival_lines(timeline: NamedTimeline) -> list[str]:
-    """What raw held at the moment of ``timeline``, what arrived since and was read, and what it held then. Pure."""
-    now = {each.table: each for each in timeline.reads}
-    return [
-        _arrival_line(each, timeline.arrived.get(each.table, ()), now.get(each.table)) for each in timeline.moment_reads
-    ]
-
-
-def _arrival_line(then: RawRead, arrived: Sequence[ArrivedRows], now: RawRead | None) -> str:
-    line = f"{then.table}: {format_count(then.rows, 'row')} at its moment, version {then.version}"
-    if now is None or now.version == then.version:
-        return line
-    rows = sum(each.rows for each in arrived if each.rows is not None)
-    unknown = [each.day for each in arrived if each.rows is None]
-    on = f" on {format_ranges([each.day for each in arrived], _MOST_RANGES)}" if arrived else ""
-    foreign = (
-        f"; of {format_ranges(unknown, _MOST_RANGES)} it is not known, they have a foreign write" if unknown else ""
-    )
-    return f"{line}; {format_count(rows, 'row')} since{on}{foreign}; {now.rows:,} in version {now.version}"

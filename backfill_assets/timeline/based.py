@@ -13,9 +13,7 @@ from backfill_assets.timeline.rewind import copied_timeline, new_timeline, requi
 _MAIN = "main"
 
 
-def timeline_based_on(
-    storage: Storage, base: str, name: str, by: str, now: datetime, keep_until: datetime | None
-) -> NamedTimeline:
+def timeline_based_on(storage: Storage, base: str, name: str, by: str, now: datetime) -> NamedTimeline:
     """A timeline without days of its own, whose days read through to ``base``: main, a publication or a time in UTC.
 
     With the name of a timeline as ``base`` it has that one's days and base. It is not written yet. Raises
@@ -23,9 +21,9 @@ def timeline_based_on(
     the earliest moment of each table that can be had.
     """
     if base == _MAIN:
-        return new_timeline(storage, name, by, now, keep_until)
+        return new_timeline(storage, name, by, now)
     if (other := timeline_called(storage, base, now)) is not None:
-        return copied_timeline(other, name, by, now).model_copy(update={"keep_until": keep_until})
+        return copied_timeline(other, name, by, now)
     if is_version(base):
         raise InvalidRequest(
             f"{base} is a version of one table, and a base is a state of all of them.",
@@ -35,4 +33,4 @@ def timeline_based_on(
     require_files(storage, held_days(moment.snapshot, moment.snapshot.versions), moment.text)
     found = TimelineBase(sequence=moment.snapshot.sequence, versions=moment.snapshot.versions)
     change = f"created at {moment.text}"
-    return new_timeline(storage, name, by, now, keep_until).model_copy(update={"base": found, "change": change})
+    return new_timeline(storage, name, by, now).model_copy(update={"base": found, "change": change})

@@ -61,6 +61,8 @@ class Forwarded:
     timeline: NamedTimeline
     steps: tuple[ForwardedStep, ...]
     arrived: Arrived = NOTHING_ARRIVED
+    note: str = ""
+    """Why nothing was done, if that is so."""
 
 
 def forward(
@@ -85,7 +87,7 @@ def forward(
         raise InvalidRequest(
             f"The timeline {timeline.name} has no days of its own.",
             hint=f"backfill run TABLE --days A..B --on {timeline.name} builds some there; "
-            "backfill rewind TABLES --to MOMENT makes one that has them.",
+            "backfill timeline rewind TABLES --to MOMENT makes one that has them.",
         )
     lake.require_clean_tree()
     steps = lake.with_current(steps)

@@ -150,4 +150,4 @@ def _table_changed(moment: MomentWorthGoingTo, table: str, count: int) -> str:
     versions = ", ".join(moment.versions[table]) or "unknown"
     before = f" ({switch[0]} before)" if switch else ""
     columns = moment.columns.get(table)
-    return f"{table}: {format_count(count, 'day')} of {versions}{before}" + (f", columns {columns}" if columns else "")
+    return f"{format_count(count, 'day')} of {versions}{before}: {table}" + (f", columns {columns}" if columns else "")

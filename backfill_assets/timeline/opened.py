@@ -11,7 +11,7 @@ built on Delta's kernel open it, delta-rs does not. A revision of a timeline nev
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from backfill_assets.publication_log.log import utc_now
 from backfill_assets.published.moments import held_days
 from backfill_assets.published.reading import PublishedTable
 from backfill_assets.published.snapshot import Snapshot
-from backfill_assets.timeline.places import find_place
+from backfill_assets.timeline.places import find_place, is_of_campaign
 from backfill_assets.timeline.view import StaleDays, stale_days, tables_around
 
 if TYPE_CHECKING:
@@ -103,6 +103,21 @@ class OpenedTimeline:
         listed = ", ".join(f"{name} '{_escape(value)}'" for name, value in options.items())
         return f"CREATE OR REPLACE TEMPORARY VIEW {table} USING delta OPTIONS ({listed});"
 
+    def views(self, tables: Collection[str] = ()) -> dict[str, str]:
+        """The views of ``tables``, or of all; raises :class:`InvalidRequest` for one that it has no days of.
+
+        The timeline of a campaign is refused: it changes as long as the campaign works.
+        """
+        name = self.timeline.name
+        if is_of_campaign(name):
+            raise InvalidRequest(
+                f"{name} is the timeline of a campaign: it changes as long as the campaign works.",
+                hint=f"backfill show TABLE DAY --on {name}, or backfill diff main {name}",
+            )
+        for table in tables:
+            self.held(table)
+        return {table: self.view(table) for table in tables or self.tables}
+
     def _is_gone(self, table: str) -> bool:
         """Was the Delta log cleaned up of the version that the timeline reads through to?"""
         oldest = oldest_version(self.storage, table)
@@ -168,3 +183,16 @@ def _escape(text: str) -> str:
 def open_timeline(storage: Storage, name: str) -> OpenedTimeline:
     """The newest revision of the timeline ``name``; raises :class:`InvalidRequest` if there is none."""
     return OpenedTimeline(storage, find_place(storage, name, utc_now()))
+
+
+def recipe_of(opened: OpenedTimeline, table: str) -> list[str]:
+    """Lines of Python that read ``table`` of the timeline, by pyarrow and by DuckDB."""
+    return [
+        "import duckdb",
+        "from backfill_assets.lakehouse.storage import Storage",
+        "from backfill_assets.timeline.opened import open_timeline",
+        f"rows = open_timeline(Storage({opened.storage.uri()!r}), {opened.timeline.name!r}).dataset({table!r})",
+        "rows.to_table()    # pyarrow",
+        f"connection = duckdb.connect().register({table!r}, rows)",
+        f"connection.sql('SELECT count(*) FROM {table}')    # DuckDB",  # noqa: S608
+    ]

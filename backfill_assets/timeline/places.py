@@ -50,7 +50,7 @@ def refuse_campaign(name: str) -> None:
     if is_of_campaign(name):
         raise InvalidRequest(
             f"{name} is the timeline of a campaign: only the campaign changes it.",
-            hint=f"It goes with the campaign: backfill campaign {plan_of(name)} --abandon. "
+            hint=f"It goes with the campaign: backfill timeline delete {plan_of(name)}. "
             "For days of your own: backfill timeline create NAME",
         )
 

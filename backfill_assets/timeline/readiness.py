@@ -1,4 +1,4 @@
-"""Whether a standby holds what its version would give now, and how it differs from main: from logs alone."""
+"""Whether a timeline of a version holds what that gives now, and how it differs from main: from logs alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from functools import cache
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, Standby
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineVersion
 from backfill_assets.lakehouse.records import DayState, InputRead, TableChange
+from backfill_assets.model.current_versions import is_declared
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of
 from backfill_assets.publication.pin import Pin
@@ -20,6 +21,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
 from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.stage import StagedTableDay
+from backfill_assets.timeline.of_version import current_version, days_published, days_to_keep
 from backfill_assets.timeline.opened import OpenedTimeline
 
 
@@ -41,21 +43,39 @@ class Readiness:
 
 
 def readiness_of(
-    lake: Lake, steps: Sequence[Step], timeline: NamedTimeline, standby: Standby, to_keep: Days
+    lake: Lake, steps: Sequence[Step], timeline: NamedTimeline, asked: TimelineVersion, to_keep: Days
 ) -> Readiness:
     """Compare each day of ``timeline`` with what would be computed now, and with main.
 
-    ``steps`` have their current versions; ``to_keep`` are the days that the standby is to have, by table.
+    ``steps`` have their current versions; ``to_keep`` are the days that the timeline is to have, by table.
     """
     way = _Comparison(lake, timeline, to_keep)
     for step in steps_of(steps, to_keep):
-        way.take(step, standby.version if step.name == standby.step else step.current)
+        way.take(step, asked.version if step.name == asked.step else step.current)
     return Readiness(
         behind={table: days for table, days in way.behind.items() if days},
         changes=tuple(way.changes),
         inputs=tuple(read for read in way.inputs if read.days),
         differing=way.differing,
     )
+
+
+def days_behind(lake: Lake, timeline: NamedTimeline) -> int | None:
+    """How many days ``timeline`` does not have as its version would compute them now.
+
+    None for a timeline of the current version, of one that is not declared any more, and of no version at all.
+    """
+    asked, current = timeline.of_version, lake.with_current(lake.catalog.steps)
+    step = next((each for each in current if asked and each.name == asked.step), None)
+    if (
+        asked is None
+        or step is None
+        or current_version(lake, step) == asked.version
+        or not is_declared(step, asked.version)
+    ):
+        return None
+    to_keep = days_to_keep(current, asked, days_published(lake, current))
+    return readiness_of(lake, current, timeline, asked, to_keep).days_behind
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, PublicationRefused
@@ -35,10 +35,9 @@ class RewindRequest:
     tables: Sequence[str]
     days: DayRange | None = None
     by: str = ""
-    keep_until: datetime | None = None
 
 
-def new_timeline(storage: Storage, name: str, by: str, now: datetime, keep_until: datetime | None) -> NamedTimeline:
+def new_timeline(storage: Storage, name: str, by: str, now: datetime) -> NamedTimeline:
     """A timeline without days of its own: all of them read through to what is published now."""
     base = Snapshot.newest(storage)
     return NamedTimeline(
@@ -48,14 +47,14 @@ def new_timeline(storage: Storage, name: str, by: str, now: datetime, keep_until
         by=by,
         base=TimelineBase(sequence=base.sequence, versions=base.versions),
         changed_at=now,
-        keep_until=keep_until,
     )
 
 
 def copied_timeline(timeline: NamedTimeline, name: str, by: str, now: datetime) -> NamedTimeline:
     """Another timeline of the same days: what is done on it leaves ``timeline`` as it is. No file is copied."""
     values = {"id": new_timeline_id(now), "name": name, "made_at": now, "changed_at": now, "by": by, "revision": 0}
-    return timeline.model_copy(update={**values, "change": f"copied from {timeline.name}", "standby": None})
+    own = {"change": f"copied from {timeline.name}", "keep_until": None, "of_version": None}
+    return timeline.model_copy(update={**values, **own})
 
 
 def differing_from_main(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:
@@ -78,7 +77,7 @@ def rewound_timeline(
     _refuse_raw(steps, asked.tables)
     concerned = steps_of(steps, expand_tables(steps, asked.tables, downstream=True))
     tables = {name for step in concerned for name in step.table_names}
-    timeline = new_timeline(storage, asked.name, asked.by, now, asked.keep_until)
+    timeline = new_timeline(storage, asked.name, asked.by, now)
     around = tables_around(steps, tables)
     then = held_days(moment.snapshot, around)
     since = held_days(Snapshot(storage, timeline.base.sequence, timeline.base.versions), around)
@@ -86,7 +85,8 @@ def rewound_timeline(
     if not days:
         raise InvalidRequest(
             f"Nothing of {', '.join(asked.tables)} differs from {moment.text}: there is nothing to rewind.",
-            hint="backfill rewind --list shows the moments worth going to; --days A..B takes days that are equal too.",
+            hint=f"backfill timeline rewind {asked.tables[0]} lists the moments worth going to; --days A..B takes days "
+            "that are equal too.",
         )
     held = days_after_rewind(steps, asked, days, then, since)
     require_files(storage, held, moment.text)
@@ -202,7 +202,7 @@ def require_files(storage: Storage, held: HeldDays, moment: str) -> None:
     )
     raise PublicationRefused(
         f"What was published at {moment} is not kept any more. {named}. Nothing was changed.",
-        hint="Choose a later moment: backfill rewind TABLES --list shows them. Or rebuild the days.",
+        hint="Choose a later moment: backfill timeline rewind TABLES lists them. Or rebuild the days.",
     )
 
 
@@ -218,17 +218,3 @@ def earliest_moment(storage: Storage, table: str) -> PublicationRecord | None:
         held = held_days(snapshot_of(storage, records[middle].publication), [table])
         low, high = (middle + 1, high) if missing_files(storage, table, held[table].values()) else (low, middle)
     return records[low] if low < len(records) else None
-
-
-def kept_for(days: int | None, now: datetime) -> datetime | None:
-    """Until when a timeline is kept that is declared to live for so many days; None for one without an age.
-
-    Raises :class:`InvalidRequest` for a day that the calendar has not.
-    """
-    try:
-        return None if days is None else now + timedelta(days=days)
-    except OverflowError:
-        raise InvalidRequest(
-            f"A timeline cannot be kept for {days:,} days: the calendar ends before.",
-            hint="Leave --keep-for out, and it is kept until it is deleted.",
-        ) from None

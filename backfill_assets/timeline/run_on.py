@@ -120,7 +120,7 @@ def refuse_raw(step: Step, timeline: str) -> None:
         raise InvalidRequest(
             f"{step.name} is not built on the timeline {timeline}: raw is only ever appended to, and is shared.",
             hint=f"Ingest on main: backfill run {step.name} --days A..B. "
-            f"Then take its rows to the timeline: backfill forward {timeline}",
+            f"Then take its rows to the timeline: backfill timeline forward {timeline}",
         )
 
 

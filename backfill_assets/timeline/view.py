@@ -125,14 +125,21 @@ def _why_stale(step: Step, day: date, timeline: NamedTimeline, base: HeldDays) -
     return f"was computed from other days of {', '.join(others)} than the timeline shows"
 
 
+def stale_ranges(stale: StaleDays) -> list[tuple[str, list[date], str]]:
+    """Each table with its days that are stale for one reason, and the reason."""
+    return [
+        (table, [day for day, each in days.items() if each == why], why)
+        for table, days in stale.items()
+        for why in dict.fromkeys(days.values())
+    ]
+
+
 def stale_lines(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
     """A line for the days of each table that are stale for one reason."""
-    found = []
-    for table, days in stale.items():
-        for why in dict.fromkeys(days.values()):
-            named = format_ranges([day for day, each in days.items() if each == why], _MOST_RANGES)
-            found.append(f"stale on {timeline.name}: {table} {named} {why}")
-    return found
+    return [
+        f"stale on {timeline.name}: {table} {format_ranges(days, _MOST_RANGES)} {why}"
+        for table, days, why in stale_ranges(stale)
+    ]
 
 
 def next_for_stale(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
@@ -140,8 +147,8 @@ def next_for_stale(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
     own = [table for table, days in stale.items() if days.keys() & timeline.held(table).keys()]
     through = {table: days.keys() - timeline.held(table).keys() for table, days in stale.items()}
     runs = [
-        f"  backfill run {table} --days {format_range(DayRange(min(days), max(days)))} --on {timeline.name}"
+        f"backfill run {table} --days {format_range(DayRange(min(days), max(days)))} --on {timeline.name}"
         for table, days in through.items()
         if days
     ]
-    return [*([f"  backfill forward {timeline.name}"] if own else []), *runs]
+    return [*([f"backfill timeline forward {timeline.name}"] if own else []), *runs]

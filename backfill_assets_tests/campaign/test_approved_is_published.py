@@ -285,9 +285,7 @@ class World:
         if self.is_cut_over:
             return
         if not course.started or course.stopped:
-            self.at.start(OPTIONS)
-            for step in STEPS[: STEPS.index(CampaignStep.VALIDATE)]:
-                self.at.record_step(step, {})
+            self.begin()
         elif CampaignStep.VALIDATE not in course.done:
             self.do(CampaignStep.VALIDATE)
         elif course.approved is None:
@@ -302,7 +300,13 @@ class World:
         try:
             self.at.approve(without_held_back=held, seen=seen)
         except InvalidRequest:
-            self.at.start(OPTIONS, CampaignStep.VALIDATE)
+            self.begin()
+
+    def begin(self) -> None:
+        """Up to where all is staged."""
+        self.at.start(OPTIONS)
+        for step in STEPS[: STEPS.index(CampaignStep.VALIDATE)]:
+            self.at.record_step(step, {})
 
     def do(self, step: CampaignStep) -> None:
         try:
@@ -355,7 +359,7 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
         patch.setattr(MAIN, "of", world.files)
         patch.setattr(TableComparison, "_read", read)
         patch.setattr(TableComparison, "_sample", lambda *_: ())
-        patch.setattr(campaign_review, "difference_page", lambda *_: "")
+        patch.setattr(campaign_review, "html", lambda _: "")
         patch.setattr(campaign_look, "anything_published", lambda _: True)
         patch.setattr(campaign_look, "newest", lambda *_: world.newest())
         patch.setattr(campaign_look, "_put_back_by", lambda *_: "")
@@ -434,7 +438,7 @@ def test_beyond_a_limit_it_waits_for_an_approval_of_what_there_is_now(world: Wor
     with pytest.raises(CampaignStopped, match=r"waits for approval again\. Nothing was published\.") as waits:
         world.carry_on(by_command=True)
     assert f"{TABLE} {DAYS[0]}..{DAYS[2]}. {TABLE}.{MEASURE} differs by 14 %" in str(waits.value)
-    assert f"backfill diff {PLAN.id} --kept" in str(waits.value.hint) and not world.published
+    assert f"backfill status {PLAN.id}" in str(waits.value.hint) and not world.published
     assert world.at.next().reason.startswith("it waits for approval again: Moved after the approval")
     kept = last_difference(world.storage, PLAN.id)
     assert kept is not None and change_of(kept) == 42
@@ -450,7 +454,7 @@ def test_a_broken_expectation_stops_it_and_cannot_be_approved(world: World) -> N
     world.source[DAYS[1]] = 150
     with pytest.raises(CampaignStopped, match=f"{TABLE} {DAYS[1]}.* Not as expected: {MEASURE} < 20% a day") as stopped:
         world.carry_on(by_command=True)
-    for command in (f"backfill plan {TABLE} --days {DAYS[0]}..{DAYS[2]} --expect", "--abandon"):
+    for command in (f"backfill plan {TABLE} --days {DAYS[0]}..{DAYS[2]} --expect", "timeline delete"):
         assert command in str(stopped.value.hint)
     assert "backfill run" not in str(stopped.value.hint)
     for seen in (None, last_difference(world.storage, PLAN.id)):

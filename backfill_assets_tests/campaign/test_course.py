@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backfill_assets.campaign.course import CampaignState, Move, approved_by, next_move, require_beginning, state_of
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.campaign.course import CampaignState, Move, approved_by, next_move, state_of
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, Kind
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -112,38 +111,6 @@ def test_a_rollback_that_was_undone_leaves_the_campaign_where_it_was() -> None:
 
 def test_a_campaign_that_was_never_started_does_nothing() -> None:
     assert next_move(CampaignState("campaign-x"), WAVES, WINDOW, NOW).waits
-
-
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        (CampaignStep.VERIFY_SOURCE, "step 2 of 9: source verified"),
-        (CampaignStep.SHADOW, "wave 1 of 3: canary"),
-        (CampaignStep.VALIDATE, "step 5 of 9: validated"),
-    ],
-)
-def test_it_can_begin_again_at_any_step_that_it_has_reached(first: CampaignStep, then: str) -> None:
-    """What was done before that step stays done; what was staged has to be approved anew."""
-    staged = [*until(CampaignStep.VALIDATE), entry("approved")]
-    require_beginning(state_of("campaign-x", staged), first)
-    again = state_of("campaign-x", [*staged, entry("resumed", first)])
-    assert next_move(again, WAVES, WINDOW, NOW).reason == then
-    assert again.approved is None
-
-
-def test_after_the_cut_over_it_can_only_begin_again_behind_it() -> None:
-    told = until(CampaignStep.NOTIFY)
-    require_beginning(state_of("campaign-x", told), CampaignStep.DOWNSTREAM)
-    assert after([*told, entry("resumed", CampaignStep.DOWNSTREAM)]).step is CampaignStep.DOWNSTREAM
-    for step in (CampaignStep.SHADOW, CampaignStep.CUT_OVER):
-        with pytest.raises(InvalidRequest, match="is published"):
-            require_beginning(state_of("campaign-x", told), step)
-    require_beginning(state_of("campaign-x", [*told, entry("rolled back")]), CampaignStep.SHADOW)
-
-
-def test_it_cannot_begin_behind_what_was_never_done() -> None:
-    with pytest.raises(InvalidRequest, match="cannot begin at validated: shadow_backfilled is not done yet"):
-        require_beginning(state_of("campaign-x", until(CampaignStep.PIN)), CampaignStep.VALIDATE)
 
 
 def test_a_withdrawn_approval_has_to_be_given_again_for_what_there_is_then() -> None:

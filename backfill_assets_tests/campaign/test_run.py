@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from backfill_assets.answers.status import campaign_table
 from backfill_assets.campaign import day_outcomes as campaign_days_of_log
 from backfill_assets.campaign import steps as campaign_steps
 from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, campaign_days, held_back_days
 from backfill_assets.campaign.run import CampaignRun, Options
-from backfill_assets.cli.queries.campaign_table import campaign_json
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
@@ -30,6 +30,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.person import Person
 from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
+from backfill_assets.report.answer import plain
 from backfill_assets.settings import ApprovalRule, Settings
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def test_a_day_that_a_campaign_does_not_change_is_not_left(at: CampaignRun) -> N
     at.record_step(CampaignStep.CUT_OVER, {"publication": "p", "days": {"fact_daily_revenue": [f"{FIRST}"]}})
     (found,) = campaign_days(at.builder.lake.storage, PLAN)
     assert (found.published, found.unchanged, found.left) == ((FIRST,), (LAST,), ())
-    assert campaign_json([found])["fact_daily_revenue"]["unchanged"] == [f"{LAST}"]
+    assert plain(campaign_table([found]).rows)[0][5] == [f"{LAST}"]
     at.write(JournalEntry(kind="rolled back", at=MADE))
     (found,) = campaign_days(at.builder.lake.storage, PLAN)
     assert (found.published, found.unchanged, found.left) == ((), (), (FIRST, LAST))
@@ -175,7 +176,7 @@ def test_a_stop_by_too_many_bad_days_names_the_first_and_why(at: CampaignRun) ->
 @pytest.mark.parametrize(
     ("terms", "command"),
     [
-        (PlanTerms(), "backfill plan bronze_sales --days 2017-03-01 --version v1 --source-too --expect TEXT."),
+        (PlanTerms(), "backfill plan bronze_sales --days 2017-03-01 --version v1 --scope whole --expect TEXT."),
         (PlanTerms(title="from a file"), "Change what is expected in the file of the plan, and plan again: "),
     ],
 )

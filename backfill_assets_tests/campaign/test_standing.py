@@ -25,8 +25,8 @@ AGAIN = "backfill plan fact --days 2017-03-01"
 RUN, APPROVE, ABANDON, LOOK = (
     "backfill run P",
     "backfill approve P",
-    "backfill campaign P --abandon",
-    "backfill campaign P",
+    "backfill timeline delete P",
+    "backfill status P",
 )
 UNDO, REDO, ABORT, UNSWITCH = (
     "backfill rollback P",
@@ -92,7 +92,7 @@ _OVERTAKEN = ("fact 2017-03-01 was brought by other (theirs), since P staged it.
 _UNDONE = "P is undone already: back did it on 2017-06-01 12:00:00 UTC."
 _FINISHED = ("P is finished: cut published it.", [AGAIN])
 CELLS: Mapping[PlanStanding, tuple[Cell, Cell, Cell, Cell]] = {
-    # approve, run, rollback, campaign --abandon
+    # approve, run, rollback, timeline delete
     PlanStanding.NOT_STARTED: (
         ("Nothing of P is staged and validated.", [RUN]),
         ALLOWED,
@@ -199,7 +199,7 @@ def test_what_the_daemon_does_is_not_for_a_person(standing: PlanStanding) -> Non
 
 def test_every_command_says_of_a_stop_what_the_stop_itself_said() -> None:
     """An expectation that is not met is part of the plan: taking the plan up again breaks it again."""
-    helps = "Plan again: backfill plan fact --expect TEXT. Or give this one up: backfill campaign plan-0f --abandon"
+    helps = "Plan again: backfill plan fact --expect TEXT. Or give this one up: backfill timeline delete plan-0f"
     stopped = entry("stopped", CampaignStep.CUT_OVER, "Not as expected", **{HELPS: helps})
     found = replace(
         facts(*VALIDATED, entry("approved"), stopped), course=state_of("campaign-0f", [*VALIDATED, stopped])

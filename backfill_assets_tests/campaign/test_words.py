@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.cli import foreground
-from backfill_assets.cli.commands import campaign as commands
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.lakehouse.plans import open_plan_ids
@@ -54,11 +52,11 @@ def carried_on(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What a command went on with, instead of doing it."""
     moves: list[str] = []
 
-    def carry_on(at: CampaignRun, **_: object) -> Move:
+    def carry_on(at: CampaignRun, **_: object) -> None:
         moves.append(at.next().reason)
-        return Move("it waits for nothing here")
 
-    monkeypatch.setattr(commands, "_carry_on", carry_on)
+    for where in ("campaigns", "verbs.approve"):
+        monkeypatch.setattr(f"backfill_assets.cli.{where}.carry_on", carry_on)
     return moves
 
 
@@ -97,7 +95,7 @@ def test_an_undo_that_was_killed_is_finished_by_the_next_one_and_not_repeated(
 def test_an_undone_plan_is_not_given_up(played: PlayedCampaign, carried_on: list[str]) -> None:
     played.cut_over()
     undo = played.undo()
-    said = refused(played, "campaign", PLAN.id, "--abandon")
+    said = refused(played, "timeline", "delete", PLAN.id, "--yes")
     assert f"{PLAN.id} is undone already: {undo} did it on 20" in said
     assert RUN in said and f"backfill rollback {undo}" in said and "rollback window" in said
     played.backfill("run", PLAN.id)
@@ -110,10 +108,9 @@ def test_after_the_undo_of_its_undo_a_plan_is_live_although_it_was_given_up(play
     undo = played.undo()
     played.enter("stopped", reason="ana abandoned it", abandoned=True)
     played.undo_of(undo)
-    shown = played.backfill("campaign", PLAN.id).output
-    assert "Next: it can be rolled back until" in shown and "Next: it was stopped" not in shown
+    assert played.backfill.json("status", PLAN.id)["waits"].startswith("it can be rolled back until")
     assert played.ids() == [5, 6]
-    assert "is published" in refused(played, "campaign", PLAN.id, "--abandon")
+    assert "is published" in refused(played, "timeline", "delete", PLAN.id, "--yes")
 
 
 def test_a_plan_that_is_staged_again_and_comes_back_by_the_undo_of_its_undo_is_live(played: PlayedCampaign) -> None:
@@ -135,12 +132,12 @@ def test_a_campaign_with_a_damaged_journal_is_given_up(played: PlayedCampaign, n
     played.stage()
     storage, path = played.lakehouse.storage, f"_campaigns/{CAMPAIGN}/{number:06d}.json"
     storage.write_bytes(path, b'{"kind": "sta')
-    assert f"backfill campaign {PLAN.id} --abandon" in refused(played, "run", PLAN.id)
-    played.backfill("campaign", PLAN.id, "--abandon")
+    assert f"backfill timeline delete {PLAN.id}" in refused(played, "run", PLAN.id)
+    played.backfill("timeline", "delete", PLAN.id, "--yes")
     assert not open_plan_ids(storage) and not open_timelines(storage, TABLE)
-    assert played.backfill.json("campaign", PLAN.id)["standing"] == "given up"
+    assert played.backfill.json("status", PLAN.id)["standing"] == "given up"
     assert storage.read_bytes(f"{path}.damaged") == b'{"kind": "sta'
-    assert "was given up: " in refused(played, "campaign", PLAN.id, "--abandon")
+    assert "was given up: " in refused(played, "timeline", "delete", PLAN.id, "--yes")
 
 
 @pytest.mark.parametrize("number", [0, 5])
@@ -148,7 +145,7 @@ def test_one_that_is_published_is_not_given_up_and_can_be_rolled_back(played: Pl
     """The log knows what its damaged journal does not."""
     played.cut_over()
     played.lakehouse.storage.write_bytes(f"_campaigns/{CAMPAIGN}/{number:06d}.json", b"")
-    said = refused(played, "campaign", PLAN.id, "--abandon")
+    said = refused(played, "timeline", "delete", PLAN.id, "--yes")
     assert f"{PLAN.id} is published, as cut" in said and ROLLBACK in said
     played.backfill("rollback", PLAN.id, "--yes")
     assert played.ids() == [1, 2]
@@ -159,13 +156,13 @@ def test_one_that_is_published_is_not_given_up_and_can_be_rolled_back(played: Pl
 
 @pytest.mark.parametrize("at", INSIDE)
 def test_half_a_publication_is_named_with_the_command_that_finishes_it(played: PlayedCampaign, at: CrashPoint) -> None:
-    """`backfill status` said so, and `backfill campaign PLAN` waited for a step."""
+    """The status of all tables names the publication, and that of the plan the command."""
     played.die_in_cut_over(at)
-    for words in (("campaign", PLAN.id), ("status",)):
-        shown = " ".join(played.backfill(*words).output.split())
-        assert f"cut is under way. If its process died: {RUN} finishes it" in shown, words
-    values = played.backfill.json("campaign", PLAN.id)
+    assert played.backfill.json("status")["under_way"] == ["cut"]
+    values = played.backfill.json("status", PLAN.id)
     assert values["standing"] == "half published by a process that died"
+    (said,) = values["next"]
+    assert f"cut is under way. If its process died: {RUN} finishes it" in said
 
 
 @pytest.mark.parametrize("at", INSIDE)
@@ -182,7 +179,7 @@ def test_half_a_publication_is_finished_and_gone_on_with(
 
 def test_half_a_publication_is_not_given_up(played: PlayedCampaign) -> None:
     played.die_in_cut_over(CrashPoint.TABLE_COMMITTED)
-    said = refused(played, "campaign", PLAN.id, "--abandon")
+    said = refused(played, "timeline", "delete", PLAN.id, "--yes")
     assert f"{PLAN.id} is published, as cut" in said and ROLLBACK in said
     assert played.ids() == [5, 6]
 
@@ -198,13 +195,13 @@ def test_an_undo_of_a_cut_over_that_no_journal_knew_is_not_published_again(
     assert carried_on == []
 
 
-@pytest.mark.parametrize("word", ["approve", "campaign"])
+@pytest.mark.parametrize("word", ["approve", "status"])
 def test_killed_after_its_publication_it_names_the_command_that_carries_it_on(
     played: PlayedCampaign, word: str
 ) -> None:
     played.cut_over(CampaignStep.CUT_OVER)
-    if word == "campaign":
-        said = " ".join(played.backfill("campaign", PLAN.id).output.split())
+    if word == "status":
+        (said,) = played.backfill.json("status", PLAN.id)["next"]
     else:
         said = refused(played, "approve", PLAN.id, "--yes")
         assert f"{PLAN.id} is published already, as cut" in said
@@ -224,10 +221,10 @@ def test_an_overtaken_plan_is_planned_again(
     said = refused(played, *words)
     assert f"{TABLE} {NEXT} was brought by {OTHER} (theirs), since {PLAN.id} staged it" in said
     assert f"Plan again: {PLAN_AGAIN}" in said
-    shown = " ".join(played.backfill("campaign", PLAN.id).output.split())
+    (shown,) = played.backfill.json("status", PLAN.id)["next"]
     assert f"Plan again: {PLAN_AGAIN}" in shown and APPROVE not in shown
     assert carried_on == []
-    played.backfill("campaign", PLAN.id, "--abandon")
+    played.backfill("timeline", "delete", PLAN.id, "--yes")
 
 
 def test_another_campaign_that_was_undone_itself_overtakes_nothing(
@@ -257,7 +254,7 @@ def test_an_approval_names_days_that_a_person_rolled_back_since_they_were_staged
         steps=CATALOG.steps,
         provenance=Provenance(launched_by="eva"),
     )
-    monkeypatch.setattr("backfill_assets.campaign.steps.staged_notice", _no_notice)
+    monkeypatch.setattr("backfill_assets.answers.campaign.staged_notice", _no_notice)
     said = played.backfill("approve", PLAN.id, exit_code=2).output
     assert f"Rolled back since, by by-hand, and published by a yes: {TABLE} {NEXT}." in " ".join(said.split())
 
@@ -268,14 +265,13 @@ def test_a_program_that_approves_gets_these_days_too(played: PlayedCampaign, mon
     played.stage(replaces="nightly", days={DAY: [5]})
     by_hand = played.undo_of("nightly")
 
-    def publish(at: CampaignRun, **_: object) -> Move:
+    def publish(at: CampaignRun, **_: object) -> None:
         played.publish()
         played.enter("step", CampaignStep.CUT_OVER, publication="cut", days={})
-        return at.next()
 
-    monkeypatch.setattr(commands, "_carry_on", publish)
+    monkeypatch.setattr("backfill_assets.cli.verbs.approve.carry_on", publish)
     values = played.backfill.json("approve", PLAN.id, "--yes")
-    assert values["rolled_back"] == {by_hand: {TABLE: [f"{DAY}..{NEXT}"]}}
+    assert values["rolled_back_since"] == {by_hand: {TABLE: [f"{DAY}..{NEXT}"]}}
 
 
 def _no_notice(_: object) -> Any:

@@ -43,8 +43,10 @@ def _tab(backfill: Backfill, line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("backfill sta", ["standby", "status"]),
-        ("backfill timeline re", ["rename"]),
+        ("backfill sta", ["status"]),
+        ("backfill timeline re", ["rewind"]),
+        (f"backfill timeline create x --version {TABLE}", [f"{TABLE}=v1", f"{TABLE}=v2"]),
+        ("backfill timeline delete tri", ["trial"]),
         ("backfill status fact_d", ["fact_daily_revenue"]),
         (f"backfill show {TABLE} ", [str(DAY), str(NEXT)]),
         (f"backfill run {TABLE} --days {DAY}..", [f"{DAY}..{NEXT}"]),

@@ -23,7 +23,7 @@ def placed(backfill: Backfill) -> Backfill:
     inputs = decide.wanted(step, step.version(), [FIRST], {RAW: {FIRST: "1:1"}})[FIRST].inputs
     rows = {BRONZE: {FIRST: [1]}, "quarantine_sales": {FIRST: [1]}}
     backfill.lakehouse.publish("bronze", rows, code=step.current, inputs={FIRST: inputs})
-    backfill("timeline", "create", "then", "--base", "bronze")
+    backfill("timeline", "create", "then", "--at", "bronze")
     backfill.lakehouse.publish("late", {RAW: {FIRST: [1, 7]}})
     return backfill
 
@@ -43,7 +43,7 @@ def test_statuses_are_those_of_the_timeline(placed: Backfill) -> None:
 
 
 def test_days_of_its_own_are_named(placed: Backfill) -> None:
-    placed("rewind", BRONZE, "--to", "bronze", "--days", FIRST, "--on", "back")
+    placed("timeline", "rewind", BRONZE, "--to", "bronze", "--days", FIRST, "--as", "back")
     (row,) = [row for row in placed.json("status", BRONZE, "--on", "back")["tables"] if row["of_its_own"]]
     assert (row["status"], row["of_its_own"]) == ("stale: input changed", [str(FIRST)]), "raw is read as of its base"
     assert "of its own" in placed("status", BRONZE, "--on", "back").output
@@ -62,9 +62,9 @@ def test_a_dry_run_plans_by_the_timeline(placed: Backfill) -> None:
 
 def test_unchanged_days_start_no_spark(placed: Backfill) -> None:
     done = placed.json("run", BRONZE, "--days", FIRST, "--on", "then")
-    assert done["steps"][0]["unchanged"] == [str(FIRST)] and done["revision"] == 0 and done["stale"] == {}
-    output = placed("run", BRONZE, "--days", FIRST, "--on", "then").output
-    assert "Nothing was computed" in output and "backfill diff main then" in output
+    assert done["steps"][0]["unchanged"] == [str(FIRST)] and done["revision"] == 0 and "stale" not in done
+    assert done["next"] == ["backfill diff main then"]
+    assert "Nothing was computed" in placed("run", BRONZE, "--days", FIRST, "--on", "then").output
 
 
 def test_a_run_names_the_days_that_were_computed_from_others_than_the_timeline_shows(placed: Backfill) -> None:
@@ -73,19 +73,18 @@ def test_a_run_names_the_days_that_were_computed_from_others_than_the_timeline_s
     inputs = {SECOND: decide.wanted(step, step.version(), [SECOND], {RAW: {SECOND: "1:2"}})[SECOND].inputs}
     rows: dict[str, dict[date, list[int]]] = {BRONZE: {SECOND: [2]}, "quarantine_sales": {SECOND: []}}
     placed.lakehouse.publish("second", rows, code=step.current, inputs=inputs)
-    placed("rewind", BRONZE, "--to", "bronze", "--days", FIRST, "--on", "back")
+    placed("timeline", "rewind", BRONZE, "--to", "bronze", "--days", FIRST, "--as", "back")
     typed = ("run", BRONZE, "--days", SECOND, "--on", "back")
     why = f"was computed from other days of {RAW} than the timeline shows"
     found = placed.json(*typed)
     assert found["steps"][0]["unchanged"] == [str(SECOND)]
-    assert found["stale"] == {BRONZE: {str(FIRST): why}, "quarantine_sales": {str(FIRST): why}}
-    output = placed(*typed).output
-    assert f"stale on back: {BRONZE} {FIRST} {why}" in output and "backfill forward back" in output
+    stale = [{"table": table, "days": [str(FIRST)], "why": why} for table in (BRONZE, "quarantine_sales")]
+    assert found["stale"] == stale and found["next"][0] == "backfill timeline forward back"
 
 
 def test_what_cannot_be_done_on_a_timeline_is_refused(placed: Backfill) -> None:
     refused = placed("run", RAW, "--days", DAYS, "--on", "then", exit_code=1).stderr
-    assert "raw is only ever appended to, and is shared" in refused and "backfill forward then" in refused
+    assert "raw is only ever appended to, and is shared" in refused and "backfill timeline forward then" in refused
     assert "--verify" in placed("run", BRONZE, "--days", DAYS, "--on", "then", "--verify", exit_code=2).stderr
     assert "--on" in placed("run", "plan-0123456789abcdef", "--on", "then", exit_code=2).stderr
     assert "There is no timeline" in placed("run", BRONZE, "--days", DAYS, "--on", "x", exit_code=1).stderr

@@ -73,4 +73,4 @@ def test_without_a_terminal_a_command_that_asks_says_what_to_type(backfill: Back
     assert f"Type: backfill --lakehouse {backfill.home / 'lakehouse'} timeline delete trial --yes" in refused
     with terminal(80):
         assert "Aborted" in backfill("timeline", "delete", "trial", exit_code=1).output
-    assert [each["name"] for each in backfill.json("timeline", "list")] == ["trial"]
+    assert [each["timeline"] for each in backfill.json("timeline", "list")["timelines"]] == ["trial"]

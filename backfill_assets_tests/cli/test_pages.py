@@ -22,8 +22,8 @@ def timelines(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("command", "given", "page"),
     [
-        ("forward", {"name": "before", "other": "after"}, asset_page("timelines", "after")),
-        ("forward", {"name": "before", "other": None}, asset_page("timelines", "before")),
+        ("run", {"name": "before", "tables": ("bronze_sales",)}, asset_page("timelines", "before")),
+        ("timeline", {}, asset_page("timelines")),
         ("show", {"table": "bronze_sales", "day": "2017-03-01"}, asset_page("bronze_sales", "2017-03-01")),
         ("history", {"table": None}, "/assets"),
         ("campaign", {"plan": None}, asset_page("start_here")),
@@ -34,7 +34,6 @@ def timelines(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_command_leads_to_the_page_of_what_it_made_or_names(
     command: str, given: dict[str, object], page: str
 ) -> None:
-    """A timeline that went forward under another name stays as it is: the days are on the other."""
     assert page_of(command, given) == page
 
 

@@ -67,9 +67,9 @@ def test_publications_are_found_by_their_beginning(two: Backfill, typed: str, mo
     assert two.json("show", TABLE, DAY, "--at", typed)["publication"] == FIRST
     assert two.json("raw", "positions", TABLE, "--at", typed)["version"] == 1
     if not typed.startswith("2017"):
-        assert two.json("rewind", TABLE, "--to", typed, "--on", "back")["moment"] == f"publication {FIRST}"
-        two("timeline", "create", "based", "--base", typed)
-    assert two.json("rollback", "1a2b3f", "--dry-run")["publication"] == SECOND
+        assert two.json("timeline", "rewind", TABLE, "--to", typed, "--as", "back")["moment"] == f"publication {FIRST}"
+        two("timeline", "create", "based", "--at", typed)
+    assert two.json("rollback", "1a2b3f", "--dry-run")["rolls_back"] == SECOND
 
 
 def test_several_that_begin_so_are_named(two: Backfill) -> None:
@@ -90,9 +90,9 @@ def test_a_terminal_gets_short_ids_and_a_pipe_whole_ones(two: Backfill) -> None:
 @pytest.mark.parametrize("typed", [HASH[:8], f"plan-{HASH[:4]}", f"campaign-{HASH[:6]}", PLAN.id])
 def test_plans_are_found_by_their_beginning_and_by_their_campaign(backfill: Backfill, typed: str) -> None:
     keep_plan(backfill.lakehouse.storage, PLAN.id, PLAN.to_json())
-    assert backfill.json("campaign", typed)["plan"] == PLAN.id
+    assert backfill.json("status", typed)["plan"] == PLAN.id
     assert f"Nothing of {PLAN.id} is staged" in backfill("approve", typed, exit_code=1).stderr
-    assert f"No difference of {PLAN.id}" in backfill("diff", typed, "--kept", exit_code=1).stderr
+    assert f"Nothing of {PLAN.id} is staged" in backfill("diff", typed, exit_code=1).stderr
     assert PLAN.id in backfill("plan", typed, exit_code=1).stdout
 
 
@@ -118,10 +118,9 @@ def test_a_timeline_is_read_by_the_beginning_of_its_name_and_changed_only_by_all
         base=TimelineBase(),
     )
     create_timeline(two.lakehouse.storage, made)
-    assert (
-        two.json("timeline", "show", "befo")["name"] == two.json("timeline", "show", "0a1b2c3")["name"] == "before-v2"
-    )
+    for typed in ("befo", "0a1b2c3"):
+        assert two.json("timeline", "show", typed)["timeline"] == "before-v2"
     assert "Did you mean before-v2?" in two("timeline", "delete", "before", "--yes", exit_code=1).stderr
-    two("timeline", "rename", "0a1b2c3", "after")
+    two("timeline", "keep", "0a1b2c3", "--name", "after")
     two("timeline", "delete", "0a1b2c3", "--yes")
-    assert two.json("timeline", "list") == []
+    assert two.json("timeline", "list")["timelines"] == []

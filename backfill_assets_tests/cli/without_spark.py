@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 from unittest import mock
 
+from backfill_assets.difference.find import last_difference
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild.changed_files import ArrivalFiles
@@ -69,6 +70,7 @@ def _refresh(*_: object, **__: object) -> RefreshResult:
 _PATCHES: tuple[tuple[str, object], ...] = (
     ("cli.foreground.foreground_spark", mock.MagicMock()),
     ("rebuild.builder.Builder.build", _build),
+    ("difference.find.find_difference", lambda lake, plan, *_: last_difference(lake.storage, plan.id)),
     ("rebuild.builder.Builder.preview_refresh", _preview_refresh),
     ("rebuild.builder.Builder.refresh", _refresh),
 )

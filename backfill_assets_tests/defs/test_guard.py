@@ -79,7 +79,7 @@ def test_a_sensor_in_the_dagster_of_another_lakehouse_skips_in_words(
     }
 
 
-@pytest.mark.parametrize("name", ["campaign", "approve_campaign", "undo_campaign", "maintain", "refresh_standbys"])
+@pytest.mark.parametrize("name", ["campaign", "approve_campaign", "undo_campaign", "maintain", "refresh_timelines"])
 def test_a_run_in_the_dagster_of_another_lakehouse_fails_in_words(
     name: str, first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
 ) -> None:

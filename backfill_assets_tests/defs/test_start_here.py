@@ -107,7 +107,7 @@ def test_a_campaign_that_waits_is_linked_only_if_its_page_has_something(page: Pa
         journal.write(storage, name, JournalEntry(kind="step", step=step, at=MADE))
     page.tick()
     assert page.shown()[0][PEOPLE] == (
-        f"- {name} waits for approval: `backfill diff {PLAN.id} --kept` shows the difference, "
+        f"- {name} waits for approval: `backfill status {PLAN.id}` shows the difference, "
         f"`backfill approve {PLAN.id}` publishes it"
     )
     page.instance.add_dynamic_partitions(CAMPAIGNS, [name])

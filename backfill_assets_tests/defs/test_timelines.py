@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
@@ -71,10 +71,11 @@ def shown(tmp_path: Path) -> Iterator[Shown]:
 def test_the_page_of_a_timeline_has_its_days_and_what_to_type(shown: Shown) -> None:
     assert shown.tick() == 1 and shown.names == {"back"}
     page = shown.page("back")
-    assert (page["days"], page["differ from main"], page["made by"]) == (1, 1, "ana")
-    assert f"| {REVENUE} | 1 | 1 | 1 | v1 | {SECOND} |" in " ".join(str(page["tables"]).split())
-    assert page["last change"] == "rewound to publication one" and page["kept until"] == "it is deleted"
-    assert "backfill diff main back" in str(page["what to type"])
+    assert (page["days"], page["differ from main"]) == (1, 1)
+    said = " ".join(str(page["timeline"]).split())
+    assert f"| {REVENUE} | 1 | 1 | 1 | v1 | {SECOND} |" in said
+    for words in ("**by**: ana", "rewound to publication one", "backfill diff main back"):
+        assert words in said
     assert shown.tick() == 0, "nothing has changed"
     shown.lakehouse.publish("three", {REVENUE: {SECOND: [3]}})
     assert shown.tick() == 1 and shown.page("back")["differ from main"] == 0
@@ -83,21 +84,21 @@ def test_the_page_of_a_timeline_has_its_days_and_what_to_type(shown: Shown) -> N
 def test_partitions_are_the_timelines_that_are_kept(shown: Shown) -> None:
     storage, now = shown.lakehouse.storage, utc_now()
     shown.tick()
-    made = create_timeline(storage, new_timeline(storage, "trial", "ana", now, now + timedelta(days=1)))
+    made = create_timeline(storage, new_timeline(storage, "trial", "ana", now))
     assert shown.tick() == 1 and shown.names == {"back", "trial"}
-    assert shown.page("trial")["tables"] == "none"
+    assert "backfill run TABLE --days A..B --on trial" in str(shown.page("trial")["timeline"])
     renamed = rename_timeline(storage, made, "second-trial", now)
     assert shown.tick() == 2 and shown.names == {"back", "second-trial"}
     delete_timeline(storage, renamed, now)
     assert shown.tick() == 1 and shown.names == {"back"}
-    create_timeline(storage, new_timeline(storage, "gone", "ana", now, now - timedelta(seconds=1)))
+    create_timeline(storage, new_timeline(storage, "gone", "ana", now).model_copy(update={"keep_until": now}))
     assert shown.tick() == 0, "its age is reached"
 
 
 def test_a_timeline_that_cannot_be_read_hides_no_other(shown: Shown) -> None:
     """Its newest revision is of a later version, or half of a file: its partition stays, and the tick says why."""
     storage, now = shown.lakehouse.storage, utc_now()
-    made = [create_timeline(storage, new_timeline(storage, name, "ana", now, None)) for name in ("first", "second")]
+    made = [create_timeline(storage, new_timeline(storage, name, "ana", now)) for name in ("first", "second")]
     assert shown.tick() == 3
     path = f"_named_timelines/{made[0].id}/000001.json"
     storage.write_bytes(path, b'{"of": "a later version"}')

@@ -1,4 +1,4 @@
-"""Maintenance and the refresh of standbys are jobs: what they did is in the log of their runs."""
+"""Maintenance and the refresh of timelines are jobs: what they did is in the log of their runs."""
 
 # No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
 from pathlib import Path
@@ -13,7 +13,9 @@ from backfill_assets.defs.upkeep import MAINTAIN, REFRESH, upkeep_jobs, upkeep_s
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.settings import Settings
 from backfill_assets.upkeep.maintenance import Maintenance
+from backfill_assets_tests.cli import command
 from backfill_assets_tests.protocol.lake import D1, Lake
+from backfill_assets_tests.two_versions import DAYS, FACT, FORMER, READY, keep_first_version
 
 JOBS = {job.name: job for job in upkeep_jobs()}
 
@@ -65,10 +67,26 @@ def test_a_night_without_anything_to_do_succeeds(
     assert said(MAINTAIN, small, dagster_instance)[-1] == "0 tasks, 0 B"
 
 
-def test_a_night_without_a_standby_refreshes_nothing(small: Lake, dagster_instance: dg.DagsterInstance) -> None:
-    """No session is started: there is no Spark here. The current versions are named all the same."""
-    lines = said(REFRESH, small, dagster_instance)
-    assert "fact_sales_transactions: v2 is current; declared is v2" in lines
+def test_a_night_without_a_fresh_timeline_refreshes_nothing(small: Lake, dagster_instance: dg.DagsterInstance) -> None:
+    """No session is started: there is no Spark here."""
+    assert said(REFRESH, small, dagster_instance) == []
+
+
+def test_a_night_brings_fresh_timelines_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Without a day to compute no session is started; which version is current is said as well."""
+    backfill = command.Backfill(tmp_path / "home", monkeypatch)
+    keep_first_version(backfill)
+    backfill("timeline", "publish", READY, "--as-current", "--yes")
+    settings = Settings.at(backfill.home)
+    spark = SharedSpark(settings=settings)
+    resources = {"backfill_spark": spark, "backfill": Backfill(settings=settings, catalog=CATALOG, spark=spark)}
+    result = JOBS[REFRESH].execute_in_process(instance=dagster_instance, resources=resources)
+    lines = [each.user_message for each in dagster_instance.all_logs(result.run_id) if not each.is_dagster_event]
+    assert f"{READY}: it is the current version, and follows main" in lines
+    assert f"{FORMER}: {FACT} by v2: 0 computed, 0 from main, {len(DAYS)} kept" in lines
+    assert any(line.startswith(f"{FACT}: v1 is current, by a switch; v2 is declared") for line in lines)
 
 
 def test_tables_of_metadata_are_made_in_one_place() -> None:
@@ -93,4 +111,4 @@ def test_both_run_at_night_once_there_is_something_to_do(small: Lake, monkeypatc
 
     assert ticks() == ["Nothing was published yet."] * 2
     small.publish("p1", {"t": {D1: ["a"]}})
-    assert ticks() == ["1", "No version is kept on standby."]
+    assert ticks() == ["1", "No timeline is kept fresh."]

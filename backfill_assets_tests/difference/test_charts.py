@@ -15,6 +15,7 @@ from backfill_assets.difference.charts import (
     PeriodChart,
     change_chart,
     charts_of,
+    period_charts,
     period_sentences,
     rows_chart,
     sums_chart,
@@ -47,7 +48,7 @@ def drawn(chart: PeriodChart | None) -> PeriodChart:
 def test_a_table_of_one_period_has_sentences_and_no_chart() -> None:
     """With the name of the period: an axis of a single point says nothing."""
     one = month(0, days=[a_day(FIRST, "99.43")], cadence=Cadence.MONTHLY)
-    assert charts_of(one) == []
+    assert charts_of(one) == [] and period_charts(one) == []
     assert period_sentences(one) == [
         "March 2017: revenue eur 100 before, 99.43 after (-0.57 %).",
         "March 2017: rows: 2 unchanged, 3 changed, 0 added, 0 removed.",
@@ -56,9 +57,16 @@ def test_a_table_of_one_period_has_sentences_and_no_chart() -> None:
     assert [chart.title for chart in charts_of(month(2))] == [
         "revenue eur by day",
         "change of revenue eur in percent, by day",
-        "rows by day",
+        "rows by day: 149 unchanged, 6 changed",
     ]
-    assert [chart.title for chart in charts_of(month(0))] == ["rows by day"], "no measure changes"
+    assert [chart.title for chart in charts_of(month(0))] == ["rows by day: 155 unchanged"], "no measure changes"
+
+
+def test_a_chart_is_a_picture_with_words_and_a_legend() -> None:
+    """The legend has the shapes of the lines and bars; the picture says in words what it shows."""
+    lines, bars, rows = charts_of(month(2))
+    assert lines.words in lines.svg and 'role="img"' in lines.svg and ">before</text>" in lines.svg
+    assert "<title>Wed 2017-03-01: -0.57 (-0.57 %)</title>" in bars.svg and ">removed</text>" not in rows.svg
 
 
 def test_a_measure_that_is_known_of_one_period_alone_has_no_chart() -> None:
@@ -98,7 +106,7 @@ def test_bars_go_up_and_down_from_zero() -> None:
 
 
 def test_rows_are_stacked_to_their_number() -> None:
-    """Each kind once in the legend, with its number; kinds that do not occur are in neither."""
+    """Each kind once in the legend and in the title, with its number; kinds that do not occur are in neither."""
     days = [
         DayCompared(day=FIRST, how="compared", rows=RowCounts(added=10, unchanged=30)),
         DayCompared(day=FIRST + timedelta(1), how="compared", rows=RowCounts(removed=40)),
@@ -108,7 +116,8 @@ def test_rows_are_stacked_to_their_number() -> None:
     assert [look for look, _ in heights] == ["unchanged", "added", "removed"]
     assert heights[0][1] + heights[1][1] == pytest.approx(heights[2][1], abs=0.2)
     assert heights[0][1] == pytest.approx(3 * heights[1][1], abs=0.3)
-    assert [label for _, label in chart.legend] == ["30 unchanged", "10 added", "40 removed"]
+    assert chart.legend == ("unchanged", "added", "removed")
+    assert chart.title == "rows by day: 30 unchanged, 10 added, 40 removed"
     assert chart.words == "Rows of 2 days: 30 unchanged, 0 changed, 10 added, 40 removed."
 
 
@@ -128,7 +137,7 @@ def test_rows_are_stacked_to_their_number() -> None:
 def test_the_axis_of_time_has_names_of_periods(cadence: Cadence, days: list[date], labels: list[str]) -> None:
     """The first and the last one always; never a part of a day."""
     table = month(0, days=[a_day(day, "99") for day in days], cadence=cadence)
-    for chart in charts_of(table):
+    for chart in period_charts(table):
         assert [tick.text for tick in chart.x_ticks] == labels
         assert [tick.at for tick in chart.x_ticks] == sorted(tick.at for tick in chart.x_ticks)
 
@@ -151,7 +160,7 @@ def test_everything_is_within_the_picture() -> None:
         month(0, days=[a_day(FIRST + timedelta(n), "99") for n in range(400)]),
         month(0, days=[a_day(date(2017, n, 1), "99") for n in (1, 2, 12)], cadence=Cadence.MONTHLY),
     ]
-    for chart in (chart for table in tables for chart in charts_of(table)):
+    for chart in (chart for table in tables for chart in period_charts(table)):
         for bar in chart.bars:
             assert chart.left - 1 <= bar.x and bar.x + bar.width <= chart.right + 1, (chart.title, bar)
             assert bar.y >= 0 and bar.y + bar.height <= HEIGHT and bar.height >= 0

@@ -1,38 +1,25 @@
-"""A difference in one sentence, in Markdown and as a page: the numbers it was made of, and nothing that is not text."""
+"""A difference in one sentence, and as it is kept: exact, and with the rows of both sides."""
 
 from __future__ import annotations
 
 import json
-import re
-from datetime import date, timedelta
-
-import pytest
+from datetime import date
 
 from backfill_assets.days import TableDay
 from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.page import difference_page
 from backfill_assets.difference.records import DayCompared, TableCompared, fingerprint_of
-from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import HELD_BACK
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest, Span
 from backfill_assets_tests.difference.compared_month import (
     MADE,
     MARCH,
-    NASTY,
-    a_day,
     a_sample,
     by,
     difference,
     month,
     unmeasured,
 )
-
-
-@pytest.mark.data
-def test_a_page_calls_an_unknown_total_unknown() -> None:
-    found = month(0, days=(a_day(MARCH.first, "99.43"), unmeasured(MARCH.last)))
-    assert '<td class="number">unknown</td>' in difference_page(CATALOG, difference(found))
 
 
 def test_the_whole_campaign_is_reported_by_the_table_that_was_asked_for() -> None:
@@ -83,42 +70,3 @@ def test_an_old_plan_keeps_its_id() -> None:
     expected = plan.model_copy(update={"expectations": (Expectation.parse("rows unchanged"),)})
     assert expected.id != plan.id
     assert Plan.from_json(expected.to_json(), id=expected.id) == expected
-
-
-@pytest.mark.data
-def test_the_page_shows_values_as_text_and_needs_no_network() -> None:
-    """Everything is in the file, and no value is code."""
-    table = month(3, (by("department", (NASTY, 2), ("MEAT", 0)),), table="report", sample=a_sample(2, NASTY))
-    page = difference_page(CATALOG, difference(table, expected=("revenue_eur < 0.5% a day",)))
-    assert "<script" not in page and "&lt;script&gt;" in page
-    assert "src=" not in page and "@import" not in page
-    assert set(re.findall(r"""href="([^"]*)"|url\(([^)]*)\)""", page)) == {
-        ("#table-report", ""),
-        ("", "#stripes-down"),
-        ("", "#stripes-changed"),
-    }
-    assert '<span class="not-met">✗ not met</span>' in page and "(personal, differs)" in page
-    assert page.count('<svg class="chart"') == 3
-
-
-@pytest.mark.data
-def test_the_page_has_what_each_step_was_estimated_to_take_and_took() -> None:
-    """A table of its own, below the difference."""
-    page = difference_page(CATALOG, difference(month(0)), [("source verified", "8..20 s", "12 s")])
-    assert "<h2>Time</h2>" in page and '<th scope="col" class="number">estimated</th>' in page
-    assert '<td class="number">8..20 s</td><td class="number">12 s</td>' in page
-
-
-@pytest.mark.data
-def test_a_page_without_changes_has_no_charts() -> None:
-    """A few kilobytes that say so."""
-    page = difference_page(CATALOG, difference(month(0), month(0, table="other", days=[])))
-    assert "nothing changes on 31 days" in page and '<svg class="chart' not in page and len(page) < 14_000
-
-
-@pytest.mark.data
-def test_a_page_of_a_quarter_stays_small() -> None:
-    """Ninety days of a table are some kilobytes beside the charts' code."""
-    days = [a_day(MARCH.first + timedelta(n), "99") for n in range(90)]
-    few, many = (len(difference_page(CATALOG, difference(month(0, days=days[:n])))) for n in (2, 90))
-    assert many - few < 120_000

@@ -33,7 +33,7 @@ def lakehouse(tmp_path: Path) -> SmallLakehouse:
 
 
 def on_a_timeline(lakehouse: SmallLakehouse) -> NamedTimeline:
-    made = new_timeline(lakehouse.storage, "trial", "ana", lakehouse.now(), None)
+    made = new_timeline(lakehouse.storage, "trial", "ana", lakehouse.now())
     return create_timeline(lakehouse.storage, made.with_days({REVENUE: {FIRST: held(FIRST, 9)}}))
 
 

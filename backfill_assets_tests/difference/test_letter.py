@@ -1,30 +1,76 @@
-"""What the letter says first: how much, of what, on which days, in which reports."""
+"""What a difference says first: how much, of what, on which days, in which reports; who decides; then the detail."""
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from backfill_assets.days import Cadence
+from backfill_assets.difference.find import declared_of
+from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.letter import (
-    TABLE_COLUMNS,
-    days_lines,
+    DeclaredOfTables,
+    LetterTerms,
+    difference_answer,
     even,
     first_measure,
     headline,
     holds_back,
     measure_name,
     money,
+    notes,
     reports_line,
-    subject,
-    table_rows,
+    side_by_side,
+    sums_cells,
+    where_not,
 )
-from backfill_assets.difference.records import DayCompared, RowCounts, Sums, TableCompared
-from backfill_assets_tests.difference.compared_month import MARCH, a_day, canary, difference, month, unmeasured
+from backfill_assets.difference.records import (
+    Cell,
+    ChangedRow,
+    DayCompared,
+    GroupCompared,
+    GroupsCompared,
+    RowCounts,
+    Sums,
+    TableCompared,
+)
+from backfill_assets.difference.verdicts import Deviation, ExpectationVerdict
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.report.answer import plain
+from backfill_assets.report.markdown import markdown
+from backfill_assets_tests.difference.compared_month import (
+    MARCH,
+    NASTY,
+    a_day,
+    a_sample,
+    by,
+    canary,
+    difference,
+    month,
+    unmeasured,
+)
 
 FIRST, SECOND, THIRD = (date(2017, 3, day) for day in (1, 2, 3))
+NEW = DayCompared(day=FIRST, how="compared", rows=RowCounts(added=2), sums={"revenue_eur": Sums(after=Decimal(7))})
+
+
+def told(found: Difference, terms: LetterTerms | None = None) -> dict[str, Any]:
+    return difference_answer(found, DeclaredOfTables(), terms).as_json()
+
+
+def page_of(found: Difference) -> str:
+    return markdown(difference_answer(found, DeclaredOfTables()))
+
+
+def terms_of(found: Difference, **more: object) -> LetterTerms:
+    known = {"plan": found.plan, "campaign": found.plan.replace("plan-", "campaign-"), "window_days": 30}
+    return LetterTerms(**{**known, "who": "Anyone but ana.", **more})  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------ the headline
 
 
 def test_the_headline_has_money_and_percent() -> None:
@@ -33,20 +79,17 @@ def test_the_headline_has_money_and_percent() -> None:
     assert headline(difference(month(0, days=[a_day(FIRST, "102.50")]))) == (
         "Revenue rises by 2.5 EUR (+2.5 %), from 100.0 to 102.5 EUR."
     )
-    assert subject(difference(month(22))) == "report, March 2017"
 
 
 def test_the_headline_of_what_is_no_change_of_a_sum() -> None:
     """Nothing, something from nothing, rows alone, and what is unknown."""
-    new = DayCompared(day=FIRST, how="compared", rows=RowCounts(added=2), sums={"revenue_eur": Sums(after=Decimal(7))})
     assert headline(difference(month(0))) == "Nothing changes."
-    assert headline(difference(month(0, days=[new]))) == "Revenue becomes 7 EUR where there was nothing."
+    assert headline(difference(month(0, days=[NEW]))) == "Revenue becomes 7 EUR where there was nothing."
     back = [a_day(FIRST, "101"), a_day(SECOND, "99")]
     assert headline(difference(month(0, days=back))) == "6 rows change, and no sum does."
     unknown = month(0, days=[a_day(FIRST, "99"), unmeasured(SECOND)])
     assert headline(difference(unknown)) == "Revenue changes by an unknown amount: it was not measured."
     assert headline(difference()) == "Nothing is compared yet."
-    assert subject(difference()) == f"report, {MARCH}"
 
 
 @pytest.mark.parametrize(
@@ -65,6 +108,21 @@ def test_money_has_its_currency_and_other_numbers_have_none(measure: str, name: 
     assert (measure_name(measure), money(Decimal("1200.50"), measure)) == (name, text)
 
 
+def test_numbers_that_stand_together_have_the_same_digits() -> None:
+    """Each of them is exact, also one of more digits than decimals have by default."""
+    long = Decimal("1234567890123456789012345678901234567.25")
+    assert list(map(str, even(Decimal("136178.9910"), Decimal("136099.3811"), None))) == [
+        "136178.9910",
+        "136099.3811",
+        "None",
+    ]
+    assert list(map(str, even(Decimal("3.100"), Decimal("1E+3"), long))) == ["3.10", "1000.00", str(long)]
+    assert even() == ()
+
+
+# ------------------------------------------------------------------ in a minute
+
+
 def test_every_planned_day_is_in_one_line() -> None:
     """Changed, unchanged however that is known, held back, left out, and waiting: together all of them."""
     days = [
@@ -77,15 +135,16 @@ def test_every_planned_day_is_in_one_line() -> None:
         a_day(date(2017, 3, 7), "100", "left out"),
         a_day(date(2017, 3, 8), "100", "not staged"),
     ]
-    assert days_lines(month(0, days=days)) == [
+    assert told(difference(month(0, days=days)))["which_days"] == [
         "1 of 8 days changes: 2017-03-01.",
         "3 days keep their rows.",
         "1 day failed its gates and keeps its rows.",
         "2 days read what failed, and keep their rows.",
         "1 day is not staged yet.",
     ]
-    assert days_lines(month(0)) == ["0 of 31 days change.", "31 days keep their rows."]
-    assert days_lines(canary())[-1] == "29 days are not staged yet: what they become is not known."
+    assert told(difference(month(0)))["which_days"] == ["0 of 31 days change.", "31 days keep their rows."]
+    assert told(difference(canary()))["which_days"][-1] == "29 days are not staged yet: what they become is not known."
+    assert told(difference())["which_days"] == ["None."]
 
 
 def test_reports_that_change_are_named() -> None:
@@ -98,40 +157,221 @@ def test_reports_that_change_are_named() -> None:
     assert reports_line(found, set()) == "None: no report is computed from it here."
 
 
-def test_a_row_for_each_table() -> None:
-    """By the first measure that changes, with the sign of its change."""
-    new = DayCompared(day=FIRST, how="compared", rows=RowCounts(added=2), sums={"revenue_eur": Sums(after=Decimal(7))})
-    rows = table_rows(
-        [
-            month(22),
-            month(0, table="same"),
-            month(0, table="new", days=[new], cadence=Cadence.MONTHLY),
-            month(0, table="unknown", days=[unmeasured(FIRST)]),
-        ]
-    )
-    assert rows == [
-        ("report", "22 of 31 days", "revenue eur", "3,100.00", "3,087.46", "-12.54", "-0.40 %"),
-        ("same", "0 of 31 days", "revenue eur", "3,100", "3,100", "unchanged", ""),
-        ("new", "1 of 1 month", "revenue eur", "0", "7", "+7", "from nothing"),
-        ("unknown", "0 of 1 day", "revenue eur", "unknown", "unknown", "unknown", "unknown"),
+def test_tables_that_have_to_agree_are_compared_by_the_declared_rules() -> None:
+    fact, revenue = "fact_sales_transactions", "fact_daily_revenue"
+    days = [_sold(day) for day in month(1).days]
+    found = difference(month(1, table=fact, days=days), month(1, table=revenue, days=days))
+    agree = difference_answer(found, declared_of(CATALOG.steps)).facts()["do tables agree"]
+    assert agree == f"Yes. 93 totals of 1 table are what {fact} adds up to, to the last digit."
+
+
+def _sold(day: DayCompared) -> DayCompared:
+    """The same money in the fact and in what is made of it."""
+    sums = {name: day.of("revenue_eur") for name in ("amount_eur", "revenue_eur", "quantity")}
+    return day.model_copy(update={"sums": {**sums, "lines": day.of("rows")}})
+
+
+def test_expectations_are_met_or_not_and_where() -> None:
+    found = difference(month(1), expected=("rows unchanged", "everything unchanged", "usd unchanged"))
+    assert told(found)["expected"] == [
+        {"expected": "rows unchanged", "outcome": "met", "where_not": []},
+        {
+            "expected": "everything unchanged",
+            "outcome": "not met",
+            "where_not": ["report 2017-03-01: 3 rows would differ"],
+        },
+        {"expected": "usd unchanged", "outcome": "not met", "where_not": ["the plan has no such day or measure"]},
     ]
-    assert {len(row) for row in rows} == {len(TABLE_COLUMNS)}
-    assert first_measure(TableCompared(table="empty")) == "rows"
+    assert "expected" not in told(difference(month(1)))
 
 
-def test_days_that_are_held_back_or_left_out_have_to_be_left_out_knowingly() -> None:
+def broken(deviations: int) -> ExpectationVerdict:
+    found = tuple(
+        Deviation(table="report", day=FIRST + timedelta(n), observed=f"{n} rows would differ")
+        for n in range(deviations)
+    )
+    return ExpectationVerdict(expectation="rows unchanged", tables=("report",), deviations=found)
+
+
+def test_where_an_expectation_is_broken() -> None:
+    """On the first three days, and how many more there are; all days together have no day."""
+    three = [f"report 2017-03-0{n + 1}: {n} rows would differ" for n in range(3)]
+    assert [where_not(broken(n)) for n in (0, 3, 4, 1203)] == [
+        [],
+        three,
+        [*three, "and 1 more"],
+        [*three, "and 1,200 more"],
+    ]
+    together = Deviation(table="report", day=None, observed="100 -> 103 (+3.0 %)")
+    verdict = ExpectationVerdict(expectation="rows < 1", tables=("report",), deviations=(together,))
+    assert where_not(verdict) == ["report: 100 -> 103 (+3.0 %)"]
+
+
+# ------------------------------------------------------------------ who decides
+
+
+def test_the_letter_says_how_to_decide_and_how_to_undo() -> None:
+    found = difference(month(1), expected=("revenue_eur < 1%",))
+    said = told(found, terms_of(found, title="Rates of the right day", reason="v1 took those of the day before"))
+    assert said["what_it_is_for"] == "Rates of the right day: v1 took those of the day before"
+    assert said["who_may_approve"] == "Anyone but ana."
+    assert said["can_be_undone_for"] == "30 days after it is published"
+    assert said["next"] == [f"backfill approve {found.plan}", f"backfill timeline delete {found.plan}"]
+
+
+def test_days_that_are_held_back_have_to_be_left_out_knowingly() -> None:
+    found = difference(month(0, days=[a_day(MARCH.first, "99"), a_day(MARCH.last, "100", "held back")]))
+    said = told(found, terms_of(found))
+    assert said["next"][0] == f"backfill approve {found.plan} --without-held-back"
+    assert any("without the days that are held back" in each["text"] for each in said["notes"])
     assert holds_back(difference(month(1), month(0, days=[a_day(FIRST, "100", "left out")])))
-    assert holds_back(difference(month(0, days=[a_day(FIRST, "100", "held back")])))
     assert not holds_back(difference(month(1), canary()))
 
 
-def test_numbers_that_stand_together_have_the_same_digits() -> None:
-    """Each of them is exact, also one of more digits than decimals have by default."""
-    long = Decimal("1234567890123456789012345678901234567.25")
-    assert list(map(str, even(Decimal("136178.9910"), Decimal("136099.3811"), None))) == [
-        "136178.9910",
-        "136099.3811",
-        "None",
+def test_what_is_not_as_expected_cannot_be_approved() -> None:
+    found = difference(month(1), expected=("rows unchanged", "everything unchanged"))
+    said = told(found, terms_of(found))
+    assert said["next"] == [f"backfill timeline delete {found.plan}"]
+    assert any(each["text"].startswith("It cannot be approved") for each in said["notes"])
+
+
+def test_a_letter_about_what_is_decided_asks_for_nothing() -> None:
+    """What is published can be undone; what was rolled back cannot."""
+    found = difference(month(1))
+    published = told(found, terms_of(found, outcome="It was published on 2017-06-02.", published=True))
+    assert published["what_was_decided"] == "It was published on 2017-06-02."
+    assert published["next"] == [f"backfill rollback {found.plan}"] and "who_may_approve" not in published
+    back = told(found, terms_of(found, outcome="It was rolled back."))
+    assert "next" not in back and "can_be_undone_for" not in back
+
+
+def test_a_comparison_of_two_states_asks_no_one_for_approval() -> None:
+    found = difference(month(1)).model_copy(update={"plan": "", "left": "main", "right": "with-v2"})
+    said = told(found)
+    assert (said["before"], said["after"]) == ("main", "with-v2")
+    assert "next" not in said and "who_may_approve" not in said and "plan" not in said
+
+
+# ------------------------------------------------------------------ tables
+
+
+def test_a_row_for_each_table_by_the_first_measure_that_changes() -> None:
+    tables = [
+        month(22),
+        month(0, table="same"),
+        month(0, table="new", days=[NEW], cadence=Cadence.MONTHLY),
+        month(0, table="unknown", days=[unmeasured(FIRST)]),
     ]
-    assert list(map(str, even(Decimal("3.100"), Decimal("1E+3"), long))) == ["3.10", "1000.00", str(long)]
-    assert even() == ()
+    rows = [
+        (row["table"], row["differ"], row["of"], row["before"], row["after"], row["change"], row["in_percent"])
+        for row in told(difference(*tables))["tables"]
+    ]
+    assert rows == [
+        ("report", 22, 31, "3100.00", "3087.46", "-12.54", str(Decimal("-12.54") / 3100)),
+        ("same", 0, 31, "3100", "3100", "0", "0"),
+        ("new", 1, 1, "0", "7", "7", "from nothing"),
+        ("unknown", 0, 1, None, None, None, None),
+    ]
+    assert first_measure(TableCompared(table="empty")) == "rows"
+
+
+def test_rows_are_counted_by_what_becomes_of_them() -> None:
+    """Rows of days that are not staged yet are not counted."""
+    found = month(2, days=[*month(2).days[:4], a_day(date(2017, 3, 7), "99", "held back")])
+    (row,) = told(difference(found))["rows"]
+    counts = {"added": 0, "removed": 0, "changed": 9, "unchanged": 16, "held_back": 1, "not_staged": 0}
+    assert row == {"table": "report", **counts}
+    (waiting,) = told(difference(canary()))["rows"]
+    assert (waiting["changed"], waiting["unchanged"], waiting["not_staged"]) == (3, 7, 29)
+
+
+def test_a_change_of_nothing_has_no_share_and_an_unknown_one_is_unknown() -> None:
+    assert plain(sums_cells(Sums(before=Decimal(0), after=Decimal(0)))) == ["0", "0", "0", None]
+    assert plain(sums_cells(Sums(before=None, after=Decimal(1)))) == [None, "1", None, None]
+
+
+def test_the_detail_of_a_table_has_sums_days_groups_and_changed_rows() -> None:
+    """Rows first among the sums; days by the first measure that changes; of a column only groups that differ."""
+    groups = (by("department", ("MEAT", 1200), ("FISH", 0), (None, 2)),)
+    detail = told(difference(month(1, groups, sample=a_sample(1))))["by_table"]["report"]
+    assert [(row["measure"], row["change"]) for row in detail["sums"]] == [("rows", "0"), ("revenue_eur", "-0.57")]
+    assert detail["days"][0] == {
+        "day": "2017-03-01",
+        "is": "compared",
+        "added": 0,
+        "removed": 0,
+        "changed": 3,
+        "unchanged": 2,
+        "before": "100.00",
+        "after": "99.43",
+        "change": "-0.57",
+        "in_percent": "-0.0057",
+    }
+    assert len(detail["days"]) == 31
+    assert [(row["department"], row["rows_that_differ"]) for row in detail["by_department"]] == [
+        ("MEAT", 1200),
+        ("(none)", 2),
+    ]
+    assert len(detail["sample"]) == 3
+
+
+def test_groups_of_a_table_without_measures_are_counted() -> None:
+    """A week is called a week."""
+    group = GroupCompared(value="", rows=RowCounts(added=1, unchanged=2))
+    groups = GroupsCompared(column="store_id", groups=1, differing=1, most=(group,))
+    day = DayCompared(day=date(2017, 2, 27), how="compared", rows=RowCounts(added=1, unchanged=2))
+    table = TableCompared(table="report", cadence=Cadence.WEEKLY, groups=(groups,), days=(day,))
+    detail = told(difference(table))["by_table"]["report"]
+    assert (detail["by_store_id"][0]["before"], detail["by_store_id"][0]["after"]) == ("2", "3")
+    assert detail["days"][0]["week"] == "2017-02-27"
+
+
+def test_a_table_that_stays_the_same_has_no_detail() -> None:
+    assert "by_table" not in told(difference(month(0)))
+    assert set(told(difference(month(1), month(0, table="same")))["by_table"]) == {"title", "report"}
+
+
+def test_a_changed_row_side_by_side() -> None:
+    """A row for each column that differs; of a personal one only that it does."""
+    (row,) = a_sample(1)
+    assert plain(side_by_side(row)) == [
+        ["2017-03-01", "id row-0", "rate", "1.20", "1.25"],
+        ["2017-03-01", "id row-0", "rate_day", "(none)", "2017-03-01"],
+        ["2017-03-01", "id row-0", "household_token", "(personal, differs)", ""],
+    ]
+    key = {"store": "7", "id": None}
+    emptied = ChangedRow(day=FIRST, key=key, cells=(Cell(column="rate", before="", after=None),))
+    assert plain(side_by_side(emptied)) == [["2017-03-01", "store 7, id (none)", "rate", "", "(none)"]]
+
+
+def test_notes_say_what_the_numbers_leave_out() -> None:
+    """Days that are held back, days that are not staged, and that rows are compared as a whole."""
+    assert notes(month(22)) == notes(TableCompared(table="report")) == []
+    assert notes(canary()) == ["Not staged yet: 29 days. No sum or count here includes them."]
+    weeks = [a_day(date(2017, 3, 6), "99"), a_day(date(2017, 3, 13), "100", "held back")]
+    weekly = month(0, days=[*weeks, a_day(date(2017, 3, 20), "100", "not staged")], cadence="weekly", whole_rows=True)
+    assert notes(weekly) == [
+        "1 week failed the gates and would not be published.",
+        "Not staged yet: 1 week. No sum or count here includes them.",
+        "Rows are compared as a whole: there is no key that stands for one row, so none counts as changed.",
+    ]
+    assert notes(month(0, whole_rows=True)) == [], "nothing differs"
+
+
+def test_sums_say_which_days_they_are_of() -> None:
+    """All of a campaign that is done; of a canary those that are staged."""
+    assert "Sums of 31 days" in markdown(difference_answer(difference(month(1)), DeclaredOfTables()))
+    assert "Sums of the 2 of 31 days that are staged" in markdown(
+        difference_answer(difference(canary()), DeclaredOfTables())
+    )
+
+
+def test_markdown_of_many_days_shows_a_month_of_them() -> None:
+    """And says how many more there are; of groups five. No value is a tag or a column of its own."""
+    groups = (by("store_id", *((f"s{n}", 1) for n in range(6))), by("department", (NASTY, 2)))
+    days = [a_day(FIRST + timedelta(n), "99") for n in range(32)]
+    page = markdown(
+        difference_answer(difference(month(0, groups, days=days, sample=a_sample(4, NASTY))), DeclaredOfTables())
+    )
+    assert page.count("| compared |") == 31 and "and 1 more rows" in page
+    assert page.count("| s") - page.count("| sum") >= 5 and "<script" not in page

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import itertools
 import re
+from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.difference import page
+from backfill_assets import report
 from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.letter import LetterTerms
-from backfill_assets.difference.page import difference_page
-from backfill_assets.examples.catalog import CATALOG
-from backfill_assets_tests.difference.compared_month import MARCH, a_day, a_sample, by, canary, difference, month
+from backfill_assets.difference.letter import DeclaredOfTables, LetterTerms, difference_answer
+from backfill_assets.report.answer import Grid
+from backfill_assets.report.html import html
+from backfill_assets_tests.difference.compared_month import MARCH, NASTY, a_day, a_sample, by, canary, difference, month
 
 pytestmark = pytest.mark.data
-_STYLE = re.search(r"<style>(.*?)</style>", (Path(page.__file__).parent / "page.html").read_text(), re.DOTALL)
+_STYLE = re.search(r"<style>(.*?)</style>", (Path(report.__file__).parent / "answer.html").read_text(), re.DOTALL)
 STYLE = _STYLE[1] if _STYLE else ""
 _TEXT, _SHAPE = 4.5, 3.0
 """The least contrasts of WCAG 2, level AA: of text, and of what a chart is made of."""
@@ -29,7 +30,8 @@ def terms_of(found: Difference, **more: object) -> LetterTerms:
 
 
 def a_page(found: Difference, **more: object) -> str:
-    return difference_page(CATALOG, found, [("source verified", "8..20 s", "12 s")], terms_of(found, **more))
+    times = Grid("times", ("step", "estimated", "spent"), [("source verified", "8..20 s", "12 s")])
+    return html(difference_answer(found, DeclaredOfTables(), terms_of(found, **more), times, drawn=True))
 
 
 def full() -> Difference:
@@ -52,8 +54,6 @@ class Outline(HTMLParser):
         super().__init__()
         self.levels: list[int] = []
         self.tables = self.captions = 0
-        self.ids: set[str] = set()
-        self.links: list[str] = []
         self.words: list[str] = []
         self._hidden = 0
         self.unnamed: list[str] = []
@@ -66,8 +66,6 @@ class Outline(HTMLParser):
         self.tables += tag == "table"
         self.captions += tag == "caption"
         self._hidden += tag == "style"
-        self.ids |= {value} if (value := found.get("id")) else set()
-        self.links += [value] if tag == "a" and (value := found.get("href")) else []
         if tag == "svg" and "aria-hidden" not in found and not (found.get("role") == "img" and found.get("aria-label")):
             self.unnamed.append(str(found))
 
@@ -153,18 +151,12 @@ def test_tables_have_captions_and_pictures_have_words() -> None:
     assert outline.tables == outline.captions > 5 and not outline.unnamed
 
 
-def test_links_within_the_page_lead_somewhere() -> None:
-    """Each table of the letter leads to its detail."""
-    outline = Outline(a_page(full()))
-    assert outline.links and {link.removeprefix("#") for link in outline.links} <= outline.ids
-
-
 def test_what_a_colour_says_is_said_by_a_word() -> None:
-    """Verdicts have a sign and a word; changes have a sign; sides have their columns; kinds of rows have patterns."""
+    """Verdicts have a word; changes have a sign; sides have their columns; kinds of rows have patterns."""
     text = Outline(a_page(full())).text
-    assert "✓ met revenue_eur < 2%" in text and "✗ not met weekends unchanged: report 2017-03-04" in text
+    assert "revenue_eur < 2% met" in text and "weekends unchanged not met report 2017-03-04" in text
     assert "-12.54 -0.40 %" in text
-    assert "<del>1.20</del></td><td><ins>1.25</ins>" in a_page(full())
+    assert '<span class="bad">1.20</span></td><td><span class="good">1.25</span>' in a_page(full())
     fills = dict(re.findall(r"\.bar\.(unchanged|changed|added|removed) \{ fill: ([^;]+);", STYLE))
     assert len(set(fills.values())) == 4 and sum("url(#" in fill for fill in fills.values()) == 2
 
@@ -176,69 +168,30 @@ def test_on_paper_the_detail_is_open_and_links_are_written_out() -> None:
     assert ":root { background: var(--paper)" in paper
 
 
-# ------------------------------------------------------------------ words
+def test_the_page_shows_values_as_text_and_needs_no_network() -> None:
+    """Everything is in the file, and no value is code."""
+    table = month(3, (by("department", (NASTY, 2), ("MEAT", 0)),), table="report", sample=a_sample(2, NASTY))
+    page = a_page(difference(table, expected=("revenue_eur < 0.5% a day",)))
+    assert "<script" not in page and "&lt;script&gt;" in page
+    assert "src=" not in page and "@import" not in page and "href=" not in page
+    assert set(re.findall(r"url\(([^)]*)\)", page)) == {"#stripes-down", "#stripes-changed"}
+    assert '<span class="bad">not met</span>' in page and "(personal, differs)" in page
+    assert page.count('<svg class="chart"') == 3
 
 
-def test_the_letter_says_how_to_decide_and_how_to_undo() -> None:
-    """Each command in full, on one line."""
-    found = difference(month(1), expected=("revenue_eur < 1%",))
-    html = a_page(found, title="Rates of the right day", reason="v1 took those of the day before")
-    text = Outline(html).text
-    assert "Rates of the right day: v1 took those of the day before" in text
-    assert "Who may approve Anyone but ana." in text
-    for command in ("approve {}", "campaign {} --abandon", "rollback {}"):
-        assert f"<code>backfill {command.format(found.plan)}</code>" in html
-    assert "This is possible for 30 days after it is published." in text
-    assert text.index("Revenue falls by 0.57 EUR (-0.018 %)") < text.index("Which days") < text.index("Detail by table")
-
-
-def test_a_letter_about_days_that_are_held_back_says_how_to_leave_them_out() -> None:
-    found = difference(month(0, days=[a_day(MARCH.first, "99"), a_day(MARCH.last, "100", "held back")]))
-    html = a_page(found)
-    assert f"<code>backfill approve {found.plan} --without-held-back</code>" in html
-    assert "without the days that are held back" in html and "<code>without_held_back: true</code>" in html
-
-
-def test_a_letter_about_what_is_not_as_expected_cannot_be_approved() -> None:
-    found = difference(month(1), expected=("rows unchanged", "everything unchanged"))
-    html = a_page(found)
-    assert "It cannot be approved: it is not as expected." in html and "backfill approve" not in html
-    assert "--abandon" in html
-
-
-def test_a_letter_about_what_is_decided_asks_for_nothing() -> None:
-    """What is published can be undone; what was rolled back cannot."""
-    published = a_page(difference(month(1)), outcome="It was published on 2017-06-02.", published=True)
-    assert "It was published on 2017-06-02." in published and "backfill approve" not in published
-    assert "backfill rollback" in published
-    back = a_page(difference(month(1)), outcome="It was rolled back.")
-    assert "backfill rollback" not in back and "backfill approve" not in back
+def test_a_page_without_changes_has_no_charts_and_a_large_one_stays_small() -> None:
+    """It grows with the days, not with the rows."""
+    same = a_page(difference(month(0), month(0, table="other", days=[])))
+    assert "Nothing changes." in same and '<svg class="chart' not in same and len(same) < 16_000
+    assert "<h2>Time</h2>" in same and "8..20 s" in same
+    assert len(a_page(full())) < 120_000
+    days = [a_day(MARCH.first + timedelta(n), "99") for n in range(90)]
+    few, many = (len(a_page(difference(month(0, days=days[:n])))) for n in (2, 90))
+    assert many - few < 120_000
 
 
 def test_a_letter_links_to_where_it_is_decided() -> None:
-    """To be approved while it waits, and to be undone once it is published; to nothing where no UI is known."""
+    """To nothing where no UI is known."""
     page = "http://127.0.0.1:3000/assets/campaign?view=partitions&partition=campaign-x"
-    html = a_page(difference(month(1)), page=page)
-    approving, _, undoing = html.partition("<dt>To turn it down</dt>")
-    assert f'<a href="{page.replace("&", "&amp;")}">' in approving and "in the UI" not in undoing
-    published = a_page(difference(month(1)), page=page, outcome="It was published.", published=True)
-    assert "in the UI" in published.partition("<dt>To undo</dt>")[2]
+    assert f'<a href="{page.replace("&", "&amp;")}">' in a_page(difference(month(1)), page=page)
     assert "in the UI" not in a_page(difference(month(1)))
-
-
-def test_a_comparison_of_two_states_asks_no_one_for_approval() -> None:
-    found = difference(month(1)).model_copy(update={"plan": "", "left": "main", "right": "with-v2"})
-    html = difference_page(CATALOG, found)
-    assert "Before is main, after is with-v2." in html
-    assert not re.search(r"approve|abandon|rollback|As expected", html)
-
-
-def test_sums_say_which_days_they_are_of() -> None:
-    """All of a campaign that is done; of a canary those that are staged."""
-    assert "Sums of 31 days" in a_page(difference(month(1)))
-    assert "Sums of the 2 of 31 days that are staged" in a_page(difference(canary()))
-
-
-def test_the_page_is_small() -> None:
-    """A quarter of a table that changes every day, charts included."""
-    assert len(a_page(full())) < 120_000

@@ -33,7 +33,8 @@ def test_a_version_that_is_not_declared_any_more_is_named_and_refused() -> None:
     assert gone_version(step, {FACT: "v0"}) == "v0"
     with pytest.raises(InvalidRequest, match="switched to v0, which is not declared any more") as refused:
         require_current(step, {FACT: "v0"})
-    assert f"backfill switch {FACT} {step.current} --new-days-only" in str(refused.value.hint)
+    for words in (f"--version {FACT}={step.current}", "publish NAME --as-current --new-days-only"):
+        assert words in str(refused.value.hint)
 
 
 def test_raw_and_steps_that_nothing_switched_are_never_refused() -> None:

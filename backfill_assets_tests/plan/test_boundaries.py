@@ -1,12 +1,11 @@
-"""The boundary of a plan: kept with it, said in one line for each range of days, and absent without a stream."""
+"""The boundary of a plan: kept with it, and absent without a stream."""
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
-from backfill_assets.plan.boundaries import boundary_lines, planned_boundaries
+from backfill_assets.plan.boundaries import planned_boundaries
 from backfill_assets.plan.records import Plan, PlanRequest
-from backfill_assets.plan.text import markdown
 from backfill_assets.published.boundaries import DaysBoundary, PartitionPosition, RawBoundary
 
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
@@ -27,20 +26,23 @@ def test_days_that_come_from_a_stream_have_their_boundary() -> None:
         DaysBoundary(("bronze_sales",), (FIRST,), STREAMED),
         DaysBoundary(("bronze_fx_rates",), (FIRST,), LANDED),
     )
-    read = "topic orders: partition 0 up to offset 1,234 (live since 1,000)"
-    lines = boundary_lines(plan)
-    assert lines[:2] == [
-        f"Boundary of 2017-03-01..2017-03-02: reads raw_sales version 12, {read}",
-        f"Boundary of 2017-03-01: reads bronze_sales from raw_sales version 12, {read}",
+    assert [(each.tables, each.days, each.raw, each.versions) for each in plan.boundaries] == [
+        (("raw_sales",), ("2017-03-01..2017-03-02",), "raw_sales", (12,)),
+        (("bronze_sales",), ("2017-03-01",), "raw_sales", (12,)),
     ]
-    assert len(lines) == 3 and "stay where they are" in lines[2]
-    assert f"- {lines[0]}" in markdown(plan, NOW)
+    (position,) = plan.boundaries[0].positions
+    assert (position.topic, position.partition, position.next_offset, position.live_since) == (
+        "orders",
+        0,
+        1_234,
+        1_000,
+    )
 
 
 def test_a_plan_without_a_stream_is_what_it_was() -> None:
     """The same text, so the same id: plans that are kept stay as they are."""
     plan = planned(DaysBoundary(("bronze_fx_rates",), (FIRST,), LANDED))
-    assert plan.id == PLAN.id and "boundaries" not in plan.to_json() and boundary_lines(plan) == []
+    assert plan.id == PLAN.id and "boundaries" not in plan.to_json()
 
 
 def test_it_is_kept_with_the_plan() -> None:

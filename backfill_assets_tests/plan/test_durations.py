@@ -13,15 +13,14 @@ from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntr
 from backfill_assets.plan.durations import (
     SPARK,
     TIMED,
-    estimate_line,
     estimate_times,
     spent_by_step,
     step_line,
-    time_rows,
-    times_json,
+    times_table,
     together,
 )
 from backfill_assets.plan.records import Estimate, Plan, PlannedStep, PlanRequest, Span, Why
+from backfill_assets.report.answer import plain, shown
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 VERIFY, SHADOW, VALIDATE = CampaignStep.VERIFY_SOURCE, CampaignStep.SHADOW, CampaignStep.VALIDATE
@@ -84,7 +83,7 @@ def test_without_a_campaign_every_step_is_unknown() -> None:
     """It is not guessed."""
     found = times()
     assert list(found) == list(TIMED) and set(found.values()) == {None}
-    assert estimate_line(plan_of(found)) == "Carried out as a campaign: unknown, none was carried out here yet."
+    assert {shown(row[1]) for row in times_table(plan_of(found)).rows} == {"unknown"}
     assert estimate_times((), [carried(10.0)]) == {}
 
 
@@ -107,11 +106,7 @@ def test_of_several_campaigns_the_median_and_the_tenths_count() -> None:
     """One that took very long moves the median little."""
     found = times(*(carried(float(seconds)) for seconds in (10, 20, 30, 40, 500)))
     assert found[VALIDATE] == Span(median=30.0, low=14.0, high=316.0, samples=5)
-    line = estimate_line(plan_of(found))
-    assert (
-        line.startswith("Carried out as a campaign: about 0:04:05 (117 s to 0:42:13). ")
-        and "spark started about 5.0 s," in line
-    )
+    assert shown(times_table(plan_of(found)).rows[-1][1]) == "about 0:04:05 (117 s to 0:42:13)"
 
 
 def test_a_step_of_unknown_size_is_unknown_and_so_is_the_sum() -> None:
@@ -124,9 +119,9 @@ def test_a_step_of_unknown_size_is_unknown_and_so_is_the_sum() -> None:
         VALIDATE,
         CampaignStep.DOWNSTREAM,
     ]
-    line = estimate_line(plan_of(found))
-    assert together(found) is None and "campaign: unknown. By step: spark started about 5.0 s, " in line
-    assert line.endswith("; unknown: source verified, shadow backfilled, validated, downstream rebuilt.")
+    rows = {row[0]: shown(row[1]) for row in times_table(plan_of(found)).rows}
+    assert together(found) is None and rows["together"] == "unknown"
+    assert rows["spark started"] == "about 5.0 s" and rows["validated"] == "unknown"
 
 
 def test_a_campaign_that_got_half_way_is_gone_by_as_far_as_it_got() -> None:
@@ -185,19 +180,17 @@ def test_a_run_after_a_rollback_that_was_carried_out_is_the_measure() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_both_numbers_are_side_by_side(known: bool) -> None:
-    """In a table, in a line and in JSON."""
+    """In a table and in a line."""
     span = Span(median=14.0, low=8.0, high=20.4, samples=2)
     plan = plan_of({VERIFY: span} if known else {})
     journal = [entry("step", VERIFY, 12.0, spark_start=0.5)]
     told = "about 14 s (8.0 s to 20 s)" if known else "unknown"
     assert step_line(plan, VERIFY, journal) == f"source verified: spent 12 s, estimated {told}"
-    assert ("source verified", told, "12 s") in time_rows(plan, journal)
-    assert time_rows(plan, journal)[-1] == ("together", told, "12 s")
-    (found,) = [each for each in times_json(plan, journal) if each["step"] == VERIFY]
-    assert found == {
-        "step": VERIFY,
-        "estimated": {"median": 14.0, "low": 8.0, "high": 20.4, "samples": 2} if known else None,
-        "spent": 11.5,
-    }
-    (other,) = [each for each in times_json(plan, journal) if each["step"] == VALIDATE]
-    assert other["spent"] is None
+    rows = {str(row[0]): row for row in times_table(plan, journal).rows}
+    assert [shown(cell) for cell in rows["source verified"]] == ["source verified", told, "12 s"]
+    assert [shown(cell) for cell in rows["together"]] == ["together", told, "12 s"]
+    assert plain(rows["source verified"]) == [
+        "source verified",
+        {"median": 14.0, "low": 8.0, "high": 20.4, "samples": 2} if known else None,
+        11.5,
+    ]

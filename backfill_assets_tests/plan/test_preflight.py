@@ -209,7 +209,7 @@ def test_files_that_wait_are_a_warning_unless_the_plan_takes_them_in(world: Worl
     landed = {"raw": waiting, "raw_rates": waiting}
     (found,) = _findings(world, asked("fact"), "source days incomplete", landed=landed)
     assert found.message == "Files of raw have landed on 2017-03-08 and were not taken in."
-    assert found.next_step == "Plan with --source-too, or take them in first: the rebuild reads what is taken in."
+    assert found.next_step == "Plan with --scope whole, or take them in first: the rebuild reads what is taken in."
     assert (found.severity, found.table, found.days) == ("warns", "raw", ("2017-03-08",))
     whole = asked("fact", scope=Scope.WHOLE)
     assert _findings(world, whole, "source days incomplete", landed=landed) == []
@@ -226,7 +226,7 @@ def test_an_input_day_that_was_never_published_stops_the_plan_with_the_first_tha
     (found,) = _findings(world, question, "input days not published")
     assert found.message == ("fact cannot be built on 2017-03-08..2017-03-09: bronze 2017-03-08 was never published.")
     assert (found.severity, found.table, found.days) == ("stops", "fact", ("2017-03-08..2017-03-09",))
-    assert found.next_step == "Build the input days first, or plan with --source-too."
+    assert found.next_step == "Build the input days first, or plan with --scope whole."
     whole = asked("fact", "2017-03-07..2017-03-09", scope=Scope.WHOLE)
     assert _findings(world, whole, "input days not published") == []
 
@@ -252,7 +252,7 @@ def test_each_unsound_status_of_an_input_is_a_warning_of_its_own(world: World) -
         ("warns", "bronze", "bronze is read as it is on 2017-03-08, which is foreign write."),
         ("warns", "bronze", "bronze is read as it is on 2017-03-09, which is stale: code changed."),
     ]
-    hint = "Plan with --source-too to rebuild it as well, or look at it with backfill status."
+    hint = "Plan with --scope whole to rebuild it as well, or look at it with backfill status."
     assert {each.next_step for each in found} == {hint}
 
 

@@ -24,7 +24,6 @@ from backfill_assets.plan.scope import (
     worst_status,
 )
 from backfill_assets.plan.status import DayStatus, Statuses
-from backfill_assets.plan.text import scope_line
 from backfill_assets_tests.plan.world import (
     PIPELINE,
     WINDOW,
@@ -84,7 +83,6 @@ def test_the_scope_that_fits_is_recommended_from_what_changed(world: World) -> N
         Scope.WHOLE,
         f"raw is landed and not taken in on {D}",
     )
-    assert "--source-too" in scope_line(make_plan(asked("fact"), situation_of(world, landed=landed)))
     own = make_plan(asked("fact", version="v1"), situation_of(world)).recommended
     assert own is not None and (own.scope, own.because) == (Scope.ONWARDS, f"fact is stale: code changed on {D}")
     world.publish("fact", D, checksum="9")

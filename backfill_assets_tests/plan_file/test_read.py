@@ -21,7 +21,7 @@ reason: >
 target: {FACT}
 days: 2017-03-01..2017-05-29
 version: v2
-scope: downstream only
+scope: downstream
 force: true
 expectations: ["amount_eur  <  2 % a day", weekends unchanged]
 waves: [5%, 100%]

@@ -60,7 +60,7 @@ def test_editors_accept_the_examples_and_find_them_by_their_first_line(path: Pat
     [
         ("target: fact_sales_transactions", "target: facts"),
         ("days: 2017-03-01..2017-05-29", "days: March"),
-        ("scope: downstream only", "scope: all"),
+        ("scope: downstream", "scope: all"),
         ("title: Rates", "titel: Rates"),
         ("force: true", "force: maybe"),
         ("waves: [5%, 100%]", "waves: [5, 100]"),

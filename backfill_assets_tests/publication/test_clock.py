@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backfill_assets.lakehouse.named_timelines import create_timeline
+from backfill_assets.lakehouse.named_timelines import create_timeline, keep_timeline
 from backfill_assets.publication.clock import believed_now, not_borne_out
 from backfill_assets.publication.reclaim import reclaim, reclaim_log, reclaimable
 from backfill_assets.publication.rollback import roll_back
@@ -106,7 +106,8 @@ def test_a_timeline_that_is_kept_for_some_days_is_kept_by_the_right_clock(lake: 
     """What it reads through to is not deleted because a clock that is ahead takes its age for reached."""
     lake.publish_daily("t", 1)
     now, base = lake.clock, {f"t/{path}" for path in lake.state("t").active}
-    create_timeline(lake.storage, new_timeline(lake.storage, "trial", "ana", now, now + timedelta(days=90)))
+    made = create_timeline(lake.storage, new_timeline(lake.storage, "trial", "ana", now))
+    keep_timeline(lake.storage, made, 90, now)
     lake.publish_daily("t", 40)
     lake.clock += timedelta(days=60)
     assert base.isdisjoint(reclaimable(lake.publisher(), "t"))

@@ -170,14 +170,14 @@ def builds_v2(terminal: Terminal, line: str) -> None:
 def is_planned(terminal: Terminal, line: str) -> None:
     """The id that the next commands name."""
     said = terminal(line).stdout
-    terminal.plan = said.split()[-1]
+    terminal.plan = said.split("\nplan\t")[1].split()[0]
     assert re.fullmatch(r"plan-[0-9a-f]{16}", terminal.plan), said
     assert "weekends unchanged" in said and docs.REVENUE in said
 
 
 def waits_for_approval(terminal: Terminal, line: str) -> None:
     said = terminal(line)
-    assert f"{terminal.plan}: it waits for approval." in said.stdout
+    assert "waits\tit waits for approval" in said.stdout
     assert re.search(r"^\d\d:\d\d:\d\dZ campaign-", said.stderr, re.MULTILINE), (
         "without a terminal too it says where it is"
     )
@@ -193,7 +193,7 @@ def writes_a_page(terminal: Terminal, line: str) -> None:
 def publishes_and_tells(terminal: Terminal, line: str) -> None:
     """As a process by itself: Spark has started in it when the notice is delivered, and nothing says where to."""
     said = terminal.process(line)
-    assert "Published together as" in said
+    assert "publication\t" in said
     assert f"[{terminal.publication}] {docs.FACT} of {DAYS} was rebuilt ({terminal.plan})" in said
     assert f"To undo: backfill rollback {terminal.plan}" in said
     assert terminal.versions() == {"v2"}

@@ -21,37 +21,37 @@ def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, monkey
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     (newest, *_) = types("history", "--limit", "1")["publications"]
     then = len(wrong.read(RAW))
-    made = types("rewind", BRONZE, "--to", newest["publication"], "--days", str(DAYS), "--on", "again")
-    (sales,) = [each for each in made["moment_reads"] if each["table"] == RAW]
+    made = types("timeline", "rewind", BRONZE, "--to", newest["publication"], "--days", str(DAYS), "--as", "again")
+    sales = raw(made)["then"]
     assert (sales["rows"], sales["landed_files"], sales["newest_arrival"]) == (then, len(DAYS), str(DAYS.last))
 
     arrive(wrong, "late", 3)
-    done = types("forward", "again", "--version", "v1", "--without-arrivals", "--as", "logic")
+    done = types("timeline", "forward", "again", "--version", "v1", "--without-arrivals", "--as", "logic")
     assert step(done, BRONZE)["staged"] == [] == step(done, BRONZE)["from_main"]
-    assert step(done, FACT)["staged"] == [str(day) for day in DAYS], "its current version is another one"
-    assert done["arrived_since_last"] == done["arrived"] == {} and done["reads"] == made["moment_reads"]
+    assert step(done, FACT)["staged"] == [str(DAYS)], "its current version is another one"
+    assert arrived(done) == arrived(done, "arrived_since_last") == {} and raw(done)["now"] == sales
     with monkeypatch.context() as patch:
         patch.setattr(foreground, "foreground_spark", refuse)
-        same = types("forward", "again", "--version", "v1", "--without-arrivals", "--as", "logic-too")
+        same = types("timeline", "forward", "again", "--version", "v1", "--without-arrivals", "--as", "logic-too")
     assert step(same, FACT)["staged"] == step(done, FACT)["staged"], "what both share is computed once"
     assert types("diff", "logic", "logic-too", "--table", FACT)["tables"] != []
 
-    done = types("forward", "again", "--version", "v1")
+    done = types("timeline", "forward", "again", "--version", "v1")
     assert step(done, BRONZE)["staged"] == [str(LATE_DAY)]
-    assert rows_by_day(done["arrived_since_last"]) == rows_by_day(done["arrived"]) == {str(LATE_DAY): 3}
-    assert now(done)["rows"] == len(wrong.read(RAW)) == then + 3
-    assert now(done)["landed_files"] == len(DAYS) + 1
+    assert arrived(done, "arrived_since_last") == arrived(done) == {str(LATE_DAY): 3}
+    assert raw(done)["now"]["rows"] == len(wrong.read(RAW)) == then + 3
+    assert raw(done)["now"]["landed_files"] == len(DAYS) + 1
 
     with monkeypatch.context() as patch:
         patch.setattr(foreground, "foreground_spark", refuse)
-        done = types("forward", "again", "--version", "v1")
-    assert done["arrived_since_last"] == {} and rows_by_day(done["arrived"]) == {str(LATE_DAY): 3}
+        done = types("timeline", "forward", "again", "--version", "v1")
+    assert arrived(done, "arrived_since_last") == {} and arrived(done) == {str(LATE_DAY): 3}
 
     arrive(wrong, "later", 2)
-    done = types("forward", "again", "--version", "v1")
-    assert rows_by_day(done["arrived_since_last"]) == {str(LATE_DAY): 2}
-    assert rows_by_day(types("timeline", "show", "again")["arrived"]) == {str(LATE_DAY): 5}
-    assert len(wrong.read(RAW)) == then + 5 == now(done)["rows"]
+    done = types("timeline", "forward", "again", "--version", "v1")
+    assert arrived(done, "arrived_since_last") == {str(LATE_DAY): 2}
+    assert arrived(types("timeline", "show", "again")) == {str(LATE_DAY): 5}
+    assert len(wrong.read(RAW)) == then + 5 == raw(done)["now"]["rows"]
     shown = CliRunner().invoke(main, ["timeline", "show", "again"]).output
     assert f"raw_sales: {then} rows at its moment" in shown and f"5 rows since on {LATE_DAY}" in shown
 
@@ -60,14 +60,17 @@ def test_rows_that_main_has_not_taken_in_are_named(wrong: Workshop, monkeypatch:
     """The fact reads bronze as main has it."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     before = types("history", FACT)["publications"][0]["publication"]
-    types("rewind", FACT, "--to", before, "--days", str(DAYS), "--on", "again")
+    types("timeline", "rewind", FACT, "--to", before, "--days", str(DAYS), "--as", "again")
     arrive(wrong, "late", 3)
-    done = types("forward", "again", "--version", "v1")
-    assert rows_by_day(done["arrived_since_last"]) == {str(LATE_DAY): 3}
-    assert done["waiting"] == {BRONZE: [str(LATE_DAY)], "quarantine_sales": [str(LATE_DAY)]}
+    done = types("timeline", "forward", "again", "--version", "v1")
+    assert arrived(done, "arrived_since_last") == {str(LATE_DAY): 3}
+    assert {row["table"]: row["days"] for row in done["waiting"]} == {
+        BRONZE: [str(LATE_DAY)],
+        "quarantine_sales": [str(LATE_DAY)],
+    }
     wrong.build(BRONZE, DAYS)
-    done = types("forward", "again", "--version", "v1")
-    assert step(done, FACT)["staged"] == [str(LATE_DAY)] and done["waiting"] == {}
+    done = types("timeline", "forward", "again", "--version", "v1")
+    assert step(done, FACT)["staged"] == [str(LATE_DAY)] and "waiting" not in done
 
 
 def arrive(workshop: Workshop, name: str, count: int) -> None:
@@ -78,15 +81,15 @@ def arrive(workshop: Workshop, name: str, count: int) -> None:
 
 
 def step(done: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(each for each in done["steps"] if each["step"] == name)
+    return next(each for each in done["steps"] if each["table"] == name)
 
 
-def now(done: dict[str, Any]) -> dict[str, Any]:
-    return next(each for each in done["reads"] if each["table"] == RAW)
+def raw(done: dict[str, Any]) -> dict[str, Any]:
+    return next(each for each in done["raw"] if each["then"]["table"] == RAW)
 
 
-def rows_by_day(arrived: dict[str, Any]) -> dict[str, int]:
-    return {each["day"]: each["rows"] for each in arrived.get(RAW, ())}
+def arrived(done: dict[str, Any], which: str = "arrived") -> dict[str, int]:
+    return {each["day"]: each["rows"] for each in raw(done)[which]}
 
 
 def refuse(*_: object, **__: object) -> None:

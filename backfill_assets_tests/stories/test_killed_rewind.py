@@ -54,7 +54,7 @@ class Typist:
                 assert any(each in ended.stderr for each in ENDED_BEFORE), ended.stderr
                 return None
             place = ended.stderr.rsplit(killed_command.PLACE, 1)[1].strip()
-            self.kills[f"{words[0]}: {place}"] += 1
+            self.kills[f"{' '.join(words[:2])}: {place}"] += 1
         raise AssertionError(f"{words} was killed {MOST_RUNS} times, and has not ended")
 
 
@@ -70,26 +70,28 @@ def test_every_command_is_killed_everywhere_and_ends_as_if_it_had_not_been(
         assert Settings.at(home).lakehouse.exists(), name
     before = contents(homes["killed"], spark)
     publication = json.loads(spared.run(0, "history", FACT).stdout)["publications"][0]["publication"]
-    words: tuple[str, ...] = ("rewind", FACT, "--to", publication, "--days", str(DAYS), "--on", "back")
+    words: tuple[str, ...] = ("timeline", "rewind", FACT, "--to", publication, "--days", str(DAYS), "--as", "back")
     killed.until_it_ends(*words)
     assert spared.run(0, *words).returncode == 0
-    words = ("forward", "back", "--version", "v2", "--as", "right")
+    words = ("timeline", "forward", "back", "--version", "v2", "--as", "right")
     killed.until_it_ends(*words)
     assert spared.run(0, *words).returncode == 0
     assert held(killed, "right") == held(spared, "right") and held(killed, "back") == held(spared, "back")
     assert contents(homes["killed"], spark) == before
 
-    killed.until_it_ends("publish", "right")
+    killed.until_it_ends("timeline", "publish", "right")
     plan = open_plan(homes["killed"])
     killed.until_it_ends("approve", plan, "--yes")
-    other = json.loads(spared.run(0, "publish", "right").stdout)["plan"]
+    other = json.loads(spared.run(0, "timeline", "publish", "right").stdout)["plan"]
     assert spared.run(0, "approve", other, "--yes").returncode == 0
     assert contents(homes["killed"], spark) == contents(homes["spared"], spark) != before
 
     killed.until_it_ends("rollback", plan, "--yes")
     assert contents(homes["killed"], spark) == before
     print(f"\nkilled {sum(killed.kills.values())} times: {dict(killed.kills)}")
-    assert {each.partition(":")[0] for each in killed.kills} >= {"rewind", "forward", "publish", "approve", "rollback"}
+    typed = {each.partition(":")[0] for each in killed.kills}
+    assert typed >= {f"timeline {verb}" for verb in ("rewind", "forward", "publish")}
+    assert typed >= {f"{verb} {plan}" for verb in ("approve", "rollback")}
 
 
 def contents(home: Path, spark: SparkSession) -> object:

@@ -84,17 +84,18 @@ def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_
 ) -> None:
     """Nothing is asked of the source: raw kept the field of rows that came before it was declared."""
     old, raw = carrying.read(BRONZE), carrying.contents()[RAW]
-    moment = types("history", REPORT)[0]["publication"]
+    moment = types("history", REPORT)["publications"][0]["publication"]
     declare(monkeypatch, rescued=True)
-    types("rewind", BRONZE, "--to", moment, "--days", str(DAYS), "--on", "before-salinity")
+    types("timeline", "rewind", BRONZE, "--to", moment, "--days", str(DAYS), "--as", "before-salinity")
     compact(carrying.builder.lake.publisher, RAW, list(DAYS), id="compacted")
     shutil.rmtree(carrying.settings.landing)
 
-    done = types("forward", "before-salinity", "--version", "v2", "--without-arrivals")
-    steps = {each["step"]: each for each in done["steps"]}
-    assert steps[BRONZE]["staged"] == [str(day) for day in DAYS] and not steps[BRONZE]["held_back"]
+    done = types("timeline", "forward", "before-salinity", "--version", "v2", "--without-arrivals")
+    steps = {each["table"]: each for each in done["steps"]}
+    assert steps[BRONZE]["staged"] == [str(DAYS)] and not steps[BRONZE]["held_back"]
 
-    staged = types("publish", "before-salinity", "--expect", EXPECTED, "--limits", "deviation=100%")
+    planned = types("timeline", "publish", "before-salinity", "--expect", EXPECTED, "--dry-run")["plan"]
+    staged = types("run", planned, "--limits", "deviation=100%")
     (verdict,) = types("diff", staged["plan"])["verdicts"]
     assert (verdict["expectation"], verdict["tables"], verdict["deviations"]) == (EXPECTED, [BRONZE], [])
     types("approve", staged["plan"], "--yes")
@@ -116,11 +117,12 @@ def test_a_day_on_which_more_would_change_breaks_the_expectation(
     """Its bad value would quarantine a row that is published: the campaign stops before it can be approved."""
     bad = date(2016, 3, 6)
     build(workshop, monkeypatch, bad)
-    moment = types("history", REPORT)[0]["publication"]
+    moment = types("history", REPORT)["publications"][0]["publication"]
     declare(monkeypatch, rescued=True)
-    types("rewind", BRONZE, "--to", moment, "--days", f"{FIRST}..{DAYS.last}", "--on", "trial")
-    types("forward", "trial", "--version", "v2", "--without-arrivals")
-    assert backfill("publish", "trial", "--expect", EXPECTED, "--limits", "deviation=100%").exit_code != 0
+    types("timeline", "rewind", BRONZE, "--to", moment, "--days", f"{FIRST}..{DAYS.last}", "--as", "trial")
+    types("timeline", "forward", "trial", "--version", "v2", "--without-arrivals")
+    planned = types("timeline", "publish", "trial", "--expect", EXPECTED, "--dry-run")["plan"]
+    assert backfill("run", planned, "--limits", "deviation=100%").exit_code != 0
     (plan,) = [plan.id for plan in open_plans(workshop.builder.lake.storage)]
     found = backfill("diff", plan, "--json")
     assert found.exit_code == 1

@@ -36,19 +36,19 @@ def test_five_timelines_are_read_by_every_engine_while_one_goes_and_files_are_re
     """Their rows are those that main has by each version; they stay so when one is deleted and main goes on."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     declare_draft(monkeypatch)
-    monkeypatch.setattr("backfill_assets.cli.commands.rewind.foreground_builder", lambda *_: wrong.builder)
+    monkeypatch.setattr("backfill_assets.cli.verbs.timeline.foreground_builder", lambda *_: wrong.builder)
     expected = {"before": main_rows(wrong)}
     before = types("history", FACT)["publications"][0]["publication"]
     for version in ("v2", DRAFT, "v1"):
         wrong.build(FACT, DAYS, version)
         expected[version] = main_rows(wrong)
-    types("rewind", FACT, "--to", before, "--days", str(DAYS), "--on", "before")
+    types("timeline", "rewind", FACT, "--to", before, "--days", str(DAYS), "--as", "before")
     for name in ("as-v1", "as-v2", "draft"):
-        types("forward", "before", "--version", VERSIONS[name], "--as", name)
+        types("timeline", "forward", "before", "--version", VERSIONS[name], "--as", name)
     land_lines(wrong.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
     for table in ("raw_sales", "bronze_sales"):
         wrong.build(table, DAYS)
-    types("forward", "before", "--version", "v2", "--as", "with-late-rows")
+    types("timeline", "forward", "before", "--version", "v2", "--as", "with-late-rows")
     wrong.build(FACT, DAYS, "v2")
     expected["with late rows"] = main_rows(wrong)
     wanted = {
@@ -82,10 +82,10 @@ def reclaim_after_the_window(workshop: Workshop) -> list[str]:
 
 
 def assert_read_by_every_engine(workshop: Workshop, wanted: Mapping[str, Rows]) -> None:
-    """Spark by the view, pyarrow and DuckDB by the lines of Python, all of them as `backfill open` prints them."""
+    """Spark by the view, pyarrow and DuckDB by the lines of Python: all as `timeline open` prints them."""
     spark = workshop.builder.lake.spark()
     for name, rows in wanted.items():
-        printed = CliRunner().invoke(main, ["open", name, "--table", FACT])
+        printed = CliRunner().invoke(main, ["timeline", "open", name, FACT])
         assert printed.exit_code == 0, printed.output
         view, recipe = split(printed.output)
         spark.sql(view)
@@ -100,9 +100,9 @@ def assert_read_by_every_engine(workshop: Workshop, wanted: Mapping[str, Rows]) 
 
 def split(printed: str) -> tuple[str, str]:
     """The view of Spark SQL, and the lines of Python."""
-    lines = [line.strip() for line in printed.splitlines() if line.startswith("  ")]
-    (view,) = (line for line in lines if line.startswith("CREATE"))
-    return view.rstrip(";"), "\n".join(line for line in lines if line != view)
+    before, _, recipe = printed.partition("Python: pyarrow and DuckDB\n")
+    (view,) = (line.partition("\t")[2] for line in before.splitlines() if "CREATE" in line)
+    return view.rstrip(";"), recipe
 
 
 def main_rows(workshop: Workshop) -> Rows:

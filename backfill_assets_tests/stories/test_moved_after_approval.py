@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
+from backfill_assets.difference.find import last_difference
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
 from backfill_assets_tests.workshop import Workshop
@@ -48,13 +50,14 @@ def sum_of(workshop: Workshop) -> Decimal:
     return sum((Decimal(value) for value in rows[rows["day"] == MOVED]["amount_eur"]), Decimal(0))
 
 
-def compared(plan: str, exit_code: int = 0) -> tuple[Decimal, Decimal]:
+def compared(storage: Storage, plan: str) -> tuple[Decimal, Decimal]:
     """The moved day's euros before and after, in the difference that is kept."""
-    kept = told("diff", plan, "--kept", exit_code=exit_code)
-    (fact,) = [table for table in kept["tables"] if table["table"] == FACT]
-    (day,) = [day for day in fact["days"] if day["day"] == str(MOVED)]
-    sums = day["sums"]["amount_eur"]
-    return Decimal(sums["before"]), Decimal(sums["after"])
+    kept = last_difference(storage, plan)
+    assert kept is not None
+    (fact,) = [table for table in kept.tables if table.table == FACT]
+    (sums,) = [day.of("amount_eur") for day in fact.days if day.day == MOVED]
+    assert sums.before is not None and sums.after is not None
+    return sums.before, sums.after
 
 
 @pytest.mark.long
@@ -63,22 +66,23 @@ def test_what_moved_after_the_approval_was_asked_for_is_judged_before_it_is_publ
 ) -> None:
     """A late line of 100,000 dollars is not published by an approval that did not see it; one of 1 dollar is."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    for module in ("commands.campaign", "queries.diff"):
+    for module in ("campaigns", "verbs.diff"):
         monkeypatch.setattr(f"backfill_assets.cli.{module}.foreground_builder", lambda *_: wrong.builder)
+    storage = wrong.builder.lake.storage
     old, late = sum_of(wrong), Late(wrong)
     asked = ("plan", FACT, "--days", str(DAYS), "--version", "v2")
-    plan = told(*asked, "--expect", EXPECTED)["id"]
+    plan = told(*asked, "--expect", EXPECTED)["plan"]
     assert told("run", plan, "--waves", "100%")["waits"] == "it waits for approval"
-    assert compared(plan)[0] == old
+    assert compared(storage, plan)[0] == old
     late.lands("100000.00")
 
     refused = backfill("approve", plan, "--yes", exit_code=1)
 
     assert sum_of(wrong) == old
     assert f"{FACT} {MOVED}" in refused.stderr and f"Not as expected: {EXPECTED}" in refused.stderr
-    assert "backfill plan" in refused.stderr and "--abandon" in refused.stderr
-    seen, staged = compared(plan, exit_code=1)
+    assert "backfill plan" in refused.stderr and "timeline delete" in refused.stderr
+    seen, staged = compared(storage, plan)
     assert seen == old and staged > 80_000, "what is kept is the difference that was refused"
-    assert f"not met  {EXPECTED}" in refused.stdout, "it is shown as well"
+    assert f"{EXPECTED}\tnot met" in refused.stdout, "it is shown as well"
     assert "was stopped" in backfill("approve", plan, "--yes", exit_code=1).stderr
-    backfill("campaign", plan, "--abandon")
+    backfill("timeline", "delete", plan, "--yes")

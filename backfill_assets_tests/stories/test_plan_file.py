@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample import sea_temperatures
+from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
 from backfill_assets.rebuild import person
 from backfill_assets.rebuild.person import Person
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS, TABLES
@@ -55,7 +56,7 @@ def example(name: str, folder: Path) -> Path:
 def place(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     monkeypatch.setenv("BACKFILL_NOTICES", f"file:{wrong.settings.home / 'notices.jsonl'}")
-    monkeypatch.setattr("backfill_assets.cli.commands.campaign.foreground_builder", lambda *_: wrong.builder)
+    monkeypatch.setattr("backfill_assets.cli.campaigns.foreground_builder", lambda *_: wrong.builder)
     monkeypatch.setattr(person, "os_person", lambda: ANA)
     return wrong
 
@@ -76,16 +77,16 @@ def test_a_campaign_is_carried_out_as_its_file_says(
     checked = values("plan", "-f", path, "--check")
     assert checked["may_be_carried_out"]
 
-    id = values("plan", "-f", path)["plan"]["id"]
+    id = values("plan", "-f", path)["plan"]["plan"]
 
-    assert id == checked["plan"]["id"]
+    assert id == checked["plan"]["plan"]
     assert "waves of its own" in backfill("run", id, "--waves", "100%", exit_code=1).stderr
 
     assert values("run", id)["waits"] == "it waits for approval"
 
-    campaign = values("campaign", id)
-    waves = [entry["wave"] for entry in campaign["entries"] if entry["kind"] == "wave"]
-    limits = campaign["entries"][0]["told"]["limits"]
+    journal = entries(place.builder.lake.storage, campaign_of(id))
+    waves = [entry.wave for entry in journal if entry.kind == "wave"]
+    limits = journal[0].report["limits"]
     assert (waves, limits) == ([0, 1, 2], "errors=5%,gates=5%,nulls=1%,deviation=2%,seconds=3600,money=none")
     for who, why in ((ANA, "ana (OS user) planned it"), (MALLORY, "the plan lists as approvers: ana, bela")):
         monkeypatch.setattr(person, "os_person", lambda who=who: who)
@@ -95,7 +96,7 @@ def test_a_campaign_is_carried_out_as_its_file_says(
     monkeypatch.setattr(person, "os_person", lambda: BELA)
     published = values("approve", id, "--yes")
 
-    assert set(published["days"]) == set(TABLES)
+    assert {row["table"] for row in published["days"] if row["published"]} == set(TABLES)
     assert checksums(place) != before
     (newest, *_) = values("history", "--limit", "1")["publications"]
     assert (newest["publication"], newest["approved_by"]) == (published["publication"], "bela (OS user)")
@@ -111,11 +112,11 @@ def test_a_campaign_is_carried_out_as_its_file_says(
 def test_the_reports_of_a_fact_that_is_right_again(place: Workshop, tmp_path: Path) -> None:
     """Downstream only: the plan rebuilds what is computed from the fact, and not the fact."""
     path = example("2017-week-10-reports.yaml", tmp_path)
-    assert values("plan", "-f", path, "--check")["plan"]["steps"][0]["rebuild"] == {}
+    assert values("plan", "-f", path, "--check")["plan"]["steps"][0]["why"] == {}
     place.build(FACT, [DAY], "v2")
     checked = values("plan", "-f", path, "--check")
     assert checked["may_be_carried_out"]
-    assert {step["tables"][0] for step in checked["plan"]["steps"] if step["rebuild"]} == set(REPORTS)
+    assert {step["table"][0] for step in checked["plan"]["steps"] if step["why"]} == set(REPORTS)
 
 
 def test_real_readings_from_the_landed_files_on(place: Workshop, tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_real_readings_from_the_landed_files_on(place: Workshop, tmp_path: Path)
     assert "Nothing has landed" in backfill("plan", "-f", path, "--check", exit_code=1).output
     sea_temperatures.land(DayRange.parse("2016-02-15..2016-02-28"), place.settings.landing)
     steps = values("plan", "-f", path, "--check")["plan"]["steps"]
-    assert [step["rebuild"] for step in steps] == [
+    assert [step["why"] for step in steps] == [
         {"landed and not taken in": ["2016-02-15..2016-02-28"]},
         *[{"missing": ["2016-02-15..2016-02-28"]}] * 2,
     ]

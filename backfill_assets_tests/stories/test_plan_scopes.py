@@ -85,22 +85,22 @@ def test_with_the_source_it_takes_in_what_landed_and_the_undo_keeps_those_rows(w
     lines = len(published(wrong, DAY))
     land_lines(wrong.settings.landing, DAY, "late", LATE, first_basket=900_001)
 
-    plan = told("plan", FACT, "--days", str(DAY), "--version", "v2", "--source-too")
+    plan = told("plan", FACT, "--days", str(DAY), "--version", "v2", "--scope", "whole")
 
-    assert {step["tables"][0]: step["rebuild"] for step in plan["steps"] if step["rebuild"]} == {
+    assert {step["table"][0]: step["why"] for step in plan["steps"] if step["why"]} == {
         "raw_sales": {"landed and not taken in": [str(DAY)]},
         "bronze_sales": {"an input is rebuilt": [str(DAY)]},
         FACT: {"code changed": [str(DAY)]},
         **{table: {"an input is rebuilt": [str(PERIODS[table])]} for table in REPORTS},
     }
 
-    staged = told("run", plan["id"], "--limits", "deviation=50%")
+    staged = told("run", plan["plan"], "--limits", "deviation=50%")
 
     assert len(wrong.read("raw_sales", DayRange.of(DAY))) == lines + LATE, "raw is appended to for everybody"
-    assert set(staged["tables"]) == {"bronze_sales", "quarantine_sales", *TABLES}
+    assert {row["table"] for row in staged["days"]} == {"bronze_sales", "quarantine_sales", *TABLES}
     assert checksums(wrong) == before
 
-    approved = told("approve", plan["id"], "--yes")
+    approved = told("approve", plan["plan"], "--yes")
 
     assert changed(before, checksums(wrong)) == {table: {day} for table, day in PERIODS.items()}
     assert len(published(wrong, DAY)) == lines + LATE
@@ -108,7 +108,7 @@ def test_with_the_source_it_takes_in_what_landed_and_the_undo_keeps_those_rows(w
     publications = {wrong.states(table)[day].publication for table, day in {**PERIODS, "bronze_sales": DAY}.items()}
     assert publications == {approved["publication"]}
 
-    told("rollback", plan["id"], "--yes")
+    told("rollback", plan["plan"], "--yes")
 
     assert published(wrong, DAY) == euros(wrong, DAY, days_back=1)
     assert len(published(wrong, DAY)) == lines + LATE, "the old logic, of the rows that there are"
@@ -124,22 +124,22 @@ def test_downstream_only_leaves_the_fact_alone_and_rebuilds_its_reports(wrong: W
     wrong.build(FACT, [DAY], "v2")
     fact = {day: (state.publication, state.physical) for day, state in wrong.states(FACT).items()}
 
-    plan = told("plan", FACT, "--days", str(DAY), "--only-downstream")
+    plan = told("plan", FACT, "--days", str(DAY), "--scope", "downstream")
 
-    assert {step["tables"][0]: step["rebuild"] for step in plan["steps"] if step["rebuild"]} == {
+    assert {step["table"][0]: step["why"] for step in plan["steps"] if step["why"]} == {
         table: {"input changed": [str(PERIODS[table])]} for table in REPORTS
     }
-    assert plan["recommended"]["scope"] == "downstream only"
+    assert plan["scope"] == "downstream" and "This scope fits" in plan["scope_that_fits"]
 
-    staged = told("run", plan["id"])
+    staged = told("run", plan["plan"])
 
-    assert set(staged["tables"]) == set(REPORTS)
+    assert {row["table"] for row in staged["days"]} == set(REPORTS)
 
-    approved = told("approve", plan["id"], "--yes")
+    approved = told("approve", plan["plan"], "--yes")
 
     now = checksums(wrong)
     assert changed(before, now) == {table: {day} for table, day in PERIODS.items()}
-    assert set(approved["days"]) == set(REPORTS)
+    assert {row["table"] for row in approved["days"] if row["published"]} == set(REPORTS)
     assert {day: (state.publication, state.physical) for day, state in wrong.states(FACT).items()} == fact
     revenue = wrong.read("fact_daily_revenue", DayRange.of(DAY))["revenue_eur"]
     assert sum(revenue) == sum(euros(wrong, DAY, days_back=0).values())
@@ -148,7 +148,7 @@ def test_downstream_only_leaves_the_fact_alone_and_rebuilds_its_reports(wrong: W
         assert all(each.reused for each in wrong.build(table, [PERIODS[table]]).days)
     assert wrong.sessions == sessions
 
-    refused = CliRunner().invoke(main, ["rollback", plan["id"], "--yes"])
+    refused = CliRunner().invoke(main, ["rollback", plan["plan"], "--yes"])
 
     assert refused.exit_code == 1 and "the logic from before it gives the same rows" in refused.stderr
     assert checksums(wrong) == now, "a report is not put back beside a fact that it contradicts"

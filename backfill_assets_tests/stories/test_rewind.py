@@ -29,37 +29,37 @@ def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monke
     wrong.build_all(DAYS, "v2")
     wrong.build_reports(DAYS)
     new, new_rows = contents(wrong), wrong.read(FACT)
-    (moment, *_) = types("rewind", "--list", FACT)
+    (moment, *_) = types("timeline", "rewind", FACT)["moments"]
 
     began = time.monotonic()
-    made = types("rewind", FACT, "--before", moment["publication"], "--on", "before-v2")
+    made = types("timeline", "rewind", FACT, "--to", f"{moment['publication']}^", "--as", "before-v2")
     print(f"rewound {made['days']} days in {time.monotonic() - began:.2f} s")
     assert held(wrong, "before-v2") == {key: old[key] for key in held(wrong, "before-v2")} != {}
     assert contents(wrong) == new
 
     started: list[object] = []
     monkeypatch.setattr(foreground, "foreground_spark", lambda *_: started.append(1))
-    done = types("forward", "before-v2", "--version", "v1", "--as", "still-v1")
+    done = types("timeline", "forward", "before-v2", "--version", "v1", "--as", "still-v1")
     assert {name: step for step in done["steps"] for name in ("staged", "from_main") if step[name]} == {}
     assert started == [] and held(wrong, "still-v1") == held(wrong, "before-v2")
 
-    done = types("forward", "before-v2", "--version", "v2", "--as", "as-main")
+    done = types("timeline", "forward", "before-v2", "--version", "v2", "--as", "as-main")
     assert started == [] and all(not step["staged"] for step in done["steps"])
     assert held(wrong, "as-main") == {key: new[key] for key in held(wrong, "as-main")}
 
     same = types("diff", "main", "as-main")
-    assert started == [] and {day["how"] for table in same["tables"] for day in table["days"]} == {"equal"}
-    shown = types("diff", "before-v2", "as-main", "--table", FACT)
-    (fact,) = shown["tables"]
+    assert started == [] and same["tables"] and {row["differ"] for row in same["tables"]} == {0}
+    fact = types("diff", "before-v2", "as-main", "--table", FACT)["by_table"][FACT]["days"]
     for side, rows in (("before", old_rows), ("after", new_rows)):
         sums = rows.groupby("day")["amount_eur"].sum()
-        assert {day["day"]: Decimal(day["sums"]["amount_eur"][side]) for day in fact["days"]} == {
-            day["day"]: sums[date.fromisoformat(day["day"])] for day in fact["days"]
+        assert {day["day"]: Decimal(day[side]) for day in fact} == {
+            day["day"]: sums[date.fromisoformat(day["day"])] for day in fact
         }
-    assert {day["how"] for day in fact["days"]} == {"compared"}
+    assert {day["is"] for day in fact} == {"compared"}
     by_publication = types("diff", moment["publication"], "before-v2", "--table", FACT, "--days", str(DAYS))
-    assert [-Decimal(_change(day)) for day in by_publication["tables"][0]["days"] if day["how"] == "compared"] == [
-        Decimal(_change(day)) for day in fact["days"]
+    back = by_publication["by_table"][FACT]["days"]
+    assert [-Decimal(day["change"]) for day in back if day["is"] == "compared"] == [
+        Decimal(day["change"]) for day in fact
     ]
     assert started == [], "rows that differ are compared without Spark, wherever a state has them"
     monkeypatch.undo()
@@ -67,33 +67,28 @@ def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monke
     assert_read_by_every_engine(wrong, {"before-v2": frozen})
 
 
-def _change(day: dict[str, Any]) -> Decimal:
-    sums = day["sums"]["amount_eur"]
-    return Decimal(sums["after"]) - Decimal(sums["before"])
-
-
 def test_a_timeline_is_published_as_a_plan_is_and_undone(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """What forward has staged is published as it is, also if the timeline is deleted before it is approved."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     old = contents(wrong)
     before = types("history", FACT)["publications"][0]["publication"]
-    types("rewind", FACT, "--to", before, "--days", str(DAYS), "--on", "trial")
-    types("forward", "trial", "--version", "v2")
+    types("timeline", "rewind", FACT, "--to", before, "--days", str(DAYS), "--as", "trial")
+    types("timeline", "forward", "trial", "--version", "v2")
     tried = held(wrong, "trial")
     assert contents(wrong) == old != old | tried
 
     with monkeypatch.context() as patch:
         patch.setattr(replace, "write_chunk", refuse)
-        staged = types("publish", "trial", "--expect", "rows unchanged")
+        staged = types("timeline", "publish", "trial", "--expect", "rows unchanged")
     assert contents(wrong) == old
-    types("forward", "trial", "--version", "v2", "--as", "same")
+    types("timeline", "forward", "trial", "--version", "v2", "--as", "same")
     assert backfill("timeline", "delete", "trial", "--yes").exit_code == 0
     for table in ("raw_sales", FACT, "fact_daily_revenue"):
         reclaim(wrong.builder.lake.publisher, table, clock_checked=True)
     assert types("diff", staged["plan"])["tables"] != []
     published = types("approve", staged["plan"], "--yes")
     assert contents(wrong) == old | tried
-    assert "nothing to publish" in backfill("publish", "same").output
+    assert "nothing to publish" in backfill("timeline", "publish", "same").output
     types("rollback", published["publication"], "--yes")
     assert contents(wrong) == old
 
@@ -106,12 +101,12 @@ def test_rows_that_arrived_since_come_along_once(wrong: Workshop, monkeypatch: p
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     before = types("history", FACT)["publications"][0]["publication"]
     wrong.build_all(DAYS, "v2")
-    types("rewind", FACT, "--to", before, "--on", "again")
+    types("timeline", "rewind", FACT, "--to", before, "--as", "again")
     land_lines(wrong.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
     for table in ("raw_sales", "bronze_sales"):
         wrong.build(table, DAYS)
-    done = types("forward", "again", "--version", "v1")
-    staged = {step["step"]: step["staged"] for step in done["steps"] if step["staged"]}
+    done = types("timeline", "forward", "again", "--version", "v1")
+    staged = {step["table"]: step["staged"] for step in done["steps"] if step["staged"]}
     assert staged[FACT] == [str(LATE_DAY)]
     wrong.build_all(DAYS, "v1")
     wrong.build_reports(DAYS)

@@ -34,7 +34,7 @@ def test_a_run_builds_on_the_timeline_what_main_would_have(workshop: Workshop, m
     old = contents(workshop)
     backfill("timeline", "create", "trial")
     done = types("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial")
-    assert {step["step"]: len(step["staged"]) for step in done["steps"]}[FACT] == len(DAYS)
+    assert {step["table"]: step["staged"] for step in done["steps"]}[FACT] == [str(DAYS)]
     assert contents(workshop) == old
     assert statuses("trial", *TABLES) == {"fresh"} and statuses(None, FACT) == {"stale: code changed"}
     shown = types("status", FACT, "--on", "trial")["tables"][FACT]
@@ -46,7 +46,7 @@ def test_a_run_builds_on_the_timeline_what_main_would_have(workshop: Workshop, m
         again = types("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial")
         assert "Nothing was computed" in backfill("run", FACT, "--days", str(DAYS), "--on", "trial").output
     assert started == [] and again["revision"] == done["revision"]
-    assert [len(step["unchanged"]) for step in again["steps"]] == [step["days"] for step in again["steps"]]
+    assert [step["staged"] for step in again["steps"]] == [[]] * len(again["steps"])
 
     is_traced_on_the_timeline(workshop)
     assert_a_campaign_is_a_place(held(workshop, "trial"))
@@ -54,7 +54,7 @@ def test_a_run_builds_on_the_timeline_what_main_would_have(workshop: Workshop, m
     workshop.build_reports(DAYS)
     new = contents(workshop)
     assert held(workshop, "trial") == {key: new[key] for key in held(workshop, "trial")} != {}
-    backfill("timeline", "create", "as-main", "--base", "main")
+    backfill("timeline", "create", "as-main", "--at", "main")
     assert (
         f"{FACT}: 0 staged, 0 from main, 9 unchanged"
         in backfill("run", FACT, "--days", str(DAYS), "--on", "as-main").stderr
@@ -81,14 +81,14 @@ def is_traced_on_the_timeline(workshop: Workshop) -> None:
 
 def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
     """Publishing the timeline stages a plan: the campaign's timeline is read as any other, and changed by none."""
-    plan = types("publish", "trial")["plan"]
+    plan = types("timeline", "publish", "trial")["plan"]
     campaign = plan.replace("plan-", "campaign-")
-    assert [(each["name"], each["of_campaign"]) for each in types("timeline", "list")] == [
-        ("trial", False),
-        (campaign, True),
+    assert [(each["timeline"], each["of"]) for each in types("timeline", "list")["timelines"]] == [
+        ("trial", ""),
+        (campaign, "a campaign"),
     ]
     differing = [
-        {table: found["differing"] for table, found in types("timeline", "show", name)["tables"].items()}
+        {row["table"]: row["differ_from_main"] for row in types("timeline", "show", name)["tables"]}
         for name in (campaign, "trial")
     ]
     assert differing[0] == differing[1] != {}
@@ -97,13 +97,12 @@ def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
     shown = types("show", FACT, str(DAYS.first), "--on", campaign)
     assert (shown["rows"], shown["checksum"]) == staged[FACT, str(DAYS.first)]
     for words in (
-        ("timeline", "rename", campaign, "mine"),
-        ("timeline", "delete", campaign, "--yes"),
+        ("timeline", "keep", campaign, "--name", "mine"),
         ("run", FACT, "--days", str(DAYS), "--on", campaign),
     ):
-        assert f"backfill campaign {plan} --abandon" in backfill(*words, exit_code=1).stderr
-    assert "backfill diff main" in backfill("open", campaign, exit_code=1).stderr
-    backfill("campaign", plan, "--abandon")
+        assert f"backfill timeline delete {plan}" in backfill(*words, exit_code=1).stderr
+    assert "backfill diff main" in backfill("timeline", "open", campaign, exit_code=1).stderr
+    backfill("timeline", "delete", plan, "--yes")
     assert "There is no open campaign" in backfill("timeline", "show", campaign, exit_code=1).stderr
 
 
@@ -123,7 +122,7 @@ def test_a_failed_gate_keeps_the_timeline_as_it_was_and_good_days_are_used_by_th
     with monkeypatch.context() as patch:
         patch.setattr(replace, "write_chunk", refuse)
         done = types("run", FACT, *WITHOUT_LATE, "--on", "trial")
-    assert len(done["steps"][0]["staged"]) == len(DAYS) - 1
+    assert done["steps"][0]["staged"] == [text for text in WITHOUT_LATE if text != "--days"]
     assert {day for _, day in held(workshop, "trial")} == {str(day) for day in DAYS if day != LATE_DAY}
     assert contents(workshop) == old
 
@@ -134,7 +133,7 @@ def test_inputs_are_those_of_the_base_however_main_moves(workshop: Workshop) -> 
     land_lines(workshop.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
     for table in ("raw_sales", "bronze_sales"):
         workshop.build(table, DAYS)
-    backfill("timeline", "create", "then", "--base", before)
+    backfill("timeline", "create", "then", "--at", before)
     backfill("timeline", "create", "later")
     rows = {}
     for name in ("now", "then", "later"):
@@ -163,7 +162,7 @@ def test_a_killed_run_leaves_the_timeline_as_it_was(workshop: Workshop, monkeypa
         patch.setattr(run_on, "change_timeline", another_is_first)
         assert "run the command again" in backfill(*asked, exit_code=1).stderr
     assert timeline(workshop, "trial").change == "renamed by another"
-    assert len(types(*asked)["steps"][0]["staged"]) == len(DAYS)
+    assert types(*asked)["steps"][0]["staged"] == [str(DAYS)]
     assert timeline(workshop, "trial").revision == 2
 
 

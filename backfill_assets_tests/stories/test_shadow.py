@@ -15,6 +15,7 @@ from backfill_assets.cli import main
 from backfill_assets.days import Cadence
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.plan.records import days_of
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.reading import published_versions
 from backfill_assets.rebuild.outcome import ADOPTED
@@ -162,20 +163,21 @@ def test_a_person_plans_stages_looks_approves_and_undoes(wrong: Workshop, monkey
     """Four commands. Between them readers see the old tables, then the new ones, then the old ones again."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     old = checksums(wrong)
-    plan = told("plan", FACT, "--days", str(DAYS), "--version", "v2")["id"]
+    plan = told("plan", FACT, "--days", str(DAYS), "--version", "v2")["plan"]
 
     shown = told("run", plan)
 
     assert checksums(wrong) == old
     assert shown["held_back"] == []
-    fact = shown["tables"][FACT]
-    assert fact["unchanged"] == [str(day) for day in WEEKEND]
-    assert fact["measures"]["rows"]["published"] == fact["measures"]["rows"]["staged"]
-    assert fact["measures"]["amount_eur"]["published"] != fact["measures"]["amount_eur"]["staged"]
+    (fact,) = [row for row in shown["difference"]["tables"] if row["table"] == FACT]
+    (rows,) = [row for row in shown["difference"]["rows"] if row["table"] == FACT]
+    assert {*days_of(fact["which_days"])} == {*DAYS} - {*WEEKEND}
+    assert rows["added"] == rows["removed"] == 0
+    assert fact["measure"] == "amount_eur" and fact["before"] != fact["after"]
 
     approved = told("approve", plan, "--yes")
 
-    assert set(approved["days"]) == set(TABLES)
+    assert {row["table"] for row in approved["days"] if row["published"]} == set(TABLES)
     assert all(checksums(wrong)[table] != old[table] for table in TABLES)
     assert backfill("approve", plan, "--yes").exit_code == 1
     assert backfill("rollback", approved["publication"], "--yes").exit_code == 0

@@ -24,6 +24,8 @@ from click.testing import CliRunner
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
+from backfill_assets.plan.records import days_of
 from backfill_assets_tests import oracle
 from backfill_assets_tests.conftest import INTERPRETED
 from backfill_assets_tests.stories.against_pandas import assert_published
@@ -220,11 +222,10 @@ def test_the_last_days_are_put_right_beside_a_stream_and_put_back(ninety: Ninety
     new = pd.concat([old[~old["day"].isin(set(LAST_DAYS))], ninety.lines_of(LAST_DAYS, "v2")])
 
     asked = ("plan", FACT, "--days", str(LAST_DAYS), "--version", "v2", "--expect", "weekends unchanged")
-    plan = story.types(*asked)["id"]
+    plan = story.types(*asked)["plan"]
     assert story.types("run", plan, "--waves", "20%,100%")["waits"] == "it waits for approval"
     assert_published(workshop, ninety.landed(old), MAY)
-    fact = next(each for each in story.types("diff", plan, "--kept")["tables"] if each["table"] == FACT)
-    assert {day.weekday() for day in _changed(fact)} == {0, 3, 4}, "Thursday, Friday and Monday"
+    assert {day.weekday() for day in _changed(story, plan)} == {0, 3, 4}, "Thursday, Friday and Monday"
 
     story.arrives(first, ninety.late[first])
     stream = threading.Thread(target=story.arrives, args=(last, ninety.late[last]))
@@ -252,19 +253,19 @@ def test_ninety_days_are_planned_shadowed_compared_approved_undone_and_cut_over_
     bronze = {day: state.publication for day, state in workshop.states("bronze_sales").items()}
 
     expected = ("--expect", "rows unchanged", "--expect", "weekends unchanged")
-    plan = story.types("plan", FACT, "--days", str(NINETY_DAYS), "--version", "v2", *expected)["id"]
+    plan = story.types("plan", FACT, "--days", str(NINETY_DAYS), "--version", "v2", *expected)["plan"]
     waits = story.types("run", plan)["waits"]
 
     assert waits == "it waits for approval"
-    waves = [each["told"]["days"][FACT]["staged"] for each in _journal(story, plan) if each["kind"] == "wave"]
+    journal = entries(workshop.builder.lake.storage, campaign_of(plan))
+    waves = [each.report["days"][FACT]["staged"] for each in journal if each.kind == "wave"]
     assert len(waves) == 4 and waves == sorted(waves), "a canary, a pilot, half, all"
     assert_published(workshop, old)
 
-    difference = story.types("diff", plan, "--kept")
+    difference = story.types("status", plan)["difference"]
     print(difference["sentence"])
-    fact = next(table for table in difference["tables"] if table["table"] == FACT)
-    assert difference["broken"] == 0
-    assert not [day for day in _changed(fact) if day.weekday() >= 5], "no rates are published at weekends"
+    assert {each["outcome"] for each in difference["expected"]} == {"met"}
+    assert not [day for day in _changed(story, plan) if day.weekday() >= 5], "no rates are published at weekends"
 
     first = story.types("approve", plan, "--yes")["publication"]
     assert_published(workshop, new)
@@ -281,17 +282,10 @@ def test_ninety_days_are_planned_shadowed_compared_approved_undone_and_cut_over_
     assert {first, back, second} <= {*story.told()}
 
 
-def _journal(story: Story, plan: str) -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = story.types("campaign", plan)["entries"]
-    return entries
-
-
-def _changed(table: dict[str, Any]) -> list[date]:
-    return [
-        date.fromisoformat(day["day"])
-        for day in table["days"]
-        if day["rows"]["added"] or day["rows"]["removed"] or day["rows"]["changed"]
-    ]
+def _changed(story: Story, plan: str) -> list[date]:
+    """The days on which a row of the fact is another one."""
+    (fact,) = (row for row in story.types("status", plan)["difference"]["tables"] if row["table"] == FACT)
+    return days_of(fact["which_days"])
 
 
 def assert_cut_periods_say_so(workshop: Workshop, size: Size) -> None:

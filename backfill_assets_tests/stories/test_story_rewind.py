@@ -24,6 +24,7 @@ from deltalake import DeltaTable
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.plan.records import days_of
 from backfill_assets.timeline.opened import open_timeline
 from backfill_assets_tests import oracle
 from backfill_assets_tests.stories.against_pandas import assert_published
@@ -36,7 +37,7 @@ from backfill_assets_tests.workshop import Workshop
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WIRED = ("commands.rewind", "commands.campaign", "queries.diff", "commands.rollback")
+WIRED = ("verbs.timeline", "commands.campaign", "queries.diff", "commands.rollback")
 """The commands that compute: they work with the Spark session of the tests."""
 Contents = Mapping[tuple[str, str], object]
 
@@ -163,12 +164,16 @@ def sound_home(story: RewindStory, home: Path, spark: SparkSession) -> Path:
 
 def changed_days(difference: Any) -> set[date]:
     """The days on which a row of the fact is another one."""
-    (fact,) = (table for table in difference["tables"] if table["table"] == FACT)
-    return {
-        date.fromisoformat(day["day"])
-        for day in fact["days"]
-        if day["how"] == "compared" and any(day["rows"][what] for what in ("added", "removed", "changed"))
-    }
+    (fact,) = (row for row in difference["tables"] if row["table"] == FACT)
+    return {*days_of(fact["which_days"])}
+
+
+def _versions(moment: dict[str, Any]) -> list[str] | None:
+    """By which the fact's days came that a moment brought."""
+    found: list[str] | None = (
+        moment["changed"].get(FACT, {}).get("versions") if moment["kind"] != "failed gate" else None
+    )
+    return found
 
 
 @pytest.mark.long
@@ -181,18 +186,18 @@ def test_wrong_logic_is_put_right_on_timelines_and_published(
 ) -> None:
     """Back to before it, forward twice: the first attempt is still wrong on one point. Then published, and undone."""
     wrong = story.main()
-    (moment, *_) = [each for each in story.types("rewind", FACT, "--list") if each["versions"].get(FACT) == ["v1"]]
-    made = story.types("rewind", FACT, "--before", moment["publication"], "--on", "before-v1")
+    (moment, *_) = [each for each in story.types("timeline", "rewind", FACT)["moments"] if _versions(each) == ["v1"]]
+    made = story.types("timeline", "rewind", FACT, "--to", f"{moment['publication']}^", "--as", "before-v1")
     assert made["days"] >= len(story.size.wrong)
     original = story.opened("before-v1")
     story.arrive()
 
-    story.types("forward", "before-v1", "--version", DRAFT, "--as", "first-try")
+    story.types("timeline", "forward", "before-v1", "--version", DRAFT, "--as", "first-try")
     against_main = changed_days(story.types("diff", "main", "first-try", "--table", FACT))
     assert story.size.late_day in against_main
     assert not {day for day in against_main if day.weekday() == 0}, "still wrong on Mondays: nothing changes there"
 
-    story.types("forward", "before-v1", "--version", "v2", "--as", "second-try")
+    story.types("timeline", "forward", "before-v1", "--version", "v2", "--as", "second-try")
     between = changed_days(story.types("diff", "first-try", "second-try", "--table", FACT))
     assert between and {day.weekday() for day in between} == {0}, "just the point that was wrong"
     arrived = changed_days(story.types("diff", "before-v1", "second-try", "--table", FACT))
@@ -202,7 +207,7 @@ def test_wrong_logic_is_put_right_on_timelines_and_published(
         key: what for key, what in wrong.items() if key[0] in TABLES
     }, "what is published has not changed"
 
-    plan = story.types("publish", "second-try")["plan"]
+    plan = story.types("timeline", "publish", "second-try")["plan"]
     published = story.types("approve", plan, "--yes")["publication"]
     right = story.main()
     assert_is_sound(story, sound_home(story, tmp_path / "sound", spark))

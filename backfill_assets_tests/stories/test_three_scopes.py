@@ -104,7 +104,7 @@ def files(workshop: Workshop, table: str) -> dict[str, bytes]:
 
 
 def rebuilt(plan: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
-    return {step["tables"][0]: step["rebuild"] for step in plan["steps"] if step["rebuild"]}
+    return {step["table"][0]: step["why"] for step in plan["steps"] if step["why"]}
 
 
 def correct_source(workshop: Workshop) -> None:
@@ -124,18 +124,17 @@ def test_source_side_refresh(sales: Workshop, say: Say, tmp_path: Path) -> None:
     withdrawn = len(read_lines(folder(sales, THIRD) / "evening.jsonl.gz"))
     correct_source(sales)
 
-    plan = say("plan", FACT, "--days", str(DAYS), "--refresh-source")
+    plan = say("plan", FACT, "--days", str(DAYS), "--scope", "source")
 
-    assert plan["asked"]["scope"] == plan["recommended"]["scope"] == "source-side refresh"
+    assert plan["scope"] == "source" and "This scope fits" in plan["scope_that_fits"]
     assert rebuilt(plan)["raw_sales"] == {"changed at the source": [f"{SECOND}..{THIRD}"]}
     assert rebuilt(plan)["bronze_sales"] == rebuilt(plan)[FACT] == {"an input is rebuilt": [f"{SECOND}..{THIRD}"]}
-    (raw,) = [step for step in plan["steps"] if step["tables"] == ["raw_sales"]]
-    assert raw["source_files"] == {
-        str(SECOND): {"changed": 1, "gone": 0, "new": 0},
-        str(THIRD): {"changed": 0, "gone": 1, "new": 0},
-    }
+    assert plan["source_files"] == [
+        {"table": "raw_sales", "arrival_day": str(SECOND), "changed": 1, "gone": 0, "new": 0},
+        {"table": "raw_sales", "arrival_day": str(THIRD), "changed": 0, "gone": 1, "new": 0},
+    ]
 
-    say("run", plan["id"], "--limits", "deviation=90%")
+    say("run", plan["plan"], "--limits", "deviation=90%")
 
     after = files(sales, "raw_sales")
     assert {path: after[path] for path in raw_files} == raw_files and len(after) > len(raw_files)
@@ -143,14 +142,14 @@ def test_source_side_refresh(sales: Workshop, say: Say, tmp_path: Path) -> None:
     assert {day: of["deleted"] for day, of in metrics.items() if "deleted" in of} == {SECOND: 2, THIRD: withdrawn}
     assert checksums(sales) == before, "what is built from raw is as it was until it is approved"
 
-    approved = say("approve", plan["id"], "--yes")
+    approved = say("approve", plan["plan"], "--yes")
 
     assert_same_rows(sales, built_from_scratch(sales, tmp_path / "fresh", DAYS))
     assert held(sales, *others) == others
     publications = {sales.states(table)[SECOND].publication for table in ("bronze_sales", FACT, "fact_daily_revenue")}
     assert publications == {approved["publication"]}
 
-    refuses_to_undo(sales, plan["id"])
+    refuses_to_undo(sales, plan["plan"])
 
     assert files(sales, "raw_sales") == after, "the undo of a campaign leaves raw as it is: only appended to"
     (refresh,) = {sales.states("raw_sales")[day].publication for day in (SECOND, THIRD)}
@@ -170,20 +169,20 @@ def test_whole_pipeline_from_raw_on(sales: Workshop, say: Say, tmp_path: Path) -
     late = [json.loads(line) for line in sales_lines(DayRange.of(SECOND))[SECOND][LINES_A_DAY : LINES_A_DAY + LATE]]
     write_lines(folder(sales, SECOND) / "late.jsonl.gz", late)
 
-    plan = say("plan", FACT, "--days", str(DAYS), "--source-too")
+    plan = say("plan", FACT, "--days", str(DAYS), "--scope", "whole")
 
-    assert plan["asked"]["scope"] == plan["recommended"]["scope"] == "whole pipeline"
+    assert plan["scope"] == "whole" and "This scope fits" in plan["scope_that_fits"]
     assert rebuilt(plan)["raw_sales"] == {"landed and not taken in": [str(SECOND)]}
     assert rebuilt(plan)["bronze_sales"] == rebuilt(plan)[FACT] == {"an input is rebuilt": [str(SECOND)]}
 
-    say("run", plan["id"], "--limits", "deviation=90%")
+    say("run", plan["plan"], "--limits", "deviation=90%")
 
     after = files(sales, "raw_sales")
     assert {path: after[path] for path in raw_files} == raw_files
     assert len(sales.read("raw_sales", DayRange.of(SECOND))) == LINES_A_DAY + LATE
     assert checksums(sales) == before
 
-    approved = say("approve", plan["id"], "--yes")
+    approved = say("approve", plan["plan"], "--yes")
 
     assert_same_rows(sales, built_from_scratch(sales, tmp_path / "fresh", DAYS))
     assert held(sales, *others) == others
@@ -191,7 +190,7 @@ def test_whole_pipeline_from_raw_on(sales: Workshop, say: Say, tmp_path: Path) -
     assert publications == {approved["publication"]}
 
     rows = checksums(sales)
-    refuses_to_undo(sales, plan["id"])
+    refuses_to_undo(sales, plan["plan"])
 
     assert files(sales, "raw_sales") == after, "what was taken in stays"
     assert checksums(sales) == rows
@@ -215,13 +214,13 @@ def test_downstream_only(sales: Workshop, say: Say) -> None:
     )
     before = checksums(sales)
 
-    plan = say("plan", FACT, "--days", str(SECOND), "--only-downstream")
+    plan = say("plan", FACT, "--days", str(SECOND), "--scope", "downstream")
 
     assert rebuilt(plan).keys() == set(REPORTS)
-    say("run", plan["id"], "--limits", "deviation=90%")
+    say("run", plan["plan"], "--limits", "deviation=90%")
     assert checksums(sales) == before
 
-    approved = say("approve", plan["id"], "--yes")
+    approved = say("approve", plan["plan"], "--yes")
 
     assert held(sales, *UPSTREAM, FACT) == untouched
     assert {table: files(sales, table) for table in (*UPSTREAM, FACT)} == upstream_files
@@ -229,6 +228,6 @@ def test_downstream_only(sales: Workshop, say: Say) -> None:
     assert changed == set(REPORTS)
     assert sales.states("fact_daily_revenue")[SECOND].publication == approved["publication"]
 
-    refuses_to_undo(sales, plan["id"])
+    refuses_to_undo(sales, plan["plan"])
 
     assert held(sales, *UPSTREAM, FACT) == untouched

@@ -51,7 +51,7 @@ def run(wrong: Workshop, instance: dg.DagsterInstance) -> Any:
 
 def create(workshop: Workshop) -> None:
     publisher = workshop.builder.lake.publisher
-    create_timeline(publisher.storage, new_timeline(publisher.storage, NAME, "ana", publisher.now(), None))
+    create_timeline(publisher.storage, new_timeline(publisher.storage, NAME, "ana", publisher.now()))
 
 
 def held(workshop: Workshop, table: str) -> set[str]:

@@ -17,6 +17,7 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS
 from backfill_assets_tests.stories.test_shadow import LATE_DAY
+from backfill_assets_tests.two_versions import FORMER
 from backfill_assets_tests.workshop import Workshop
 
 EARLIER = DAYS.first
@@ -41,8 +42,8 @@ def test_both_are_kept_up_to_date_and_the_switch_there_and_back_is_each_of_them_
     wrong: Workshop, only_one: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    types("standby", "keep", FACT, "v1")
-    (first,) = types("standby", "refresh")
+    types("timeline", "create", "by-v1", "--version", f"{FACT}=v1", "--fresh")
+    first = types("timeline", "forward", "by-v1")
     assert [step["staged"] for step in first["steps"]] == [[]] * len(first["steps"]), "main has all of it"
     wrong.build_all(DAYS, "v2")
     wrong.build_reports(DAYS)
@@ -50,13 +51,13 @@ def test_both_are_kept_up_to_date_and_the_switch_there_and_back_is_each_of_them_
     _night(wrong)
     assert _versions(wrong) == {"v2"}
 
-    (refreshed,) = types("standby", "refresh")
-    staged = {step["step"]: step["staged"] for step in refreshed["steps"] if step["staged"]}
+    refreshed = types("timeline", "forward", "by-v1")
+    staged = {step["table"]: step["staged"] for step in refreshed["steps"] if step["staged"]}
     assert staged[FACT] == [str(LATE_DAY)]
     assert staged.keys() == set(TABLES), "its week and its month too"
     of_second = contents(wrong)
 
-    there = _switch(wrong, "v1", monkeypatch)
+    there = _switch(wrong, "by-v1", "v1", monkeypatch)
     _rows_arrive(only_one, LATE_DAY, "late")
     _build(only_one, "v1")
     assert contents(wrong) == contents(only_one) != of_second
@@ -65,22 +66,23 @@ def test_both_are_kept_up_to_date_and_the_switch_there_and_back_is_each_of_them_
     _rows_arrive(wrong, EARLIER, "later")
     _night(wrong)
     assert _versions(wrong) == {"v1"}, "each day keeps the version that it was published with"
-    types("standby", "refresh")
+    for name in ("by-v1", FORMER):
+        types("timeline", "forward", name)
     of_first = contents(wrong)
 
-    back = _switch(wrong, "v2", monkeypatch)
+    back = _switch(wrong, FORMER, "v2", monkeypatch)
     _rows_arrive(only_one, EARLIER, "later")
     _build(only_one, "v2")
     assert contents(wrong) == contents(only_one) != of_first
     assert there["publication"] != back["publication"]
 
     undone = types("rollback", back["publication"], "--yes")
-    assert contents(wrong) == of_first and _current() == "v1"
+    assert contents(wrong) == of_first and _current(wrong) == "v1"
     types("rollback", undone["publication"], "--yes")
-    assert contents(wrong) == contents(only_one) and _current() == "v2"
+    assert contents(wrong) == contents(only_one) and _current(wrong) == "v2"
 
 
-def _switch(workshop: Workshop, version: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def _switch(workshop: Workshop, name: str, version: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Without Spark, and in seconds at most on a machine that does much else."""
 
     def refuse(*_: object) -> None:
@@ -89,15 +91,15 @@ def _switch(workshop: Workshop, version: str, monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         patch.setattr(foreground, "foreground_spark", refuse)
         began = time.monotonic()
-        done = types("switch", FACT, version, "--yes")
-        print(f"switched {sum(done['days'].values())} days to {version} in {time.monotonic() - began:.2f} s")
-    assert _current() == version
+        done = types("timeline", "publish", name, "--as-current", "--yes")
+        days = sum(row["days"] for row in done["changes"])
+        print(f"switched {days} days to {version} in {time.monotonic() - began:.2f} s")
+    assert _current(workshop) == version
     return done
 
 
-def _current() -> str:
-    (step,) = types("versions", FACT)
-    return str(step["current"])
+def _current(workshop: Workshop) -> str:
+    return workshop.builder.lake.switches().get(FACT, "v2")
 
 
 def _rows_arrive(workshop: Workshop, day: object, name: str) -> None:

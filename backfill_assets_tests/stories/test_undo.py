@@ -46,7 +46,8 @@ def test_undone_brought_back_and_undone_with_the_rows_that_came_since(
     wrong.build_all(DAYS, "v2")
 
     plan = told("rollback", CAMPAIGN, "--dry-run")
-    again = {(day["table"], day["day"]): day["version"] for day in plan["days"] if day["what"] == "stage again"}
+    staged_again = [row for row in plan["days"] if row["what"] == "stage again"]
+    again = {(row["table"], day): row["by"] for row in staged_again for day in row["which_days"]}
     week, month = Cadence.WEEKLY.period(LATE_DAY).first, Cadence.MONTHLY.period(LATE_DAY).first
     assert again.keys() == {
         (FACT, str(LATE_DAY)),

@@ -130,7 +130,7 @@ class Campaigns:
         """A plan whose campaign has begun; empty if there was no time. A stream outdates plans that wait for long."""
         while not stopping.is_set():
             planned = self.commands.run("plan", FACT, "--days", self.days, "--version", "v2", "--json")
-            plan = str(planned.json()["id"])
+            plan = str(planned.json()["plan"])
             if "Plan again" not in self.commands.run(*self.run_of(plan)).problem:
                 return plan
         return ""

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backfill_assets.answers.timelines import raw_since
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
@@ -23,9 +24,9 @@ from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.moments import find_moment, held_days
 from backfill_assets.published.positions import snapshot_of
 from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.report.answer import shown
 from backfill_assets.timeline.arrivals import (
     add_arrivals,
-    arrival_lines,
     arrivals,
     arrived_since,
     base_at_moment,
@@ -87,7 +88,7 @@ def test_a_rewound_timeline_keeps_the_positions_of_its_moment(tmp_path: Path) ->
     after = found.recorded_on(made)
     assert [each.next_offset for each in after.reads[0].offsets] == [11]
     assert after.arrived == {RAW: (ArrivedRows(day=FIRST, rows=1, checksum="5"),)}
-    (line,) = arrival_lines(after)
+    (line,) = (shown(raw) for raw in raw_since(after))
     then, now = f"5 rows at its moment, version {read.version}", f"6 in version {after.reads[0].version}"
     assert line == f"raw_sales: {then}; 1 row since on 2017-03-01; {now}"
     again = arrived_since(Snapshot.newest(lakehouse.storage), CATALOG.steps, after)
@@ -97,7 +98,7 @@ def test_a_rewound_timeline_keeps_the_positions_of_its_moment(tmp_path: Path) ->
 def test_a_timeline_that_was_not_rewound_has_no_moment(tmp_path: Path) -> None:
     lakehouse = StreamedLakehouse(tmp_path)
     lakehouse.land("landed", {FIRST: [4]}, "sales/2017-03-02/a.jsonl.gz")
-    made = new_timeline(lakehouse.storage, "plain", "ana", lakehouse.now(), None)
+    made = new_timeline(lakehouse.storage, "plain", "ana", lakehouse.now())
     with pytest.raises(InvalidRequest, match="does not keep what its days were computed from"):
         held_at_moment(lakehouse.storage, CATALOG.steps, made)
 

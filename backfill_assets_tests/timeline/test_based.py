@@ -30,7 +30,7 @@ def lakehouse(tmp_path: Path) -> SmallLakehouse:
 
 
 def create(lakehouse: SmallLakehouse, base: str, name: str = "x") -> NamedTimeline:
-    made = timeline_based_on(lakehouse.storage, base, name, "ana", lakehouse.now(), None)
+    made = timeline_based_on(lakehouse.storage, base, name, "ana", lakehouse.now())
     return create_timeline(lakehouse.storage, made)
 
 

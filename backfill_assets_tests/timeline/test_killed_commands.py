@@ -27,12 +27,12 @@ pytestmark = pytest.mark.protocol
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
 COMMANDS = {
-    "rewind": (("rewind", BRONZE, "--to", "bronze-1", "--on", "back"), {"back"}),
+    "rewind": (("timeline", "rewind", BRONZE, "--to", "bronze-1", "--as", "back"), {"back"}),
     "create": (("timeline", "create", "empty"), {"back", "empty"}),
-    "forward as another": (("forward", "back", "--as", "other"), {"back", "empty", "other"}),
-    "forward": (("forward", "back"), {"back", "empty", "other"}),
-    "publish": (("publish", "back", "--plan-only"), {"back", "empty", "other"}),
-    "rename": (("timeline", "rename", "other", "renamed"), {"back", "empty", "renamed"}),
+    "forward as another": (("timeline", "forward", "back", "--as", "other"), {"back", "empty", "other"}),
+    "forward": (("timeline", "forward", "back"), {"back", "empty", "other"}),
+    "publish": (("timeline", "publish", "back", "--dry-run"), {"back", "empty", "other"}),
+    "rename": (("timeline", "keep", "other", "--name", "renamed"), {"back", "empty", "renamed"}),
     "delete": (("timeline", "delete", "back", "--yes"), {"empty", "renamed"}),
 }
 """One after the other, each with the timelines that there are then."""
@@ -139,6 +139,6 @@ def test_a_name_is_free_again_after_a_death_between_its_claim_and_its_first_revi
         commands.run(home, COMMANDS["create"][0], number)
         if any(each.name == "empty" for each in timelines(home)):
             break
-        status, _ = commands.run(home, ("timeline", "rename", "back", "empty"))
+        status, _ = commands.run(home, ("timeline", "keep", "back", "--name", "empty"))
         assert status == 0 and [each.name for each in timelines(home)] == ["empty"]
     assert number > 2, "it must have died with the name claimed, too"

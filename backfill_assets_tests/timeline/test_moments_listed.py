@@ -44,7 +44,7 @@ def test_a_switch_of_version_is_seen_beside_the_publication_before() -> None:
     found = with_switches([moment(3, "v2"), moment(2, "v2"), moment(1, "v1", REVENUE), moment(0, "v1")])
     assert [each.switched for each in found] == [{}, {FACT: ("v1", "v2")}, {}, {}]
     assert found[1].kinds == ("version switch",) and found[0].kinds == ("publication",)
-    assert what_changed(found[1]) == f"{FACT}: 3 days of v2 (v1 before)"
+    assert what_changed(found[1]) == f"3 days of v2 (v1 before): {FACT}"
 
 
 def test_columns_that_came_went_and_have_other_types() -> None:
@@ -53,7 +53,7 @@ def test_columns_that_came_went_and_have_other_types() -> None:
     assert found == ColumnsChanged(("new",), ("old",), {"amount": ("double", "long")})
     assert columns_changed(before, dict(before)) is None and str(found) == "+new, -old, amount double -> long"
     listed = MomentWorthGoingTo("p", NOW, "ana", {FACT: 1}, {FACT: ("v2",)}, columns={FACT: ColumnsChanged(("new",))})
-    assert listed.kinds == ("schema change",) and what_changed(listed) == f"{FACT}: 1 day of v2, columns +new"
+    assert listed.kinds == ("schema change",) and what_changed(listed) == f"1 day of v2: {FACT}, columns +new"
 
 
 def test_a_failed_gate_is_listed_with_what_was_published_then() -> None:

@@ -58,7 +58,7 @@ def ids(opened: OpenedTimeline, table: str) -> dict[date, list[int]]:
 def test_days_that_read_through_are_kept_when_the_log_of_their_version_is_cleaned_up(
     lakehouse: SmallLakehouse,
 ) -> None:
-    made = create_timeline(lakehouse.storage, new_timeline(lakehouse.storage, "old", "ana", lakehouse.now(), None))
+    made = create_timeline(lakehouse.storage, new_timeline(lakehouse.storage, "old", "ana", lakehouse.now()))
     assert after_a_century(lakehouse, REVENUE) != []
     with pytest.raises(VersionGone):
         read_log(lakehouse.storage, REVENUE, made.base.versions[REVENUE])
@@ -87,7 +87,7 @@ def test_what_a_rewound_day_was_computed_from_is_kept_too(lakehouse: SmallLakeho
 def test_what_was_staged_for_a_timeline_goes_with_it_also_if_its_process_died_before_it_was_closed(
     lakehouse: SmallLakehouse,
 ) -> None:
-    made = create_timeline(lakehouse.storage, new_timeline(lakehouse.storage, "old", "ana", lakehouse.now(), None))
+    made = create_timeline(lakehouse.storage, new_timeline(lakehouse.storage, "old", "ana", lakehouse.now()))
     lakehouse.publish("three", {REVENUE: {FIRST: [8], SECOND: [9]}})
     staged = lakehouse.stage(f"{made.id}-x", REVENUE, {FIRST: [10]})
     staged.open()

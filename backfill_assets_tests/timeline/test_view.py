@@ -123,7 +123,7 @@ def test_what_its_base_has_computed_from_other_days_is_stale_with_the_command_th
     found = stale(base, **own)
     assert found == {REVENUE: {SECOND: why}}
     assert stale_lines(timeline(**own), found) == [f"stale on x: {REVENUE} {SECOND} {why}"]
-    assert next_for_stale(timeline(**own), found) == [f"  backfill run {REVENUE} --days {SECOND} --on x"]
+    assert next_for_stale(timeline(**own), found) == [f"backfill run {REVENUE} --days {SECOND} --on x"]
 
 
 def test_a_day_of_its_own_is_compared_by_what_it_read_also_if_its_version_is_gone() -> None:
@@ -133,7 +133,7 @@ def test_a_day_of_its_own_is_compared_by_what_it_read_also_if_its_version_is_gon
     own = {REVENUE: (HeldDay(day=FIRST, content=gone), HeldDay(day=SECOND, content=other))}
     found = stale(base, **own)
     assert found == {REVENUE: {SECOND: f"was computed from other days of {FACT} than the timeline shows"}}
-    assert next_for_stale(timeline(**own), found) == ["  backfill forward x"]
+    assert next_for_stale(timeline(**own), found) == ["backfill timeline forward x"]
 
 
 def test_tables_around_are_those_that_read_them_and_what_these_read() -> None:

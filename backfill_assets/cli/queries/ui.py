@@ -44,7 +44,7 @@ def ui(about: str | None, day_text: str | None, only_print: bool, as_json: bool)
     if not page:
         raise InvalidRequest(
             f"{about!r} is no table, plan, campaign or timeline.",
-            hint="backfill status lists the tables, backfill campaign and backfill timeline list the others.",
+            hint="backfill status lists the tables, with open campaigns, backfill timeline list lists timelines.",
         )
     address = running_ui(current_settings())
     if not address:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import click
 
-from backfill_assets.cli.completion import complete_table
-from backfill_assets.cli.ids import find_timeline
+from backfill_assets.cli.campaigns import campaign_run, say_campaign
+from backfill_assets.cli.completion import complete_table_or_plan
+from backfill_assets.cli.ids import find_plan, find_timeline, is_plan, typed_storage
 from backfill_assets.cli.options import as_json, days, on_timeline
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
@@ -14,14 +17,14 @@ from backfill_assets.days import DayRange
 _EPILOG = """
 \b
 Examples:
-  backfill status                                              every table, all known days
   backfill status fact_daily_revenue --days 2017-03-01..2017-05-29
   backfill status fact_daily_revenue --on trial                as the days are on a timeline
+  backfill status plan-0123456789abcdef                        each step of a campaign, and what comes next
 """
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("tables", shell_complete=complete_table, nargs=-1)
+@click.argument("tables", shell_complete=complete_table_or_plan, nargs=-1, metavar="[TABLES...|PLAN]")
 @days("Only these days.  [default: all known days]")
 @on_timeline
 @as_json
@@ -33,7 +36,12 @@ def status(tables: tuple[str, ...], days: DayRange | None, on: str | None, as_js
 
     A day may pass its gates and lack rows, those that were rejected: the worst day of each source is named. A timeline
     shows its own days, and those of its base.
+
+    With PLAN, show how far its campaign is: its nine steps, their results, its newest difference, and what comes next.
     """
+    if any(map(is_plan, tables)):
+        _of_plan(tables, days, on, as_json=as_json)
+        return
     from backfill_assets.answers.status import look_at_main, look_at_timeline, status_answer
 
     chosen, catalog = tuple(dict.fromkeys(tables)), current_catalog()
@@ -45,3 +53,11 @@ def status(tables: tuple[str, ...], days: DayRange | None, on: str | None, as_js
     else:
         found = look_at_timeline(publisher, find_timeline(publisher.storage, on), steps, chosen, days)
     say_answer(status_answer(found), as_json=as_json)
+
+
+def _of_plan(tables: tuple[str, ...], days: DayRange | None, on: str | None, *, as_json: bool) -> None:
+    if len(tables) > 1 or days or on:
+        raise click.UsageError("A plan is shown alone: give its id, or tables.")
+    with ExitStack() as stack:
+        plan = find_plan(typed_storage(), tables[0])
+        say_campaign(campaign_run(plan, "backfill status", stack), journal=True, as_json=as_json)

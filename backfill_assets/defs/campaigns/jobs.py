@@ -13,6 +13,7 @@ from functools import partial
 import dagster as dg
 from pydantic import Field
 
+from backfill_assets.answers.plan import plan_answer
 from backfill_assets.campaign.course import Move, waits_for_approval, why_over
 from backfill_assets.campaign.look import carry_out_undo
 from backfill_assets.campaign.run import CampaignRun, Options
@@ -49,13 +50,13 @@ from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.plan.keep import look_again, plan_and_keep, require_carried_out
 from backfill_assets.plan.observe import observe_context_of
 from backfill_assets.plan.records import PlanRequest, Scope
-from backfill_assets.plan.text import markdown
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication.senders import log_writer, sender_of
 from backfill_assets.published.observed import observe
 from backfill_assets.published.reading import anything_published
+from backfill_assets.report.markdown import markdown
 
 ASSET, SENSOR = "campaign", "campaigns"
 CAMPAIGNS = dg.DynamicPartitionsDefinition(name=SENSOR)
@@ -293,7 +294,10 @@ def _begin(run: _Carried, config: CampaignConfig) -> None:
         )
     at = run.campaign(kept.id)
     if not at.state.started and not config.start:
-        full = {"plan": dg.MetadataValue.text(kept.id), "in full": dg.MetadataValue.md(markdown(kept, now, drift))}
+        full = {
+            "plan": dg.MetadataValue.text(kept.id),
+            "in full": dg.MetadataValue.md(markdown(plan_answer(kept, now, drift))),
+        }
         run.show(at.campaign, {**in_markdown(plan_page(kept, run.pads)), **full})
         return
     if config.start and not run.is_retry and _is_at_rest(at):

@@ -14,17 +14,18 @@ from typing import Any
 import dagster as dg
 import yaml
 
+from backfill_assets.answers.campaign import step_answer, step_sentence
+from backfill_assets.answers.plan import headline
 from backfill_assets.campaign.approvers import names_that_may_approve, who_may_approve
 from backfill_assets.campaign.course import is_published, waits_for_approval
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.campaign.step_sentences import step_markdown, step_sentence
 from backfill_assets.defs.dagster_internals import USER_TAG
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep
 from backfill_assets.plan.durations import spent_by_step
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan, about
 from backfill_assets.plan.shadow_steps import rebuilt_steps
-from backfill_assets.plan.text import headline
+from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.text import escape_markdown, format_count
 from backfill_assets.ui_addresses import launchpad_page
@@ -98,8 +99,9 @@ def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str
     facts = at.state.done[step].report
     return {
         **in_markdown(standing_page(at, escape_markdown(step_sentence(step, facts)), pads)),
+        # The difference is Markdown already.
         ("the difference" if step is CampaignStep.VALIDATE else "report"): dg.MetadataValue.md(
-            step_markdown(step, facts)
+            markdown(step_answer(step, facts)) + str(facts.get("difference", ""))
         ),
         **_times(at, step),
     }
@@ -208,7 +210,7 @@ def _page(
     if command:
         page[label] = f"`{command}`"
     if give_up:
-        page["to give it up"] = f"`backfill campaign {give_up} --abandon`"
+        page["to give it up"] = f"`backfill timeline delete {give_up}`"
     return page
 
 

@@ -104,12 +104,10 @@ def test_history_has_the_offsets_and_the_boundary(backfill: Backfill, streamed: 
 def test_a_plan_has_the_boundary_that_it_was_made_from(backfill: Backfill, streamed: StreamedLakehouse) -> None:
     """Rebuilding bronze reads raw as it is now; rebuilding fact reads bronze as it was computed. It is kept."""
     plan = backfill.json("plan", BRONZE, "--days", f"{FIRST}..{SECOND}", "--force", exit_code=1)
-    (boundary,) = plan["boundaries"]
-    assert boundary["tables"] == [RAW] and boundary["days"] == [f"{FIRST}..{SECOND}"]
-    assert [each["next_offset"] for each in boundary["positions"]] == [1_020, 7]
+    boundaries = plan["boundaries"]
+    assert {(*each["table"], *each["days"]) for each in boundaries} == {(RAW, f"{FIRST}..{SECOND}")}
+    assert [each["next_offset"] for each in boundaries] == [1_020, 7]
     streamed.stream("later", {SECOND: [5]}, {0: (1_020, 1_030)})
-    again = backfill("plan", plan["id"], exit_code=1).output
-    assert "Boundary of 2017-03-01..2017-03-02: reads raw_sales" in again and "offset 1,020" in again
+    assert backfill.json("plan", plan["plan"], exit_code=1)["boundaries"] == boundaries
     fact = backfill.json("plan", FACT, "--days", f"{FIRST}..{SECOND}", exit_code=1)
-    positions = {tuple(each["tables"]): each["positions"][0]["next_offset"] for each in fact["boundaries"]}
-    assert positions == {(BRONZE,): 1_010}
+    assert {(*each["table"], each["next_offset"]) for each in fact["boundaries"]} >= {(BRONZE, 1_010)}

@@ -55,7 +55,7 @@ def test_facts_follow_landed_events_of_today(backfill: Backfill, spark: SparkSes
     fact = "fact_sales_transactions"
     days = DayRange(min(LiveTally(events[:400]).days()), max(LiveTally(events[:400]).days()))
     days = DayRange(days.first, min(days.last, spec.start.date() - timedelta(days=1)))
-    plan = backfill.json("plan", fact, "--days", days, "--version", "v1")["id"]
+    plan = backfill.json("plan", fact, "--days", days, "--version", "v1")["plan"]
     landing.land(events[400:])
     second = batches(backfill(*stream, "--rate", "2000", "--rate-in", "06:00-22:00=500").stdout)
     assert sum(batch["events"] for batch in (*first, *second)) == EVENTS

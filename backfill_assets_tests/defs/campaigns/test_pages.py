@@ -84,7 +84,7 @@ def test_a_campaign_that_waits_says_what_approving_does_and_how(tmp_path: Path) 
     page = complete(standing_page(at, "2 days differ.", PADS))
     assert effect_of_approval(at) == "publishes 2 days of 1 table at once, for every reader"
     assert PADS.approve(at.plan.id, effect_of_approval(at)) in page
-    for words in ("2 days differ.", "It waits for approval", f"`backfill approve {at.plan.id}`", "--abandon"):
+    for words in ("2 days differ.", "It waits for approval", f"`backfill approve {at.plan.id}`", "timeline delete"):
         assert words in page
     assert "`user`" not in page
 
@@ -135,7 +135,7 @@ def test_a_campaign_that_was_stopped_says_how_it_goes_on(tmp_path: Path) -> None
     at = started(tmp_path, CampaignStep.PIN)
     at.stop(CampaignStep.SHADOW, "too many nulls")
     page = complete(standing_page(at, "This run failed.", PADS))
-    assert "too many nulls" in page and PADS.start(at.plan.id) in page and "--abandon" in page
+    assert "too many nulls" in page and PADS.start(at.plan.id) in page and "timeline delete" in page
 
 
 def test_a_run_that_failed_on_its_way_asks_for_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,286 @@
+"""How far a campaign is: its steps and what each found, its days, who decides, and what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from backfill_assets.answers.difference import plan_difference_answer
+from backfill_assets.answers.plan import boundaries_table, terms_facts
+from backfill_assets.answers.status import campaign_table
+from backfill_assets.campaign.course import is_published
+from backfill_assets.campaign.day_outcomes import CampaignDays, campaign_days
+from backfill_assets.campaign.look import look
+from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.campaign.standing import PlanFacts, next_command, standing_of
+from backfill_assets.campaign.steps import staged_notice
+from backfill_assets.difference.find import last_difference
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.plans import page_uri
+from backfill_assets.plan.boundaries import planned_boundaries
+from backfill_assets.plan.durations import times_table
+from backfill_assets.plan.keep import planned_by
+from backfill_assets.plan.records import Plan, PlannedBoundary, Ranges, days_of
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication.senders import notice_lines
+from backfill_assets.published.positions import publication_boundaries
+from backfill_assets.rebuild.person import Person
+from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone, seconds
+from backfill_assets.text import format_count
+
+RolledBack = Mapping[str, Mapping[str, Sequence[str]]]
+"""Ranges of days by table, by the rollback that put them back."""
+
+
+@dataclass(frozen=True)
+class FoundCampaign:
+    """A plan being carried out, as its journal and the publication log have it."""
+
+    plan: Plan
+    entries: Sequence[JournalEntry]
+    days: Sequence[CampaignDays]
+    facts: PlanFacts
+    comes_next: str
+    people: Mapping[str, object]
+    """Who planned, started and approved it, and who may approve it."""
+    boundaries: Sequence[PlannedBoundary]
+    """Up to where topics had been read for the days that were published, or that the plan reads."""
+    held_back: Sequence[str]
+    difference: Answer | None
+    """The newest that is kept, without its detail."""
+
+    @property
+    def cut_over(self) -> Mapping[str, Any]:
+        """What was reported when it was published; empty if nothing of it is, or if it was rolled back."""
+        now = self.facts.course
+        return now.done[CampaignStep.CUT_OVER].report if is_published(now) else {}
+
+
+def look_at_campaign(at: CampaignRun) -> FoundCampaign:
+    """Reads logs and the journal only."""
+    publisher, plan = at.builder.lake.publisher, at.plan
+    storage, facts = publisher.storage, at.facts
+    published = facts.publication if is_published(facts.course) else ""
+    read = publication_boundaries(storage, [published]).get(published, []) if published else None
+    people = {
+        "planned by": str(planned_by(storage, plan.id) or ""),
+        "started by": str(at.state.started_by or ""),
+        "approved by": at.approved_by,
+        "who may approve": at.approval_by.value,
+    }
+    return FoundCampaign(
+        plan=plan,
+        entries=at.entries(),
+        days=campaign_days(storage, plan),
+        facts=facts,
+        comes_next=at.next().reason,
+        people=people,
+        boundaries=plan.boundaries if read is None else planned_boundaries(read),
+        held_back=at.validation.get("held_back", ()),
+        difference=kept_difference_answer(at),
+    )
+
+
+def kept_difference_answer(at: CampaignRun) -> Answer | None:
+    """The newest difference of the plan, without the detail of each table: its page has that."""
+    storage = at.builder.lake.storage
+    found = last_difference(storage, at.plan.id)
+    if found is None:
+        return None
+    answer = plan_difference_answer(storage, at.plan, found, at.catalog.steps, at.approval_by, ui=at.ui)
+    page = {"The page of the difference": page_uri(storage, at.plan.id)}
+    return replace(answer, sections=(), next=(), name="difference", links={**answer.links, **page})
+
+
+def next_of_plan(publisher: Publisher, plan: Plan) -> tuple[str, ...]:
+    """What to type next, as a sentence, if that is for a person."""
+    return tuple(filter(None, [next_command(look(publisher, campaign_of(plan.id), plan))]))
+
+
+# ------------------------------------------------------------------ the answers
+
+
+def campaign_answer(found: FoundCampaign, *, journal: bool = True) -> Answer:
+    """With ``journal``, also each entry of the journal, and what it says."""
+    entries = _entries(found.entries) if journal else ()
+    parts = (*_standing(found), *_what_is_published(found), *entries, *_days(found))
+    sections = (found.difference,) if found.difference else ()
+    return Answer(found.facts.course.campaign, parts, sections, next=tuple(filter(None, [next_command(found.facts)])))
+
+
+def _standing(found: FoundCampaign) -> Iterator[Part]:
+    yield Fact("plan", Id(found.plan.id))
+    yield Fact("standing", standing_of(found.facts).value)
+    yield Fact("waits", found.comes_next)
+    if found.facts.course.daemon:
+        yield Fact("carried on by", "Dagster's daemon")
+    yield from (Fact(name, value) for name, value in found.people.items() if value)
+    yield from terms_facts(found.plan.terms)
+
+
+def _what_is_published(found: FoundCampaign) -> Iterator[Part]:
+    report = found.cut_over
+    if report:
+        yield Fact("publication", Id(str(report["publication"])))
+        yield Fact("staged again", report.get("staged again", {}))
+        yield Fact("moved after the approval", report.get("moved", {}))
+    if found.boundaries:
+        yield boundaries_table(found.boundaries)
+
+
+def _entries(entries: Sequence[JournalEntry]) -> Iterator[Part]:
+    rows = [
+        (each.at, each.kind, _which(each), seconds(each.spent.seconds) if each.spent else None, _by(each))
+        for each in entries
+    ]
+    yield Grid("entries", ("when", "what", "step or wave", "spent", "by"), rows, drop=("by", "spent"))
+    for each in entries:
+        if sentence := entry_sentence(each):
+            yield Line(f"{_which(each) or each.kind}: {sentence}")
+
+
+def _which(entry: JournalEntry) -> str:
+    return entry.step or (f"wave {entry.wave + 1}" if entry.wave >= 0 else "")
+
+
+def _by(entry: JournalEntry) -> str:
+    """Who it was, and how that is known of those who started or approved it."""
+    known_by = Person.of(entry.report).known_by
+    return f"{entry.by} ({known_by})" if known_by else entry.by
+
+
+def _days(found: FoundCampaign) -> Iterator[Part]:
+    if found.days:
+        yield campaign_table(found.days)
+    yield Fact("held back", list(found.held_back))
+    yield times_table(found.plan, found.entries)
+
+
+def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
+    """What a yes publishes, before it is asked for: the days, and the notice to readers.
+
+    ``back`` are the days that a person has rolled back since, which a yes publishes.
+    """
+    found = campaign_days(at.builder.lake.storage, at.plan)
+    count, tables = sum(len(each.staged) for each in found), sum(bool(each.staged) for each in found)
+    days = f"{format_count(count, 'day')} of {format_count(tables, 'table')}, all at once, for {at.plan.id}"
+    needed, given = at.plan.terms.approvals, len(at.state.given)
+    publishes = f"A yes publishes {days}."
+    if needed > 1:
+        so_far = f"{given} {'has' if given == 1 else 'have'}"
+        publishes = f"{needed} people have to say yes, {so_far}. The last one publishes {days}."
+    again = tuple(
+        Line(f"Rolled back since, by {by}, and published by a yes: {table} {', '.join(put_back)}.", Tone.WARN)
+        for by, by_table in back.items()
+        for table, put_back in by_table.items()
+    )
+    notice = Answer("The notice that is sent then", tuple(map(Line, notice_lines(staged_notice(at)))))
+    undo = Line("It is one publication: one `backfill rollback` puts all of it back.")
+    shown = (campaign_table(found),) if found else ()
+    return Answer(parts=(Line(publishes, Tone.STRONG), *shown, *again, undo), sections=(notice,))
+
+
+def step_answer(step: CampaignStep, report: Mapping[str, Any]) -> Answer:
+    """All that a step has reported, but a difference, which is a page of its own."""
+    parts = tuple(_reported(name, value) for name, value in report.items() if name != "difference")
+    return Answer(step.value.replace("_", " "), parts)
+
+
+def _reported(name: str, value: Any) -> Part:
+    if isinstance(value, list) and len(value) > 1:
+        return Grid(name, (name,), [(each,) for each in value])
+    if isinstance(value, Mapping) and value and all(isinstance(each, Mapping) for each in value.values()):
+        columns = list(dict.fromkeys(column for row in value.values() for column in row))
+        rows = [(key, *(row.get(column) for column in columns)) for key, row in value.items()]
+        return Grid(name, ("", *columns), rows, title=name)
+    return Fact(name, value)
+
+
+# ------------------------------------------------------------------ what a step has found, in a sentence
+
+
+def step_sentence(step: CampaignStep, report: Mapping[str, Any]) -> str:
+    """What ``step`` reports when it is done."""
+    return _SENTENCES[step](report)
+
+
+def entry_sentence(entry: JournalEntry) -> str:
+    """What an entry of the journal says beside what happened and who did it; empty if that is all."""
+    if entry.reason:
+        return entry.reason
+    if entry.kind == "step":
+        return step_sentence(CampaignStep(entry.step), entry.report)
+    if entry.kind == "wave":
+        return " ".join([_staged(entry.report), *map(str, entry.report.get("warnings", ()))])
+    return ""
+
+
+def _announced(report: Mapping[str, Any]) -> str:
+    return f"{report.get('notice', 'It is announced')}."
+
+
+def _verified(report: Mapping[str, Any]) -> str:
+    inputs: Mapping[str, Mapping[str, Any]] = report.get("inputs", {})
+    days = sum(int(each.get("days", 0)) for each in inputs.values())
+    return f"{format_count(days, 'day')} of {format_count(len(inputs), 'input')} hold what was published."
+
+
+def _pinned(report: Mapping[str, Any]) -> str:
+    waiting: Mapping[str, Mapping[str, int]] = report.get("not taken in", {})
+    files = sum(sum(days.values()) for days in waiting.values())
+    more = f"; {format_count(files, 'landed file')} that are not ingested are no part of them" if files else ""
+    return f"The versions of {format_count(len(report.get('versions', ())), 'input')} are recorded{more}."
+
+
+def _staged(report: Mapping[str, Any]) -> str:
+    counts = list(report.get("days", {}).values())
+    staged, unchanged, held = (
+        sum(each.get(name, 0) for each in counts) for name in ("staged", "unchanged", "held back")
+    )
+    verbs = ["is" if count == 1 else "are" for count in (staged, held)]
+    return (
+        f"{format_count(staged, 'day')} of tables {verbs[0]} staged, {unchanged} would not change, "
+        f"{held} {verbs[1]} held back."
+    )
+
+
+def _published(report: Mapping[str, Any]) -> str:
+    days: Mapping[str, Ranges] = report.get("days", {})
+    count = sum(len(days_of(tuple(ranges))) for ranges in days.values())
+    stale: Mapping[str, Ranges] = report.get("leaves stale", {})
+    behind = "; ".join(f"{table} {', '.join(ranges)}" for table, ranges in stale.items())
+    more = f" These read it and are stale until they are built: {behind}." if behind else ""
+    return (
+        f"Published {format_count(count, 'day')} of {format_count(len(days), 'table')} at once, by "
+        f"{report.get('publication', '')}.{more}"
+    )
+
+
+def _checked(report: Mapping[str, Any]) -> str:
+    more = f" Built as well: {', '.join(report['rebuilt'])}." if report.get("rebuilt") else ""
+    days = format_count(report.get("checked", 0), "published day")
+    return f"{days} of tables were read again: they are as staged.{more}"
+
+
+def _notified(report: Mapping[str, Any]) -> str:
+    due: Mapping[str, str] = report.get("still due", {})
+    return f"The notice did not arrive: {next(iter(due.values()))}." if due else "The notice is sent."
+
+
+def _closed(report: Mapping[str, Any]) -> str:
+    count = len(report.get("closed", ()))
+    return f"{format_count(count, 'timeline')} {'is' if count == 1 else 'are'} closed."
+
+
+_SENTENCES: Mapping[CampaignStep, Callable[[Mapping[str, Any]], str]] = {
+    CampaignStep.ANNOUNCE: _announced,
+    CampaignStep.VERIFY_SOURCE: _verified,
+    CampaignStep.PIN: _pinned,
+    CampaignStep.SHADOW: _staged,
+    CampaignStep.VALIDATE: lambda report: str(report.get("sentence", "It is compared with what is published.")),
+    CampaignStep.CUT_OVER: _published,
+    CampaignStep.DOWNSTREAM: _checked,
+    CampaignStep.NOTIFY: _notified,
+    CampaignStep.DECOMMISSION: _closed,
+}

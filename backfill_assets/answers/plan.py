@@ -1,0 +1,221 @@
+"""What a plan would rebuild and why, what it costs, what it reads, and what keeps it from being carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from backfill_assets.days import Cadence
+from backfill_assets.plan.basis import PlanDrift
+from backfill_assets.plan.durations import Estimated, times_table
+from backfill_assets.plan.records import (
+    Lookback,
+    Pinned,
+    Plan,
+    PlannedBoundary,
+    PlannedPosition,
+    PlannedStep,
+    PlanTerms,
+    days_of,
+)
+from backfill_assets.plan_file.check import CheckedPlanFile
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, size
+from backfill_assets.text import format_count, format_first
+
+_MOST_RANGES = 3
+_TONES = {"stops": Tone.BAD, "warns": Tone.WARN}
+_VOLUMES = ("rows read", "read", "rows written", "written", "time")
+
+
+def plan_answer(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> Answer:
+    """``moved`` is what has changed since the plan was made; None for one that was made just now."""
+    parts = (*_what_it_is(plan, moved), *_findings(plan), *_what_it_takes(plan), *_what_it_reads(plan, now))
+    if moved:
+        carried_on: tuple[str, ...] = (plan.command(*map(str, plan.expectations)),)
+    else:
+        carried_on = (f"backfill run {plan.id}",) if plan.rebuilds and not plan.stopped else ()
+    return Answer(headline(plan), parts, next=carried_on)
+
+
+def plan_file_answer(found: CheckedPlanFile) -> Answer:
+    """One file: whether it may be carried out, what is wrong with it, and its plan."""
+    facts = (
+        Fact("file", found.path),
+        Fact("valid", found.valid),
+        Fact("may be carried out", found.exit_code == 0),
+    )
+    known = {each.message for each in found.plan.findings} if found.plan else set()
+    wrong = tuple(
+        Line(f"{found.path}{f':{each.line}' if each.line else ''}: {each.message}", Tone.BAD, each.next_step)
+        for each in found.problems
+        if each.message not in known
+    )
+    shown = () if found.plan is None else (_section(found.plan, found.planned_at or datetime.now(UTC)),)
+    return Answer(f"{found.path} {_verdict(found)}", (*facts, *wrong), shown, name=found.path)
+
+
+def plan_files_answer(found: Sequence[CheckedPlanFile]) -> Answer:
+    """A line for each file, then each of them."""
+    rows = [
+        (each.path, each.valid, each.exit_code == 0, Id(each.plan.id) if each.plan is not None else None)
+        for each in found
+    ]
+    files = Grid("files", ("file", "valid", "may be carried out", "plan"), rows)
+    return Answer(parts=(files,), sections=tuple(map(plan_file_answer, found)))
+
+
+def headline(plan: Plan) -> str:
+    """What the plan is, in one sentence."""
+    version = f" by {plan.asked.version}" if plan.asked.version else ""
+    tables = [step for step in plan.steps if step.rebuild]
+    if not tables:
+        return f"{plan.asked.target} {plan.asked.days}{version}: nothing to rebuild, every day is fresh."
+    daily = sum(len(step.days) for step in tables if step.cadence is Cadence.DAILY)
+    longer = sum(len(step.days) for step in tables) - daily
+    counts = [format_count(count, noun) for count, noun in ((daily, "day"), (longer, "period")) if count]
+    of = format_count(len(tables), "step")
+    return f"{plan.asked.target} {plan.asked.days}{version}, {plan.asked.scope}: {' and '.join(counts)} of {of}."
+
+
+def terms_facts(terms: PlanTerms) -> Iterator[Fact]:
+    """How a plan is to be carried out, as its file says; nothing of a plan that was made without one."""
+    needed, names = terms.approvals, list(terms.approvers)
+    found = {
+        "title": terms.title,
+        "reason": terms.reason,
+        "waves": terms.waves,
+        "limits": terms.limits,
+        "approvers": names,
+        "approvals needed": needed if needed > 1 or names else None,
+        "notices for": list(terms.notices),
+    }
+    return (Fact(name, value) for name, value in found.items() if value)
+
+
+def boundaries_table(found: Sequence[PlannedBoundary]) -> Grid:
+    """Up to where topics had been read for the days that a plan reads, a row for each partition."""
+    rows = [
+        (list(each.tables), Days.of(days_of(each.days)), each.raw, list(each.versions), *_offset(at))
+        for each in found
+        for at in each.positions
+    ]
+    columns = ("table", "days", "raw", "versions", "topic", "partition", "next offset")
+    return Grid("boundaries", columns, rows, title="Read from streams", drop=("versions", "raw"))
+
+
+def _offset(at: PlannedPosition) -> tuple[str, int, int]:
+    return at.topic, at.partition, at.next_offset
+
+
+def _section(plan: Plan, now: datetime) -> Answer:
+    shown = plan_answer(plan, now)
+    return Answer(shown.title, shown.parts, next=shown.next, name="plan")
+
+
+def _verdict(found: CheckedPlanFile) -> str:
+    if not found.valid:
+        return "is not a valid plan file."
+    return "may not be carried out." if found.problems else "may be carried out."
+
+
+def _what_it_is(plan: Plan, moved: PlanDrift | None) -> Iterator[Part]:
+    yield Fact("plan", Id(plan.id))
+    yield Fact("stopped", plan.stopped)
+    if moved is not None:
+        yield Fact("moved", moved.lines())
+        yield Line("It has moved since it was made.", Tone.BAD) if moved else Line("Nothing has moved.", Tone.GOOD)
+    yield from terms_facts(plan.terms)
+    yield Fact("expected", [str(each) for each in plan.expectations])
+    yield Fact("scope", plan.asked.scope.value)
+    if plan.recommended is None:
+        yield Line("Nothing has changed, in the table or in what it is computed from.", name="scope that fits")
+    elif plan.recommended.scope is not plan.asked.scope:
+        fits = f"The scope {plan.recommended.scope} fits: {plan.recommended.because}."
+        yield Line(fits, Tone.WARN, f"--scope {plan.recommended.scope}", name="scope that fits")
+    else:
+        yield Line(f"This scope fits: {plan.recommended.because}.", name="scope that fits")
+
+
+def _findings(plan: Plan) -> Iterator[Line]:
+    for each in plan.findings:
+        yield Line(f"{each.severity}: {each.message}", _TONES[each.severity], each.next_step)
+
+
+def _what_it_takes(plan: Plan) -> Iterator[Part]:
+    columns = ("table", "to rebuild", "why", "skipped", *_VOLUMES)
+    rows = [_step_row(each) for each in plan.steps]
+    if rows:
+        yield Grid("steps", columns, rows, drop=("skipped", "rows written", "rows read", "written", "read", "time"))
+    if not plan.rebuilds:
+        return
+    cost = plan.cost
+    timed = not {step.name for step in plan.steps if step.rebuild} <= set(cost.unknown)
+    takes = {"takes": Estimated(cost.time if timed else None), "cores": cost.cores}
+    more = {"core seconds": round(cost.core_seconds)} if timed and cost.core_seconds is not None else {}
+    money = {} if cost.money is None else {"costs": cost.money}
+    yield Fact("computing the days", {**takes, **more, **money})
+    if cost.unknown:
+        yield Line(f"Its time is unknown: no earlier publication of {', '.join(cost.unknown)} was timed.")
+    if cost.money is None:
+        yield Line("Set BACKFILL_CORE_HOUR_PRICE to have a cost.", Tone.QUIET)
+    if plan.times:
+        yield times_table(plan)
+    yield Fact("can be undone for", format_count(plan.rollback_window_days, "day"))
+
+
+def _step_row(step: PlannedStep) -> tuple[object, ...]:
+    why = {reason.value: Days.of(days_of(ranges)) for reason, ranges in step.rebuild.items()}
+    found = step.estimate
+    unknown = "unknown"
+    volumes: tuple[object, ...] = (
+        unknown if found.rows_read is None else found.rows_read,
+        size(found.bytes_read),
+        unknown if found.rows_written is None else found.rows_written,
+        size(found.bytes_written),
+        Estimated(found.time),
+    )
+    shown = volumes if step.rebuild else (None,) * len(volumes)
+    return (list(step.tables), len(step.days), why, Days.of(days_of(step.skipped)), *shown)
+
+
+def _what_it_reads(plan: Plan, now: datetime) -> Iterator[Part]:
+    rows = [(each.table, each.version, Days.of(days_of(each.days)), _files(each, now)) for each in plan.pinned]
+    if rows:
+        yield Grid("reads", ("table", "version", "days", "files"), rows, title="Read as it is now")
+    landed = [
+        (step.name, day, files.changed, files.gone, files.new)
+        for step in plan.steps
+        for day, files in step.source_files.items()
+    ]
+    if landed:
+        title = "Landed files that differ from those that raw has read"
+        yield Grid("source files", ("table", "arrival day", "changed", "gone", "new"), landed, title=title)
+    if plan.boundaries:
+        yield boundaries_table(plan.boundaries)
+        yield Line("Events beyond these offsets stay where they are: their days are brought up to date afterwards.")
+    for each in plan.as_of:
+        yield Line(_as_of(each))
+
+
+def _files(pinned: Pinned, now: datetime) -> str:
+    """How long the files of a pinned version can be relied on, and which of its days have none."""
+    if pinned.version is None:
+        return "never published"
+    absent = f"never published: {format_first(pinned.absent, _MOST_RANGES)}" if pinned.absent else ""
+    if set(days_of(pinned.absent)) >= set(days_of(pinned.days)):
+        return absent
+    return "; ".join(filter(None, (_may_go(pinned.files_may_go, now), absent)))
+
+
+def _may_go(files_may_go: datetime | None, now: datetime) -> str:
+    if files_may_go is None:
+        return "all in main"
+    days = (files_may_go - now).days
+    return f"may go in {format_count(days, 'day')}" if days >= 0 else "may be gone"
+
+
+def _as_of(each: Lookback) -> str:
+    absent = f"; not there: {format_first(each.absent, _MOST_RANGES)}" if each.absent else ""
+    looks = f"{-each.first} to {-each.last} days back" if each.last else f"up to {-each.first} days back"
+    reads = format_first(each.days, _MOST_RANGES) or "nothing"
+    return f"{each.step} looks for {each.table} {looks}: reads {reads}{absent}"

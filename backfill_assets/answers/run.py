@@ -1,0 +1,182 @@
+"""What a run of tables would build and why, and what it has built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.model.placement import is_ingestion
+from backfill_assets.plan.records import PlannedStep, Why, days_of
+from backfill_assets.plan.scope import status_of
+from backfill_assets.plan.table_run import RunPlan
+from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, seconds
+from backfill_assets.text import format_count, format_ranges
+
+_MOST_RANGES = 2
+
+
+@dataclass(frozen=True)
+class StepRan:
+    """The result of one step."""
+
+    step: str
+    days: int
+    unchanged: int
+    rows: int
+    deduplicated: int | None
+    """Rows that gave way to another of their key, where the step counts them."""
+    publications: tuple[str, ...]
+    seconds: float
+    appended_elsewhere: Mapping[str, tuple[date, ...]]
+    """The days outside the run that gained rows, by table."""
+    verified: Mapping[str, str] = field(default_factory=dict)
+    """Of the extended days that were verified, what was found, by table and day."""
+    versions: tuple[str, ...] = ()
+    """The versions of the logic that the days have; none for raw."""
+    built: Mapping[str, Sequence[date]] = field(default_factory=dict)
+    """The days that were published, by table; late rows that went elsewhere among them."""
+
+    @classmethod
+    def of(cls, step: str, result: BuildResult, seconds: float) -> StepRan:
+        days = [day for day in result.days if day.table == step]
+        return cls(
+            step=step,
+            days=len(days),
+            unchanged=sum(day.reused for day in days),
+            rows=sum(day.rows for day in days),
+            deduplicated=_deduplicated_rows(days),
+            publications=result.publications,
+            seconds=round(seconds, 1),
+            appended_elsewhere=result.appended_elsewhere,
+            verified={f"{day.table} {day.day}": day.verified for day in result.days if day.verified},
+            versions=tuple(sorted({day.code_version for day in days if not is_ingestion(day.code_version)})),
+            built=_published_days(result),
+        )
+
+    @property
+    def published(self) -> int:
+        return self.days - self.unchanged
+
+    def __str__(self) -> str:
+        return f"{self.step}: {self.published:,} published, {self.unchanged:,} unchanged, in {self.seconds:.1f} s"
+
+
+def _published_days(result: BuildResult) -> dict[str, list[date]]:
+    found = {table: list(days) for table, days in result.appended_elsewhere.items()}
+    for day in result.days:
+        if not day.reused:
+            found.setdefault(day.table, []).append(day.day)
+    return found
+
+
+def _deduplicated_rows(days: Sequence[BuiltDay]) -> int | None:
+    counts = [int(count) for day in days if (count := day.metrics.get("deduplicated")) is not None]
+    return sum(counts) if counts else None
+
+
+# ------------------------------------------------------------------ what would be built
+
+
+def run_plan_answer(plan: RunPlan, timeline: str = "", left_out: Sequence[str] = ()) -> Answer:
+    """As things stand now. ``left_out`` are the raw tables that a run on ``timeline`` does not build."""
+    columns = ("table", "version", "periods", "unchanged", "to build", "why", "earlier", "later")
+    rows = [
+        (
+            each.name,
+            each.version,
+            len(each.all_days),
+            Days.of(days_of(each.skipped)),
+            len(each.days),
+            _why(each, force=plan.asked.force),
+            Days.of(days_of(each.earlier)),
+            Days.of(days_of(each.later)),
+        )
+        for each in plan.steps
+    ]
+    drop = ("periods", "version", "unchanged", "earlier", "later")
+    place = (Fact("timeline", timeline),) if timeline else ()
+    days = Fact("days", Days.of(plan.asked.days))
+    return Answer(parts=(*place, days, Grid("steps", columns, rows, drop=drop), *_notes(plan), *_shared(left_out)))
+
+
+def _why(step: PlannedStep, *, force: bool) -> Mapping[str, Days]:
+    """The days to build by reason; of raw by what has landed."""
+    raw = step.kind == "take in"
+    elsewhere = [day for day, why in step.why.items() if raw and why is Why.CODE_CHANGED]
+    by_status: dict[str, list[date]] = {}
+    for day, why in step.why.items():
+        if day not in step.to_ingest and day not in elsewhere:
+            reason = why.value if why is Why.INPUT_REBUILT else status_of(why).value
+            by_status.setdefault("asked for" if force and not raw else reason, []).append(day)
+    files = sum(step.to_ingest.values())
+    landed = {f"{format_count(files, 'file')} to ingest": step.to_ingest} if files else {}
+    moved = {"rows go to the days where they belong as declared now": elsewhere} if elsewhere else {}
+    found = {reason: Days.of(days) for reason, days in {**landed, **moved, **by_status}.items()}
+    return found or ({"nothing new has landed": Days()} if raw else {})
+
+
+def _notes(plan: RunPlan) -> Iterator[Line]:
+    if any(Why.INPUT_REBUILT in each.rebuild for each in plan.steps):
+        yield Line("A day of which an input is rebuilt stays unchanged if the input comes out the same.")
+    for each in plan.steps:
+        for by in dict.fromkeys(each.rolled_back.values()):
+            back = format_ranges([day for day, found in each.rolled_back.items() if found == by], _MOST_RANGES)
+            when = f"rolled back on {by.at:%Y-%m-%d %H:%M:%SZ} by {by.publication}"
+            yield Line(f"{each.name}: {when}, would be built again: {back}", Tone.WARN)
+        if each.later:
+            later = format_ranges(days_of(each.later), _MOST_RANGES)
+            yield Line(f"{each.name}: {later} look back to these days, and are built as they were published")
+        if each.earlier:
+            earlier = format_ranges(days_of(each.earlier), _MOST_RANGES)
+            yield Line(f"{each.name}: {earlier} come along: the days look back to them")
+    for files in plan.not_taken_in:
+        yield Line(str(files), Tone.WARN)
+
+
+def _shared(left_out: Sequence[str]) -> Iterator[Line]:
+    for table in left_out:
+        yield Line(f"{table} is left out: raw is shared, and read as of the timeline's base")
+
+
+# ------------------------------------------------------------------ what was built
+
+
+def ran_answer(ran: Sequence[StepRan], stale: Mapping[str, Sequence[date]]) -> Answer:
+    """``stale`` are the published days that read what was published, and were not built with it."""
+    counts = ("periods", "published", "unchanged", "rows", "deduplicated", "seconds")
+    columns = ("table", "version", *counts, "publication", "appended elsewhere", "verified")
+    rows = [
+        (
+            each.step,
+            ", ".join(each.versions),
+            *(each.days, each.published, each.unchanged, each.rows, each.deduplicated),
+            seconds(each.seconds),
+            [Id(publication) for publication in each.publications],
+            {table: Days.of(days) for table, days in each.appended_elsewhere.items()},
+            each.verified,
+        )
+        for each in ran
+    ]
+    drop = ("appended elsewhere", "verified", "version", "deduplicated", "periods", "seconds", "unchanged")
+    return Answer(parts=(Grid("steps", columns, rows, drop=drop), *_said(ran), *stale_facts(stale)))
+
+
+def _said(ran: Sequence[StepRan]) -> Iterator[Part]:
+    for table, days in (item for step in ran for item in step.appended_elsewhere.items()):
+        late = format_ranges(days)
+        yield Line(
+            f"{table}: rows were appended to {late} as well; what is computed from it is stale: run {late} too",
+            Tone.WARN,
+        )
+    for day, found in (item for step in ran for item in step.verified.items()):
+        yield Line(f"{day} was extended by a stream; verified: {found}")
+    if ran and all(not step.published and not step.verified and not step.appended_elsewhere for step in ran):
+        yield Line("Nothing was computed: every day was published before, from the same inputs by the same code.")
+
+
+def stale_facts(days: Mapping[str, Sequence[date]]) -> Iterator[Fact]:
+    """The published days, by table, that read what changes and do not change with it."""
+    if days:
+        yield Fact("leaves stale", {table: Days.of(found) for table, found in days.items()})

@@ -1,0 +1,291 @@
+"""Timelines: which there are, what each holds beside what is published, and what became of one that went forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.lakehouse.named_timelines import ArrivedRows, HeldDay, NamedTimeline, RawRead
+from backfill_assets.published.moments import HeldDays, differing, held_days
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Special, Tone, size
+from backfill_assets.text import format_count, format_ranges
+from backfill_assets.timeline.forward import Forwarded
+from backfill_assets.timeline.opened import OpenedTimeline
+from backfill_assets.timeline.places import is_of_campaign
+from backfill_assets.timeline.readiness import days_behind
+from backfill_assets.timeline.run_on import TimelineRun
+from backfill_assets.timeline.switch import SwitchPlan
+from backfill_assets.timeline.view import StaleDays, next_for_stale, stale_ranges
+
+_MOST_RANGES = 6
+_NOTHING_CHANGED = "What is published has not changed."
+
+
+@dataclass(frozen=True)
+class FoundTimeline:
+    """A timeline, what is published of its tables now, and its days that were computed from others than it shows."""
+
+    timeline: NamedTimeline
+    main: HeldDays
+    stale: StaleDays
+    behind: int | None = None
+    """How many days its version would compute otherwise now; None if it is of none beside the current one."""
+
+
+def look_at(lake: Lake, timeline: NamedTimeline) -> FoundTimeline:
+    """From logs alone."""
+    main = held_days(Snapshot.newest(lake.storage), timeline.days)
+    stale = OpenedTimeline(lake.storage, timeline).stale_days(lake.catalog.steps)
+    return FoundTimeline(timeline, main, stale, days_behind(lake, timeline))
+
+
+# ------------------------------------------------------------------ those there are
+
+
+def timelines_answer(timelines: Iterable[NamedTimeline]) -> Answer:
+    columns = ("timeline", "id", "of", "tables", "days", "size", "made", "by", "last change")
+    rows = [
+        (
+            each.name,
+            None if each.id == each.name else Id(each.id),
+            "a campaign" if is_of_campaign(each.name) else _of_version(each),
+            len(each.days),
+            each.count_of_days,
+            size(each.size),
+            each.made_at,
+            each.by,
+            each.change,
+        )
+        for each in timelines
+    ]
+    table = Grid("timelines", columns, rows, drop=("by", "made", "tables", "last change", "size", "of", "id"))
+    if rows:
+        return Answer(parts=(table,))
+    return Answer(parts=(table, Line("There is no timeline.", do="backfill timeline create NAME")))
+
+
+def _of_version(timeline: NamedTimeline) -> str:
+    of = timeline.of_version
+    return f"{of.step} {of.version}{', kept fresh' if of.fresh else ''}" if of else ""
+
+
+# ------------------------------------------------------------------ one of them
+
+
+def timeline_answer(found: FoundTimeline) -> Answer:
+    """Where it comes from, its days by table beside what is published, and what it lacks."""
+    timeline = found.timeline
+    return Answer(
+        parts=(*_facts(timeline), *_version(found), _tables(found), *_lacks(timeline, found.stale)),
+        next=(*next_for_stale(timeline, found.stale), *_next(timeline)),
+    )
+
+
+def _facts(timeline: NamedTimeline) -> Iterator[Fact]:
+    yield Fact("timeline", timeline.name)
+    yield Fact("id", Id(timeline.id))
+    yield Fact("made", timeline.made_at)
+    yield Fact("by", timeline.by or "unknown")
+    yield Fact("last change", timeline.change)
+    yield Fact("as of entry", timeline.base.sequence)
+    if timeline.moment:
+        yield Fact("moment", timeline.moment)
+        yield Fact("rewound", list(timeline.targets))
+    if timeline.versions:
+        yield Fact("versions", dict(timeline.versions))
+    if timeline.keep_until is not None:
+        yield Fact("kept until", timeline.keep_until)
+    yield Fact("days", timeline.count_of_days)
+    yield Fact("size", size(timeline.size))
+
+
+def _version(found: FoundTimeline) -> Iterator[Fact]:
+    if (of := found.timeline.of_version) is not None:
+        yield Fact("step", of.step)
+        yield Fact("version", of.version)
+        yield Fact("fresh", of.fresh)
+        if of.days:
+            yield Fact("of days", of.days)
+        if found.behind is not None:
+            yield Fact("days behind", found.behind)
+
+
+def _tables(found: FoundTimeline) -> Grid:
+    columns = ("table", "days", "rows", "differ from main", "version", "which days")
+    rows = [_row(table, found.timeline.held(table), found.main) for table in found.timeline.days]
+    return Grid("tables", columns, rows, drop=("version", "rows"))
+
+
+def _row(table: str, own: dict[date, HeldDay], main: HeldDays) -> tuple[object, ...]:
+    contents = [held.content for held in own.values() if held.content]
+    differ = differing({table: own}, {table: main.get(table, {})})[table] & own.keys()
+    versions = ", ".join(sorted({content.code_version for content in contents}))
+    return table, len(own), sum(content.rows for content in contents), len(differ), versions, Days.of(own)
+
+
+def _lacks(timeline: NamedTimeline, stale: StaleDays, new: Forwarded | None = None) -> Iterator[Part]:
+    if timeline.held_back:
+        yield Fact("held back", list(timeline.held_back))
+    if timeline.read_up_to:
+        yield Fact("read by then", list(timeline.read_up_to))
+    if timeline.moment_reads:
+        yield Fact("raw", raw_since(timeline, new))
+    yield from stale_parts(timeline, stale)
+
+
+def stale_parts(timeline: NamedTimeline, stale: StaleDays) -> Iterator[Part]:
+    """The days that were computed from others than the timeline shows, if there are any."""
+    if stale:
+        rows = [(table, Days.of(days), why) for table, days, why in stale_ranges(stale)]
+        yield Grid("stale", ("table", "days", "why"), rows, title=f"Stale on {timeline.name}")
+
+
+def _next(timeline: NamedTimeline) -> tuple[str, ...]:
+    name = timeline.name
+    if is_of_campaign(name):
+        return (f"backfill diff main {name}",)
+    if timeline.of_version:
+        return (f"backfill timeline forward {name}", f"backfill timeline publish {name} --as-current")
+    if not timeline.days:
+        return (f"backfill run TABLE --days A..B --on {name}",)
+    if not timeline.versions:
+        return (f"backfill timeline forward {name}", f"backfill diff main {name}")
+    return (f"backfill diff main {name}", f"backfill timeline publish {name}")
+
+
+@dataclass(frozen=True)
+class RawSince(Special):
+    """What a raw table held at the moment of a timeline and holds now, and the rows that arrived between the two."""
+
+    then: RawRead
+    now: RawRead | None
+    arrived: Sequence[ArrivedRows]
+    arrived_since_last: Sequence[ArrivedRows] = ()
+    """Since it went forward before."""
+
+    def plain(self) -> object:
+        return {
+            "then": self.then.model_dump(mode="json"),
+            "now": self.now.model_dump(mode="json") if self.now else None,
+            "arrived": [each.model_dump(mode="json") for each in self.arrived],
+            "arrived_since_last": [each.model_dump(mode="json") for each in self.arrived_since_last],
+        }
+
+    def shown(self, *, short: bool) -> str:
+        line = f"{self.then.table}: {format_count(self.then.rows, 'row')} at its moment, version {self.then.version}"
+        if self.now is None or self.now.version == self.then.version:
+            return line
+        return f"{line}; {self._since()}; {self.now.rows:,} in version {self.now.version}"
+
+    def _since(self) -> str:
+        rows = sum(each.rows for each in self.arrived if each.rows is not None)
+        unknown = [each.day for each in self.arrived if each.rows is None]
+        on = f" on {format_ranges([each.day for each in self.arrived], _MOST_RANGES)}" if self.arrived else ""
+        foreign = (
+            f"; of {format_ranges(unknown, _MOST_RANGES)} it is not known, they have a foreign write" if unknown else ""
+        )
+        return f"{format_count(rows, 'row')} since{on}{foreign}"
+
+
+def raw_since(timeline: NamedTimeline, new: Forwarded | None = None) -> list[RawSince]:
+    now = {each.table: each for each in timeline.reads}
+    last = new.arrived.since_last if new is not None else {}
+    return [
+        RawSince(each, now.get(each.table), timeline.arrived.get(each.table, ()), last.get(each.table, ()))
+        for each in timeline.moment_reads
+    ]
+
+
+# ------------------------------------------------------------------ what was done
+
+
+def forwarded_answer(done: Forwarded, stale: StaleDays) -> Answer:
+    """What became of the days of each step, and what arrived and was taken."""
+    timeline = done.timeline
+    columns = ("table", "version", "kept", "from main", "staged", "held back")
+    rows = [
+        (
+            each.step,
+            each.version,
+            *map(Days.of, (each.kept, each.from_main, each.staged, sorted({held.day for held in each.held_back}))),
+        )
+        for each in done.steps
+    ]
+    return Answer(
+        parts=(
+            Fact("timeline", timeline.name),
+            Grid("steps", columns, rows, drop=("kept", "from main", "version")),
+            *([Line(f"Nothing was computed: {done.note}.")] if done.note else []),
+            *_waiting(done),
+            *_lacks(timeline, stale, done),
+            Line(_NOTHING_CHANGED),
+        ),
+        next=(*next_for_stale(timeline, stale), *_next(timeline)),
+    )
+
+
+def _waiting(done: Forwarded) -> Iterator[Part]:
+    if done.arrived.waiting:
+        rows = [(table, Days.of(days)) for table, days in done.arrived.waiting.items()]
+        yield Grid("waiting", ("table", "days"), rows, title="As main has them: it has not taken in what arrived")
+
+
+def as_current_answer(plan: SwitchPlan) -> Answer:
+    """What becomes current with a timeline: its version, and the days that main holds otherwise."""
+    facts = {"timeline": plan.timeline.name, "step": plan.step.name, "from": plan.former, "to": plan.version}
+    parts: list[Part] = [Fact(name, value) for name, value in facts.items()]
+    parts.append(Fact("new days only", plan.new_days_only))
+    if plan.new_days_only:
+        parts.append(Line("Days that are published keep the version that they were published with."))
+    else:
+        rows = [
+            (each.table, len(each.days), plan.differing[each.table], Days.of(day.day for day in each.days))
+            for each in plan.changes
+        ]
+        parts.append(Grid("changes", ("table", "days", "with other rows", "which days"), rows))
+    if plan.leaves_stale:
+        stale = [(table, Days.of(days)) for table, days in plan.leaves_stale.items()]
+        parts.append(Grid("stale", ("table", "days"), stale, title="Stale then, built from what was there before"))
+    return Answer(parts=tuple(parts))
+
+
+def opened_answer(name: str, views: dict[str, str], recipe: Sequence[str]) -> Answer:
+    """How to read a timeline by Spark SQL, and by ``recipe`` from Python."""
+    return Answer(
+        parts=(Fact("timeline", name),),
+        sections=(
+            Answer("Spark SQL", tuple(Fact(table, view) for table, view in views.items()), name="views"),
+            Answer("Python: pyarrow and DuckDB", tuple(Line(line, Tone.PLAIN) for line in recipe), name="python"),
+        ),
+    )
+
+
+def ran_answer(done: TimelineRun, stale: StaleDays) -> Answer:
+    """What a run has built on a timeline, step by step."""
+    timeline = done.timeline
+    columns = ("table", "periods", "unchanged", "from main", "staged", "rows", "seconds")
+    rows = [
+        (
+            each.step,
+            len(each.held[each.step]),
+            *map(Days.of, (each.unchanged, each.from_main, each.staged)),
+            each.rows,
+            each.seconds,
+        )
+        for each in done.steps
+    ]
+    nothing = "Nothing was computed: every day was there before, from the same inputs by the same code."
+    return Answer(
+        parts=(
+            Fact("timeline", timeline.name),
+            Fact("revision", timeline.revision),
+            Grid("steps", columns, rows, drop=("seconds", "periods", "from main", "rows", "unchanged")),
+            *([] if any(each.staged for each in done.steps) else [Line(nothing)]),
+            *stale_parts(timeline, stale),
+            Line(_NOTHING_CHANGED),
+        ),
+        next=(*next_for_stale(timeline, stale), f"backfill diff main {timeline.name}"),
+    )

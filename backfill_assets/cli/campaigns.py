@@ -1,0 +1,73 @@
+"""What the commands of a campaign share: the campaign of a plan in this process, carried on and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
+from backfill_assets.cli.ids import find_plan, typed_storage
+from backfill_assets.cli.notices import deliver_notices, notice_sender
+from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.wiring import current_settings
+
+if TYPE_CHECKING:
+    from backfill_assets.campaign.run import CampaignRun, Options
+    from backfill_assets.plan.records import Plan
+    from backfill_assets.report.answer import Part
+
+
+def campaign_run(plan: str, command: str, stack: ExitStack) -> CampaignRun:
+    """The campaign of ``plan``, by ``command``; Spark ends with ``stack``, if it is started."""
+    from backfill_assets.campaign.run import CampaignRun
+    from backfill_assets.cli.running_dev import running_ui
+    from backfill_assets.plan.keep import plan_as_kept
+
+    settings = current_settings()
+    price = settings.core_hour_price
+    return CampaignRun(
+        foreground_builder(settings, stack),
+        plan_as_kept(settings, plan),
+        run_info(command),
+        report_progress,
+        None if price is None else price / 3600,
+        approval_by=settings.approval_by,
+        ui=running_ui(settings),
+    )
+
+
+def carry_on(at: CampaignRun, *, as_json: bool) -> None:
+    """Do what needs no person."""
+    from backfill_assets.campaign import steps
+    from backfill_assets.plan.observe import observe_context_of
+
+    settings = current_settings()
+    sender = notice_sender(settings, as_json=as_json)
+    steps.carry_on(at, sender, lambda plan: observe_context_of(settings, at.catalog, plan), report_step)
+
+
+def say_campaign(at: CampaignRun, *parts: Part, journal: bool = False, as_json: bool) -> None:
+    """How far it is, with ``parts`` after that; with ``journal`` what each step has found."""
+    from backfill_assets.answers.campaign import campaign_answer, look_at_campaign
+
+    answer = campaign_answer(look_at_campaign(at), journal=journal)
+    say_answer(replace(answer, parts=(*answer.parts, *parts)), as_json=as_json)
+
+
+def stage_plan(plan: str, options_of: Callable[[Plan], Options], *, as_json: bool) -> None:
+    """Carry ``plan`` out until it waits for approval, and show what it would change."""
+    from backfill_assets.plan.keep import require_carried_out
+
+    plan = find_plan(typed_storage(), plan)
+    with ExitStack() as stack:
+        at = campaign_run(plan, "backfill run", stack)
+        options = options_of(at.plan)
+        require_carried_out(current_settings(), at.catalog, at.plan, started=at.state.started)
+        at.start(options)
+        if not options.daemon:
+            carry_on(at, as_json=as_json)
+            # What could not be sent when the campaign was announced is sent now, or named.
+            deliver_notices(current_settings(), at.builder.lake.publisher, as_json=as_json)
+        say_campaign(at, as_json=as_json)

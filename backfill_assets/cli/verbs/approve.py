@@ -1,0 +1,99 @@
+"""``backfill approve``: publishes all that a plan has staged, after a look and a yes."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.campaigns import campaign_run, carry_on, say_campaign
+from backfill_assets.cli.completion import complete_plan
+from backfill_assets.cli.foreground import report_step
+from backfill_assets.cli.ids import find_plan, typed_storage
+from backfill_assets.cli.options import as_json, yes
+from backfill_assets.cli.output import ask, say_answer
+from backfill_assets.errors import CampaignStopped
+from backfill_assets.report.answer import Fact
+
+if TYPE_CHECKING:
+    from backfill_assets.answers.campaign import RolledBack
+    from backfill_assets.campaign.run import CampaignRun
+    from backfill_assets.difference.kept import Difference
+
+_EPILOG = """
+\b
+Examples:
+  backfill approve plan-0123456789abcdef           look once more, say yes: all of its tables are published at once
+  backfill approve plan-0123456789abcdef --yes     in a script
+  backfill rollback plan-0123456789abcdef          put all of them back
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("plan", shell_complete=complete_plan)
+@click.option("--without-held-back", is_flag=True, help="Publish the good days even if others are held back.")
+@yes
+@as_json
+def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> None:
+    """Publish everything that `backfill run PLAN` has staged: all tables in one publication, or nothing.
+
+    Shows the difference and the notice to readers, and asks. Days whose inputs have changed since they were staged are
+    then staged, compared and judged again. If an expectation is not met, or a limit is exceeded, nothing is published,
+    and the new difference is shown.
+
+    Readers who pin the publication log see all tables old or all tables new. One rollback puts all of them back.
+    Afterwards, downstream tables that are not in the plan are built, and the notice is sent. After `backfill run PLAN
+    --daemon`, this command records your approval, and Dagster's daemon does the rest.
+    """
+    from backfill_assets.campaign.course import is_published
+    from backfill_assets.lakehouse.campaign_journal import CampaignStep
+
+    with ExitStack() as stack:
+        at = campaign_run(find_plan(typed_storage(), plan), "backfill approve", stack)
+        back: RolledBack = {}
+        if any(entry.step == CampaignStep.CUT_OVER for entry in at.catch_up()) and is_published(at.state):
+            report_step(f"{at.facts.publication} was approved and begun by a process that died: it goes on")
+        else:
+            back = _take_approval(at, without_held_back=without_held_back, yes=yes, as_json=as_json)
+        if at.state.approved is not None and not at.state.daemon:
+            seen = _difference(at)
+            try:
+                carry_on(at, as_json=as_json)
+            except CampaignStopped:
+                if not as_json and _difference(at) != seen:
+                    _say_difference(at)
+                raise
+        say_campaign(at, Fact("rolled back since", back), as_json=as_json)
+
+
+def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool, as_json: bool) -> RolledBack:
+    """Show what a yes publishes, ask, and record it; the days that a person has rolled back since, which it takes."""
+    from backfill_assets.answers.campaign import approval_answer
+    from backfill_assets.campaign.look import rolled_back_since
+    from backfill_assets.campaign.standing import PlanWord
+
+    at.require(PlanWord.APPROVE)
+    seen, back = _difference(at), rolled_back_since(at.builder.lake.publisher, at.campaign, at.plan)
+    if not as_json:
+        _say_difference(at)
+    at.require_approvable(without_held_back=without_held_back, seen=seen)
+    if not as_json:
+        say_answer(approval_answer(at, back))
+    if not yes:
+        ask("Publish this?")
+    at.approve(without_held_back=without_held_back, seen=seen)
+    return back
+
+
+def _difference(at: CampaignRun) -> Difference | None:
+    from backfill_assets.difference.find import last_difference
+
+    return last_difference(at.builder.lake.storage, at.plan.id)
+
+
+def _say_difference(at: CampaignRun) -> None:
+    from backfill_assets.answers.campaign import kept_difference_answer
+
+    if shown := kept_difference_answer(at):
+        say_answer(shown)

@@ -1,0 +1,232 @@
+"""``backfill diff``: what approving a plan would change, how two states differ, and whether days come out equal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from backfill_assets.cli.completion import complete_state, complete_table
+from backfill_assets.cli.foreground import foreground_builder, foreground_spark, report_progress
+from backfill_assets.cli.group import CommandFailed
+from backfill_assets.cli.ids import find_plan, find_state, find_undoable
+from backfill_assets.cli.options import as_json, days
+from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
+from backfill_assets.days import DayRange
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.text import format_count
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from backfill_assets.difference.kept import Difference
+    from backfill_assets.lakehouse.storage import Storage
+    from backfill_assets.rebuild.reproduce import Reproduction
+    from backfill_assets.report.answer import Answer
+    from backfill_assets.settings import Settings
+
+_EPILOG = """
+\b
+Examples:
+  backfill diff plan-0123456789abcdef --html           also as a page with charts
+  backfill diff main with-v2                           what publishing a timeline would change
+  backfill diff <publication> --recomputed             prove that its days can be computed again
+
+\b
+Exit codes with --recomputed:
+  0   every day came out equal
+  1   nothing was compared; the message says why
+  3   a day came out different
+  4   no day came out different, but some cannot be reproduced
+"""
+
+
+class DaysDiffer(CommandFailed):
+    """The same inputs and code gave other rows than those that were published."""
+
+    exit_code = 3
+
+
+class DaysNotReproduced(CommandFailed):
+    """Some days cannot be computed again, so they are not proven; all others came out equal."""
+
+    exit_code = 4
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("left", shell_complete=complete_state, metavar="PLAN|LEFT")
+@click.argument("right", shell_complete=complete_state, required=False)
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    shell_complete=complete_table,
+    metavar="TABLE",
+    help="Two states only: compare this table.",
+)
+@days("Two states only: compare these days.")
+@click.option(
+    "--html",
+    "page",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    metavar="FILE",
+    help="Write a page with charts that needs no network.  [default: <home>/differences/<plan>.html]",
+)
+@click.option("--recomputed", is_flag=True, help="Compute each day of the publication LEFT again, and compare.")
+@as_json
+@click.pass_context
+def diff(
+    ctx: click.Context,
+    left: str,
+    right: str | None,
+    tables: tuple[str, ...],
+    days: DayRange | None,
+    page: str | None,
+    recomputed: bool,
+    as_json: bool,
+) -> None:
+    """Compare what `backfill run PLAN` has staged with what is published, table by table and day by day.
+
+    With LEFT and RIGHT, compare two states: main, a timeline, a publication, or a time in UTC. With --recomputed, stage
+    each day of a publication, plan or campaign again from the inputs that were recorded with it, and compare rows and
+    checksums; nothing is published.
+
+    Shows how many rows are added, removed and changed (by key), the sums of measures, the groups that differ most, and
+    some changed rows side by side. Personal columns are not shown. Days with the same content are not read.
+
+    The difference of a plan is stored with it. The exit code is 1 if an expectation of the plan is not met.
+    """
+    if recomputed:
+        if right or tables or days or page is not None:
+            raise click.UsageError("--recomputed is about one publication: give nothing beside it but --json.")
+        _recompute(left, as_json=as_json)
+        return
+    if right is None and (tables or days):
+        raise click.UsageError("--table and --days are about two states: a plan says what is compared.")
+    settings = current_settings()
+    if right is None:
+        name = find_plan(open_storage(settings), left)
+        found, answer = _of_plan(settings, name)
+    else:
+        found, answer = _of_states(settings, left, right, tables, days)
+        name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"{found.left}-and-{found.right}")
+    if page is not None:
+        _write(answer, Path(page) if page else settings.home / "differences" / f"{name}.html")
+    say_answer(answer(drawn=False), as_json=as_json)
+    ctx.exit(1 if found.unmet else 0)
+
+
+class _Answer(Protocol):
+    def __call__(self, *, drawn: bool) -> Answer: ...
+
+
+def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
+    from backfill_assets.answers.campaign import next_of_plan
+    from backfill_assets.answers.difference import plan_difference_answer
+    from backfill_assets.cli.running_dev import running_ui
+    from backfill_assets.difference.find import find_difference
+    from backfill_assets.plan.keep import plan_as_kept
+
+    plan = plan_as_kept(settings, id)
+    with ExitStack() as stack:
+        found = find_difference(foreground_builder(settings, stack).lake, plan, report_progress)
+    steps, ui, publisher = current_catalog().steps, running_ui(settings), open_publisher(settings)
+
+    def answer(*, drawn: bool) -> Answer:
+        shown = plan_difference_answer(publisher.storage, plan, found, steps, settings.approval_by, ui=ui, drawn=drawn)
+        return shown if drawn else replace(shown, next=() if found.unmet else next_of_plan(publisher, plan))
+
+    return found, answer
+
+
+def _of_states(
+    settings: Settings, left: str, right: str, tables: Sequence[str], days: DayRange | None
+) -> tuple[Difference, _Answer]:
+    from backfill_assets.difference.find import declared_of
+    from backfill_assets.difference.lakehouse_states import StatesRequest, compare_states
+    from backfill_assets.difference.letter import difference_answer
+
+    for table in tables:
+        current_catalog().table(table)
+    left, right = (find_state(open_storage(settings), text) for text in (left, right))
+    steps, asked = current_catalog().steps, StatesRequest(left, right, tables, days)
+    with ExitStack() as stack:
+        found = compare_states(foreground_builder(settings, stack).lake, steps, asked, report_progress)
+    return found, partial(difference_answer, found, declared_of(steps))
+
+
+def _write(answer: _Answer, file: Path) -> None:
+    from backfill_assets.report.html import html
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(html(answer(drawn=True)), encoding="utf-8")
+    click.echo(f"Written: {file.absolute()}", err=True)
+
+
+# ------------------------------------------------------------------ recomputed
+
+
+def _recompute(what: str, *, as_json: bool) -> None:
+    """Stage every day of a publication again. Raises if a day came out different or cannot be reproduced."""
+    from backfill_assets.answers.difference import reproduction_answer
+    from backfill_assets.published.reading import closing_entry
+    from backfill_assets.rebuild.builder import Builder
+
+    settings = current_settings()
+    publication = _publication(open_storage(settings), what)
+    closing_entry(open_storage(settings), publication)
+    with ExitStack() as stack:
+
+        @cache
+        def spark() -> SparkSession:
+            return foreground_spark(settings, stack)
+
+        found = Builder.from_settings(settings, current_catalog(), spark).reproduce(publication, report_progress)
+    say_answer(reproduction_answer(publication, found), as_json=as_json)
+    _judge(publication, found)
+
+
+def _publication(storage: Storage, what: str) -> str:
+    """Of a plan or a campaign the one that brought its days, also if it was undone since."""
+    from backfill_assets.lakehouse.campaign_journal import campaign_of, plan_of
+    from backfill_assets.lakehouse.plans import is_plan_id
+    from backfill_assets.lakehouse.timelines import CAMPAIGN
+    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.publication.rollback import newest
+    from backfill_assets.published.reading import anything_published
+
+    found = find_undoable(storage, what)
+    campaign = campaign_of(found) if is_plan_id(found) else found
+    if not campaign.startswith(CAMPAIGN):
+        return found
+    brought = newest(Publisher(storage), campaign) if anything_published(storage) else None
+    if brought is None:
+        plan = plan_of(campaign)
+        raise InvalidRequest(f"{plan} has published nothing.", hint=f"backfill status {plan} shows how it stands.")
+    return brought.cut_over.id
+
+
+def _judge(publication: str, found: Reproduction) -> None:
+    from backfill_assets.rebuild.reproduce import ReproductionVerdict
+
+    of = f"of {format_count(len(found.days), 'day')}"
+    different = sum(day.verdict is ReproductionVerdict.DIFFERENT for day in found.days)
+    if different:
+        raise DaysDiffer(
+            f"{publication}: {different} {of} came out different.\n"
+            "  -> Look at the commit, Java, Spark and packages that are named above, if any:"
+            " was logic changed without a new version?"
+        )
+    lost = sum(day.verdict is ReproductionVerdict.NOT_REPRODUCED for day in found.days)
+    if lost:
+        equal = len(found.days) - lost
+        raise DaysNotReproduced(f"{publication}: {lost} {of} cannot be reproduced; {equal} came out equal.")

@@ -1,0 +1,145 @@
+"""``backfill plan``: what a rebuild would do, what it costs and what blocks it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from backfill_assets.cli.completion import complete_table_or_plan
+from backfill_assets.cli.ids import find_plan, is_plan, typed_storage
+from backfill_assets.cli.options import as_json, days, expect, version
+from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.wiring import current_catalog, current_settings
+from backfill_assets.days import DayRange
+from backfill_assets.text import format_range
+
+if TYPE_CHECKING:
+    from backfill_assets.plan_file.check import CheckedPlanFile
+
+SCOPES = ("onwards", "whole", "downstream", "source")
+_WITH_A_FILE = {"file", "check", "as_json", "as_markdown"}
+_EPILOG = """
+\b
+Examples:
+  backfill plan fact_sales_transactions --days 2017-03-01..2017-05-29 --version v2
+  backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29 --expect "revenue_eur < 2% a day"
+  backfill plan -f backfills --check             in CI: what would happen; nothing is stored
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("target", shell_complete=complete_table_or_plan, required=False, metavar="TABLE|PLAN")
+@click.option(
+    "-f",
+    "file",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE",
+    help="Plan what this file says. With --check also a folder: each plan file in it.",
+)
+@click.option("--check", is_flag=True, help="With -f: show what would happen, and store nothing. For CI.")
+@days("The days of TABLE; weekly and monthly tables get the periods with these days.")
+@version("The version of TABLE's logic.  [default: the current one]")
+@click.option(
+    "--scope",
+    type=click.Choice(SCOPES),
+    default=SCOPES[0],
+    show_default=True,
+    help="TABLE and what is computed from it (onwards); also what it is computed from (whole); only what is computed "
+    "from it (downstream); or whole, with landed files that their source has changed read again (source).",
+)
+@click.option("--force", is_flag=True, help="Also rebuild days that are unchanged.")
+@expect
+@as_json
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
+@click.pass_context
+def plan(
+    ctx: click.Context,
+    target: str | None,
+    file: Path | None,
+    check: bool,
+    days: DayRange | None,
+    version: str | None,
+    scope: str,
+    force: bool,
+    expected: tuple[str, ...],
+    as_json: bool,
+    as_markdown: bool,
+) -> None:
+    """Plan a rebuild of days of TABLE and of what is computed from it.
+
+    Reads logs only: nothing is computed, and Spark is not started. The plan is stored in the lakehouse, and its id is a
+    hash of its content. With PLAN, a plan is shown again, with what has changed since.
+
+    With -f FILE, everything comes from the file. The same file on the same state is the same plan, with the same id.
+
+    The exit code is 1 if a finding blocks the plan, if its inputs have changed since, or if too few people may approve
+    it. It is 2 for a file that is no valid plan.
+    """
+    from backfill_assets.answers.plan import plan_answer, plan_file_answer, plan_files_answer
+    from backfill_assets.plan.keep import look_again, plan_and_keep
+    from backfill_assets.plan.records import PlanRequest, Scope
+    from backfill_assets.rebuild.person import os_person
+
+    settings, moved = current_settings(), None
+    if file is not None or check:
+        _refuse_beside_a_file(ctx)
+        checked = _read(file, check=check)
+        answer = plan_files_answer(checked) if file and file.is_dir() else plan_file_answer(checked[0])
+        exit_code = max(each.exit_code for each in checked)
+    else:
+        if target is not None and is_plan(target):
+            if expected:
+                raise click.UsageError("A plan that is kept does not change: plan again with --expect.")
+            found, moved, now = look_again(settings, current_catalog(), find_plan(typed_storage(), target))
+        else:
+            table, chosen = _table_and_days(target, days)
+            asked = PlanRequest(
+                target=table, days=format_range(chosen), version=version or "", scope=Scope(scope), force=force
+            )
+            found, now = plan_and_keep(settings, current_catalog(), asked, expected, by=os_person())
+        answer = plan_answer(found, now, moved)
+        exit_code = 1 if found.stopped or moved else 0
+    say_answer(answer, as_json=as_json, as_markdown=as_markdown)
+    ctx.exit(exit_code)
+
+
+def _table_and_days(target: str | None, days: DayRange | None) -> tuple[str, DayRange]:
+    if target is None:
+        raise click.UsageError("Name a TABLE, or a file with -f FILE.")
+    if target.endswith((".yaml", ".yml")):
+        raise click.UsageError(f"{target} is a plan file: backfill plan -f {target}")
+    if days is None:
+        raise click.UsageError("--days A..B is missing: which days of the table?")
+    return target, days
+
+
+def _refuse_beside_a_file(ctx: click.Context) -> None:
+    """A file says everything: what is given beside it would be in no review."""
+    for parameter in ctx.command.params:
+        given = ctx.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
+        if given and parameter.name not in _WITH_A_FILE:
+            name = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.make_metavar(ctx).strip("[]")
+            raise click.UsageError(f"{name} cannot be given with -f or --check: the file says it.")
+
+
+def _read(place: Path | None, *, check: bool) -> Sequence[CheckedPlanFile]:
+    """Plan the file; or check it, or each file of the folder, and store nothing."""
+    from backfill_assets.plan_file.check import CheckedPlanFile, check_file, plan_file_and_keep, plan_files
+    from backfill_assets.plan_file.read import InvalidPlanFile
+    from backfill_assets.rebuild.person import os_person
+
+    if place is None:
+        raise click.UsageError("--check is about a file: add -f FILE.")
+    if place.is_dir() and not check:
+        raise click.UsageError(f"{place} is a folder: only --check takes one. Plan its files one by one.")
+    settings, person = current_settings(), os_person()
+    if check:
+        return [check_file(settings, current_catalog(), path, person) for path in plan_files(place)]
+    try:
+        return [plan_file_and_keep(settings, current_catalog(), place, person)]
+    except InvalidPlanFile as error:
+        return [CheckedPlanFile(str(place), problems=error.problems, valid=False)]

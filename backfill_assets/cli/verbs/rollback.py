@@ -1,0 +1,182 @@
+"""``backfill rollback``: puts back what the days held before a publication, or before a campaign."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.completion import complete_undoable
+from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
+from backfill_assets.cli.ids import find_undoable
+from backfill_assets.cli.notices import deliver_notices
+from backfill_assets.cli.options import as_json, yes
+from backfill_assets.cli.output import ask, say_answer
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
+from backfill_assets.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from backfill_assets.campaign.standing import PlanFacts
+    from backfill_assets.lakehouse.records import InputRead, Prepared
+    from backfill_assets.publication.publisher import Published, Publisher
+    from backfill_assets.report.answer import Answer
+
+_COMMAND, _QUESTION = "backfill rollback", "Put this back?"
+_EPILOG = """
+\b
+Examples:
+  backfill rollback <publication>                    look, then say yes
+  backfill rollback <publication> --yes              in a script
+  backfill rollback plan-0123456789abcdef --dry-run  what undoing a campaign would do, and how long it takes
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("what", shell_complete=complete_undoable, metavar="PUBLICATION|PLAN")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@yes
+@as_json
+def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Put back what the days held before a publication, in all its tables at once.
+
+    Copies no data, and takes well under a second. A rollback is a publication itself, and can be rolled back.
+
+    If a day was published again since, a single publication cannot be rolled back. A campaign can: such days are staged
+    again first, with the version of the logic that they had before, so that rows that arrived since are kept. The
+    command shows these days, and the time that they take, before it asks.
+    """
+    publisher = open_publisher(current_settings())
+    what = find_undoable(publisher.storage, what)
+    prepared = _find(publisher, _publication(publisher, what))
+    if campaign := prepared.publication.provenance.campaign:
+        _require_undoable(publisher, campaign, prepared)
+        _undo_campaign(prepared, dry_run=dry_run, yes=yes, as_json=as_json)
+    else:
+        _roll_back_publication(publisher, prepared, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def _require_undoable(publisher: Publisher, campaign: str, prepared: Prepared) -> None:
+    """The publication that undid it is there to bring it back; its cut-over may be named as well as its plan."""
+    from backfill_assets.campaign.standing import PlanWord, require_allowed
+    from backfill_assets.publication.rollback import require_in_force
+
+    if prepared.publication.provenance.undoes:
+        require_in_force(publisher, prepared)
+    else:
+        require_allowed(PlanWord.ROLLBACK, _facts(publisher, campaign))
+
+
+def _publication(publisher: Publisher, what: str) -> str:
+    """The id of the publication to roll back: for a plan or a campaign, the one that brought what main has of it.
+
+    What a dead process has begun is ended first: it may be what is asked for.
+    """
+    from backfill_assets.campaign.standing import PlanWord, require_allowed
+    from backfill_assets.lakehouse.campaign_journal import campaign_of
+    from backfill_assets.lakehouse.plans import is_plan_id
+    from backfill_assets.lakehouse.timelines import CAMPAIGN
+    from backfill_assets.published.reading import anything_published
+
+    if not anything_published(publisher.storage):
+        return what
+    campaign = campaign_of(what) if is_plan_id(what) else what
+    if not campaign.startswith(CAMPAIGN):
+        publisher.recover()
+        return what
+    facts = _facts(publisher, campaign)
+    require_allowed(PlanWord.ROLLBACK, facts)
+    return facts.publication
+
+
+def _facts(publisher: Publisher, campaign: str) -> PlanFacts:
+    from backfill_assets.campaign.look import catch_up, look
+
+    catch_up(publisher, campaign, run_info(_COMMAND).launched_by)
+    return look(publisher, campaign)
+
+
+def _find(publisher: Publisher, publication: str) -> Prepared:
+    from backfill_assets.published.reading import anything_published, unknown_publication
+
+    found = publisher.log.find_prepared(publication) if anything_published(publisher.storage) else None
+    if found is None:
+        raise unknown_publication(publisher.storage, publication)
+    if publisher.log.outcome(publisher.log.head(), publication) == "aborted":
+        raise InvalidRequest(f"The publication {publication} was aborted: there is nothing to roll back.")
+    return found[0]
+
+
+def _roll_back_publication(
+    publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    from backfill_assets.answers.rollback import rollback_plan_answer, rolled_back_answer
+    from backfill_assets.landing.raw_rollback import require_sound_rollback
+    from backfill_assets.publication.rollback import require_in_force, require_in_place, rollback_request, undoable
+
+    undoable(publisher, prepared.publication.id)
+    require_in_force(publisher, prepared)
+    looked_at = require_sound_rollback(publisher, current_catalog(), prepared)
+    request = rollback_request(publisher, prepared, current_catalog().steps)
+    require_in_place(publisher, request)
+    plan = rollback_plan_answer(prepared, request.leaves_stale)
+    _say_plan(plan, dry_run=dry_run, as_json=as_json)
+    if dry_run:
+        return
+    if not yes:
+        ask(_QUESTION)
+    done = _roll_back(publisher, prepared.publication.id, looked_at)
+    _say_done(plan, rolled_back_answer(done, request.leaves_stale), as_json=as_json)
+
+
+def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRead, ...]) -> Published:
+    from backfill_assets.lakehouse.records import Provenance
+    from backfill_assets.publication.rollback import roll_back
+
+    run, reason = run_info(_COMMAND), f"rollback of {publication}"
+    provenance = Provenance(run=run.run_id, launched_by=run.launched_by, git_commit=run.git_commit, reason=reason)
+    steps = current_catalog().steps
+    return roll_back(publisher, publication, id=new_rollback_id(), steps=steps, provenance=provenance, inputs=looked_at)
+
+
+def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    from backfill_assets.answers.rollback import undo_plan_answer, undone_answer
+    from backfill_assets.campaign.look import carry_out_undo
+    from backfill_assets.campaign.undo import plan_undo
+    from backfill_assets.campaign.undo_days import require_undoable
+
+    settings = current_settings()
+    with ExitStack() as stack:
+        lake = foreground_builder(settings, stack).lake
+        plan = plan_undo(lake, prepared.publication.id)
+        _say_plan(undo_plan_answer(plan), dry_run=dry_run, as_json=as_json)
+        if dry_run:
+            return
+        require_undoable(plan.days)
+        if not yes:
+            ask(_QUESTION)
+        done = carry_out_undo(lake, plan, run_info(_COMMAND), report_progress)
+        deliver_notices(settings, lake.publisher, as_json=as_json)
+    _say_done(undo_plan_answer(done.plan), undone_answer(done), as_json=as_json)
+
+
+def _say_plan(plan: Answer, *, dry_run: bool, as_json: bool) -> None:
+    """Programs get one document: the plan alone only if that is all."""
+    from backfill_assets.answers.rollback import NOT_DONE
+
+    if dry_run or not as_json:
+        say_answer(replace(plan, parts=(*plan.parts, NOT_DONE)) if dry_run else plan, as_json=as_json)
+
+
+def _say_done(plan: Answer, done: Answer, *, as_json: bool) -> None:
+    """People have seen the plan."""
+    say_answer(replace(done, parts=(*plan.parts, *done.parts)) if as_json else done, as_json=as_json)
+
+
+def new_rollback_id(now: datetime | None = None) -> str:
+    """``rollback-20170301t112000-1a2b3c``: sorts by time (UTC), and two in the same second differ."""
+    at = (now or datetime.now(UTC)).strftime("%Y%m%dt%H%M%S")
+    return f"rollback-{at}-{secrets.token_hex(3)}"

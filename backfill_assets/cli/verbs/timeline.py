@@ -1,0 +1,378 @@
+"""``backfill timeline``: places with a name, on which days of tables differ from what is published."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.completion import (
+    complete_publication,
+    complete_state,
+    complete_step_version,
+    complete_table,
+    complete_timeline,
+    complete_timeline_or_plan,
+)
+from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
+from backfill_assets.cli.ids import find_moment, find_plan, find_state, find_timeline, is_plan
+from backfill_assets.cli.options import as_json, days, version, yes
+from backfill_assets.cli.output import ask, say, say_answer
+from backfill_assets.cli.publish_timeline import publish_as_current, publish_by_plan
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
+from backfill_assets.text import format_count
+
+if TYPE_CHECKING:
+    from backfill_assets.days import DayRange
+    from backfill_assets.lakehouse.named_timelines import NamedTimeline
+    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.rebuild.lake import Lake
+    from backfill_assets.timeline.forward import Forwarded
+
+_EPILOG = """
+\b
+Examples:
+  backfill timeline create trial
+  backfill timeline rewind fact_sales_transactions --to 2017-06-01T12:00 --as before-v2
+  backfill timeline forward before-v2 --version v2 --as with-v2
+"""
+_MOST_MOMENTS = 20
+
+name_argument = click.argument("name", shell_complete=complete_timeline)
+
+
+@click.group(epilog=_EPILOG)
+def timeline() -> None:
+    """Work on days of tables beside what is published.
+
+    A timeline has a name and days of tables that differ from what is published; all other days read through to what was
+    published when it was made, or last went forward. It is kept until it is deleted, or until the age that it is given.
+    Maintenance deletes nothing that it names. `--on NAME` builds, shows and traces days on it.
+    """
+
+
+@timeline.command("list")
+@as_json
+def list_timelines(as_json: bool) -> None:
+    """List the timelines, those of open campaigns too."""
+    from backfill_assets.answers.timelines import timelines_answer
+    from backfill_assets.timeline.places import all_places
+
+    publisher = open_publisher(current_settings())
+    say_answer(timelines_answer(all_places(publisher.storage, publisher.now())), as_json=as_json)
+
+
+@timeline.command("create")
+@click.argument("name")
+@click.option(
+    "--at",
+    default="main",
+    show_default=True,
+    shell_complete=complete_state,
+    metavar="MOMENT",
+    help="What its days read through to: main, a publication, a UTC time, or another timeline.",
+)
+@click.option(
+    "--version",
+    "of_version",
+    shell_complete=complete_step_version,
+    metavar="STEP=V",
+    help="For the days of this version of a step, and what is computed from them.",
+)
+@days("Of the version, only these days.  [default: all that are published]")
+@click.option("--fresh", is_flag=True, help="Bring its days up to date every night.")
+@as_json
+def create(name: str, at: str, of_version: str | None, days: DayRange | None, fresh: bool, as_json: bool) -> None:
+    """Make a timeline at main, as it is now or was.
+
+    All of its days read through to that state. At another timeline it begins with the days of that one. No file is read
+    or copied.
+
+    With --version it is for another version of a step, beside the current one: `timeline forward` computes its days,
+    and `timeline publish --as-current` switches to it in a second.
+    """
+    from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
+    from backfill_assets.timeline.based import timeline_based_on
+
+    require_timeline_name(name)
+    if of_version is None and (days or fresh):
+        raise click.UsageError("--days and --fresh are of a timeline with a --version.")
+    with _lake() as lake:
+        storage, by = lake.storage, getpass.getuser()
+        if of_version is None:
+            made = timeline_based_on(storage, find_state(storage, at), name, by, lake.publisher.now())
+            made = create_timeline(storage, made)
+        else:
+            made = _create_of_version(lake, name, of_version, str(days or ""), fresh=fresh)
+        _say(lake, made, as_json)
+
+
+def _create_of_version(lake: Lake, name: str, asked: str, days: str, *, fresh: bool) -> NamedTimeline:
+    from backfill_assets.lakehouse.named_timelines import TimelineVersion
+    from backfill_assets.timeline.of_version import create_of_version
+
+    table, is_there, version = asked.partition("=")
+    if not is_there:
+        raise click.UsageError(f"--version {asked} names no version. Type --version {asked}=V.")
+    step = current_catalog().step(table)
+    of = TimelineVersion(step=step.name, version=version, days=days, fresh=fresh)
+    return create_of_version(lake, name, step, of, getpass.getuser())
+
+
+@timeline.command("rewind")
+@click.argument("tables", shell_complete=complete_table, nargs=-1, required=True)
+@click.option(
+    "--to",
+    shell_complete=complete_publication,
+    metavar="MOMENT",
+    help="A publication, PUBLICATION^ for the state just before it, a Delta version of the first table, or a UTC time. "
+    " [default: list the moments worth going to]",
+)
+@days("Only these days of TABLES.  [default: all that differ]")
+@click.option("--as", "name", metavar="NAME", help="The name of the timeline.  [default: TABLE-rewound]")
+@as_json
+def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name: str | None, as_json: bool) -> None:
+    """Make a timeline of days as they were once.
+
+    Its days of TABLES are what they were at a moment, with what is computed from them. Files are named, and none is
+    read or copied: it takes a second, and starts no Spark. What is published stays as it is. Raw is not rewound:
+    `timeline forward` takes the rows that arrived since, once.
+
+    A week or month of which only a part goes back stays as published, and is named as stale: `timeline forward`
+    computes it.
+    """
+    from backfill_assets.answers.moments import moments_answer
+    from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
+    from backfill_assets.published import moments
+    from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
+    from backfill_assets.timeline.worth_going_to import moments_worth_going_to
+
+    for table in tables:
+        current_catalog().table(table)
+    storage = open_storage(current_settings())
+    if to is None:
+        found = moments_worth_going_to(storage, tables, _MOST_MOMENTS)
+        say_answer(moments_answer(found, tables), as_json=as_json)
+        return
+    asked = RewindRequest(name or f"{tables[0].replace('_', '-')}-rewound", tables, days, getpass.getuser())
+    require_timeline_name(asked.name)
+    moment = moments.find_moment(storage, find_moment(storage, to), tables[0])
+    with _lake() as lake:
+        made = rewound_timeline(storage, lake.catalog.steps, asked, moment, lake.publisher.now())
+        _say(lake, create_timeline(storage, made), as_json)
+
+
+@timeline.command("forward")
+@name_argument
+@version("The version of the rewound tables.  [default: the current one]")
+@click.option("--without-arrivals", is_flag=True, help="Read raw and all else as of the timeline's moment.")
+@click.option("--as", "other", metavar="OTHER", help="Go forward on a new timeline; NAME stays as it is.")
+@as_json
+def forward(name: str, version: str | None, without_arrivals: bool, other: str | None, as_json: bool) -> None:
+    """Compute the days of a timeline again.
+
+    Raw is read as it is now: rows that arrived since the moment are taken once. Days that are right already are kept;
+    days that main or another timeline has computed from the same inputs by the same version are used as they are. If
+    nothing is left to compute, Spark is not started. Days that fail their gates stay as they were, with all that reads
+    them.
+
+    A timeline that was made for a version is brought up to date: days that are new in main come along.
+    """
+    from backfill_assets.answers.timelines import forwarded_answer
+    from backfill_assets.timeline import attempts
+    from backfill_assets.timeline.forward import forward as go_forward
+    from backfill_assets.timeline.of_version import bring_up_to_date
+    from backfill_assets.timeline.opened import OpenedTimeline
+
+    run = run_info("backfill timeline forward")
+    with _lake() as lake:
+        found = _to_change(lake.publisher, name)
+
+        def go(timeline: NamedTimeline) -> Forwarded:
+            chosen, arrivals = version or "", not without_arrivals
+            return go_forward(lake, lake.catalog.steps, timeline, chosen, run, report_progress, arrivals=arrivals)
+
+        if found.of_version and other is None:
+            if version or without_arrivals:
+                raise click.UsageError(f"{found.name} is of {found.of_version.version}: go forward with --as OTHER.")
+            done = bring_up_to_date(lake, found, run, report_progress)
+        else:
+            change = _change(found.moment, version, without_arrivals=without_arrivals)
+            done = attempts.attempt_forward(lake.publisher, found, other, getpass.getuser(), change, go)
+    stale = OpenedTimeline(lake.storage, done.timeline).stale_days(lake.catalog.steps)
+    say_answer(forwarded_answer(done, stale), as_json=as_json)
+
+
+def _change(moment: str, version: str | None, *, without_arrivals: bool) -> str:
+    """What the revision did, in a few words."""
+    by = f" by {version}" if version else ""
+    return f"forward from {moment or 'its base'}{by}" + (" without arrivals" if without_arrivals else "")
+
+
+@timeline.command("show")
+@name_argument
+@as_json
+def show(name: str, as_json: bool) -> None:
+    """Show the days of a timeline beside main."""
+    from backfill_assets.timeline.places import find_place
+
+    with _lake() as lake:
+        _say(lake, find_place(lake.storage, find_timeline(lake.storage, name), lake.publisher.now()), as_json)
+
+
+@timeline.command("open")
+@name_argument
+@click.argument("tables", shell_complete=complete_table, nargs=-1)
+@click.option("--sql", "only_sql", is_flag=True, help="Print the views of Spark SQL alone, for spark-sql -f.")
+@as_json
+def open_command(name: str, tables: tuple[str, ...], only_sql: bool, as_json: bool) -> None:
+    """Show how to read a timeline from any engine.
+
+    TABLES, or all, are as it has them: its own days, and all others as of its base. Writes a plain Delta table for each
+    table that it has days of: a log that names files, and no row is copied. It is of the timeline as it is now; after
+    the timeline went forward, open it again. It goes with the timeline.
+    """
+    from backfill_assets.answers.timelines import opened_answer
+    from backfill_assets.timeline.opened import open_timeline, recipe_of
+
+    storage = open_storage(current_settings())
+    opened = open_timeline(storage, find_timeline(storage, name))
+    views = opened.views(tables)
+    if only_sql:
+        for view in views.values():
+            click.echo(view)
+    else:
+        say_answer(opened_answer(opened.timeline.name, views, recipe_of(opened, next(iter(views)))), as_json=as_json)
+
+
+@timeline.command("publish")
+@name_argument
+@click.option(
+    "--table", default="", shell_complete=complete_table, help="Only this table, and what is computed from it."
+)
+@click.option("--expect", "expected", multiple=True, metavar="TEXT", help="As in `backfill plan`.")
+@click.option("--as-current", is_flag=True, help="At once, and its version becomes the current one of its step.")
+@click.option("--new-days-only", is_flag=True, help="With --as-current: days that are published stay as they are.")
+@click.option("--dry-run", is_flag=True, help="Show what would be published, or make the plan, and stop.")
+@yes
+@as_json
+@click.pass_context
+def publish(
+    ctx: click.Context,
+    name: str,
+    table: str,
+    expected: tuple[str, ...],
+    as_current: bool,
+    new_days_only: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Bring a timeline into main.
+
+    Plans what it holds and main does not, and stages the plan for approval. Days that the timeline has computed are
+    used as they are; days whose inputs have changed since are computed again. It stops before anything is published:
+    `backfill diff PLAN` shows what would change, `backfill approve PLAN` publishes all tables at once, and `backfill
+    rollback` undoes it. The timeline stays as it is. Type the same again after a kill or a stop: the plan that was
+    begun goes on. The exit code is 1 if a finding blocks the plan.
+
+    With --as-current, a timeline of a version is published at once, days and version or nothing, and asks before. It
+    reads no rows and takes about a second. What was published is on a timeline of the former version then: the way back
+    is to publish that one as current, or `backfill rollback`. A timeline that is behind is refused.
+    """
+    if not as_current:
+        if new_days_only:
+            raise click.UsageError("--new-days-only is given with --as-current.")
+        stopped = publish_by_plan(name, table, expected, dry_run=dry_run, as_json=as_json)
+        ctx.exit(1 if stopped else 0)
+    if table or expected:
+        raise click.UsageError("--as-current publishes all of a timeline: leave out --table and --expect.")
+    with _lake() as lake:
+        found = _to_change(lake.publisher, name)
+        publish_as_current(lake, found, new_days_only=new_days_only, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+@timeline.command("keep")
+@name_argument
+@click.option("--for", "keep_days", type=click.IntRange(min=1), metavar="DAYS", help="Forget it after so many days.")
+@click.option("--fresh/--not-fresh", default=None, help="Bring its days up to date every night, or do so no longer.")
+@click.option("--name", "new_name", metavar="OTHER", help="Give it another name.")
+@as_json
+def keep(name: str, keep_days: int | None, fresh: bool | None, new_name: str | None, as_json: bool) -> None:
+    """Say how long a timeline is kept, and how.
+
+    Without options it is kept until it is deleted.
+    """
+    from backfill_assets.lakehouse.named_timelines import keep_timeline, rename_timeline
+    from backfill_assets.timeline.of_version import keep_fresh
+
+    with _lake() as lake:
+        found, now = _to_change(lake.publisher, name), lake.publisher.now()
+        if new_name is not None:
+            found = rename_timeline(lake.storage, found, new_name, now)
+        if fresh is not None:
+            found = keep_fresh(lake.storage, found, now, fresh=fresh)
+        if keep_days is not None or (fresh is None and new_name is None):
+            found = keep_timeline(lake.storage, found, keep_days, now)
+        _say(lake, found, as_json)
+
+
+@timeline.command("delete")
+@click.argument("name", shell_complete=complete_timeline_or_plan)
+@yes
+def delete(name: str, yes: bool) -> None:
+    """Forget a timeline, or give up a campaign.
+
+    Other timelines keep the files that they share with it; the rest is reclaimed in time. Of a campaign nothing is
+    published then.
+    """
+    from backfill_assets.lakehouse.named_timelines import delete_timeline
+
+    publisher = open_publisher(current_settings())
+    if is_plan(name):
+        name = _abandon(find_plan(publisher.storage, name), yes=yes)
+    else:
+        found = _to_change(publisher, name)
+        name = found.name
+        if not yes:
+            ask(f"Forget {name}, with {format_count(found.count_of_days, 'day')} of its own?")
+        delete_timeline(publisher.storage, found, publisher.now())
+    say(f"{name} is deleted. Nothing that is published changed.")
+
+
+def _abandon(plan: str, *, yes: bool) -> str:
+    """Give up the campaign of ``plan``; its name."""
+    from backfill_assets.campaign.steps import abandon
+    from backfill_assets.cli.campaigns import campaign_run
+
+    with ExitStack() as stack:
+        at = campaign_run(plan, "backfill timeline delete", stack)
+        if not yes:
+            ask(f"Give up {at.campaign}?")
+        abandon(at)
+    return at.campaign
+
+
+@contextmanager
+def _lake() -> Iterator[Lake]:
+    """Spark starts when a day has to be computed."""
+    with ExitStack() as stack:
+        yield foreground_builder(current_settings(), stack).lake
+
+
+def _say(lake: Lake, found: NamedTimeline, as_json: bool) -> None:
+    from backfill_assets.answers.timelines import look_at, timeline_answer
+
+    say_answer(timeline_answer(look_at(lake, found)), as_json=as_json)
+
+
+def _to_change(publisher: Publisher, name: str) -> NamedTimeline:
+    from backfill_assets.lakehouse import named_timelines
+    from backfill_assets.timeline.places import refuse_campaign
+
+    refuse_campaign(name)
+    name = find_timeline(publisher.storage, name, change=True)
+    return named_timelines.find_timeline(publisher.storage, name, publisher.now())

@@ -1,0 +1,210 @@
+"""Timelines of a version: what main would hold if another version of a step were the current one.
+
+Their days are the step's, and those that are computed from them. Going forward brings one up to date with what arrived
+since; days whose inputs are the same are kept, and without a day to compute no Spark is started. One that is kept fresh
+goes forward every night. The timeline of the version that is current now follows main by naming its files, so that the
+way back is ready.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+
+from backfill_assets.days import DayRange
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.named_timelines import (
+    LONGEST_NAME,
+    HeldDay,
+    NamedTimeline,
+    TimelineBase,
+    TimelineVersion,
+    change_timeline,
+    create_timeline,
+    kept_timelines,
+)
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import TIMELINES, open_timelines
+from backfill_assets.model.current_versions import is_declared
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import Days, steps_of, walk_downstream
+from backfill_assets.published.moments import main_days
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.rebuild.decide import published_days
+from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.timeline.forward import Forwarded, forward
+from backfill_assets.timeline.rewind import new_timeline
+
+
+def fresh_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
+    """Those that are brought up to date every night, by name."""
+    return [each for each in kept_timelines(storage, now) if each.of_version and each.of_version.fresh]
+
+
+def find_of_version(storage: Storage, now: datetime, step: str, version: str) -> NamedTimeline | None:
+    """The timeline that has the days of ``version`` of ``step``; None if there is none."""
+    kept = [(each, each.of_version) for each in kept_timelines(storage, now)]
+    return next((each for each, of in kept if of and (of.step, of.version) == (step, version)), None)
+
+
+def create_of_version(lake: Lake, name: str, step: Step, asked: TimelineVersion, by: str) -> NamedTimeline:
+    """Make a timeline for the days of a version beside the current one; going forward computes them.
+
+    Raises :class:`InvalidRequest` for the current version, for one that is not declared, and if there is one already.
+    """
+    if step.source is not None or step.version(asked.version).name == current_version(lake, step):
+        raise InvalidRequest(
+            f"{asked.version} of {step.name} is what main has: there is nothing to keep beside it.",
+            hint=f"Versions: {', '.join(each.name for each in step.versions) or 'none'}.",
+        )
+    if found := find_of_version(lake.storage, lake.publisher.now(), step.name, asked.version):
+        raise InvalidRequest(
+            f"{found.name} has {asked.version} of {step.name} already.", hint=f"backfill timeline show {found.name}"
+        )
+    return _created(lake, name, asked, {}, "created", by)
+
+
+def take_days(
+    lake: Lake, asked: TimelineVersion, days: Mapping[str, Mapping[date, HeldDay]], change: str, by: str
+) -> tuple[NamedTimeline, bool]:
+    """Put ``days`` over those that the timeline of a version has; with whether it had to be created for it."""
+    storage, now = lake.storage, lake.publisher.now()
+    found = find_of_version(storage, now, asked.step, asked.version)
+    if found is None:
+        return _created(lake, name_of_version(asked.step, asked.version), asked, days, change, by), True
+    values = {"base": _newest_base(storage), "of_version": asked}
+    return change_timeline(storage, found.with_days(days).model_copy(update=values), change, now), False
+
+
+def current_version(lake: Lake, step: Step) -> str:
+    """The one that main has, also if it is not declared any more."""
+    return lake.switches().get(step.name, step.current)
+
+
+def name_of_version(step: str, version: str) -> str:
+    """``standby-fact-sales-transactions-v1``; a long name is cut, and ends in a hash of all of it."""
+    name = f"standby-{re.sub('[^a-z0-9]+', '-', f'{step}-{version}'.lower()).strip('-')}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    ending = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: LONGEST_NAME - len(ending) - 1]}-{ending}"
+
+
+def _created(
+    lake: Lake, name: str, asked: TimelineVersion, days: Mapping[str, Mapping[date, HeldDay]], change: str, by: str
+) -> NamedTimeline:
+    made = new_timeline(lake.storage, name, by, lake.publisher.now())
+    values = {"change": change, "targets": (asked.step,), "of_version": asked}
+    return create_timeline(lake.storage, made.model_copy(update=values).with_days(days))
+
+
+def _newest_base(storage: Storage) -> TimelineBase:
+    newest = Snapshot.newest(storage)
+    return TimelineBase(sequence=newest.sequence, versions=newest.versions)
+
+
+def days_to_keep(steps: Sequence[Step], asked: TimelineVersion, published: Days) -> dict[str, set[date]]:
+    """The published days of the version's step, and those that are computed from them, by table. Pure."""
+    own = {step.name: _chosen_days(step, asked, published) for step in steps_of(steps, [asked.step])}
+
+    def visit(step: Step, given: set[date], readers: set[date]) -> set[date]:
+        return (given | readers) & _published_days(step, published)
+
+    return walk_downstream(steps, own, visit)
+
+
+def _chosen_days(step: Step, asked: TimelineVersion, published: Days) -> set[date]:
+    there = _published_days(step, published)
+    return there.intersection(step.cadence.starts(DayRange.parse(asked.days))) if asked.days else there
+
+
+def _published_days(step: Step, published: Days) -> set[date]:
+    return {day for name in step.table_names for day in published.get(name, ())}
+
+
+def with_days_to_keep(timeline: NamedTimeline, days: Mapping[str, Collection[date]]) -> NamedTimeline:
+    """``timeline`` with just ``days``; those that it does not have yet hold nothing. Pure."""
+    held = {table: timeline.held(table) for table in days}
+    chosen = {
+        table: tuple(held[table].get(day, HeldDay(day=day)) for day in sorted(found)) for table, found in days.items()
+    }
+    return timeline.model_copy(update={"days": {table: found for table, found in sorted(chosen.items()) if found}})
+
+
+def version_of(timeline: NamedTimeline) -> TimelineVersion:
+    """The version that ``timeline`` is of; raises :class:`InvalidRequest` for another timeline."""
+    if timeline.of_version is None:
+        raise InvalidRequest(
+            f"{timeline.name} is not a timeline of a version.",
+            hint="backfill timeline create NAME --version STEP=V makes one.",
+        )
+    return timeline.of_version
+
+
+def keep_fresh(storage: Storage, timeline: NamedTimeline, now: datetime, *, fresh: bool) -> NamedTimeline:
+    """Let every night bring it up to date, or no longer; raises :class:`InvalidRequest` for one of no version."""
+    asked = version_of(timeline).model_copy(update={"fresh": fresh})
+    change = "kept fresh" if fresh else "not kept fresh any more"
+    return change_timeline(storage, timeline.model_copy(update={"of_version": asked}), change, now)
+
+
+def bring_up_to_date(lake: Lake, timeline: NamedTimeline, run: RunInfo, progress: Progress) -> Forwarded:
+    """Days that are new in main come along on a timeline of a version, stale ones are computed by that version.
+
+    What is computed from the step is built by the current versions. A version that is not declared any more is noted,
+    and not built. The timeline of the current version is given the files that main has.
+    """
+    asked, current = version_of(timeline), lake.with_current(lake.catalog.steps)
+    step = next((each for each in current if each.name == asked.step), None)
+    if step is None or not is_declared(step, asked.version):
+        note = f"{asked.version} of {asked.step} is not declared any more, so that it is not built"
+        return Forwarded(timeline, (), note=note)
+    wanted = days_to_keep(current, asked, days_published(lake, current))
+    if not wanted:
+        return Forwarded(timeline, (), note=f"nothing of {asked.step} is published")
+    with_wanted = with_days_to_keep(timeline, wanted)
+    if asked.version == current_version(lake, step):
+        follows = _write(lake, timeline, _following_main(lake, with_wanted), "follows main")
+        return Forwarded(follows, (), note="it is the current version, and follows main")
+    done = forward(lake, lake.catalog.steps, with_wanted, asked.version, run, progress)
+    return replace(done, timeline=_write(lake, timeline, done.timeline, "brought up to date"))
+
+
+def days_published(lake: Lake, steps: Sequence[Step]) -> Days:
+    """What main has of each table, by the log alone."""
+    log = lake.publisher.log
+    return published_days(log.day_states(log.head(), {name for step in steps for name in step.table_names}))
+
+
+def _following_main(lake: Lake, asked: NamedTimeline) -> NamedTimeline:
+    """``asked`` whose days are those of main."""
+    base, held = _newest_base(lake.storage), main_days(lake.publisher.log, asked.days)
+    days = {
+        table: tuple(held[table].get(each.day, HeldDay(day=each.day)) for each in own)
+        for table, own in asked.days.items()
+    }
+    return asked.model_copy(update={"days": days, "base": base, "held_back": ()})
+
+
+def _write(lake: Lake, before: NamedTimeline, after: NamedTimeline, change: str) -> NamedTimeline:
+    """Write a revision, if there is something new."""
+    same = all(getattr(after, name) == getattr(before, name) for name in ("days", "held_back", "versions"))
+    if same and after.base.versions == before.base.versions:
+        return before
+    written = change_timeline(lake.storage, after, change, lake.publisher.now())
+    _close_what_it_left(lake.storage, written)
+    return written
+
+
+def _close_what_it_left(storage: Storage, timeline: NamedTimeline) -> None:
+    """Close its folders of staged days that it names no more: it may live for years, and is staged every night."""
+    for table, held in timeline.days.items():
+        named = {file.path for each in held for file in each.files}
+        folders = {path.split("/", 2)[1] for path in named if path.startswith(f"{TIMELINES}/")}
+        for staged in open_timelines(storage, table):
+            if staged.name.startswith(f"{timeline.id}-") and staged.name not in folders:
+                staged.close()

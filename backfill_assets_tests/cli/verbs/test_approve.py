@@ -1,0 +1,137 @@
+"""What the commands of a campaign say: its difference, the notice to readers, and what comes next."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from backfill_assets.answers import campaign as answers
+from backfill_assets.cli import campaigns, main
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of
+from backfill_assets.lakehouse.plans import keep_plan, open_plan
+from backfill_assets.lakehouse.records import Notice
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication.outbox import announce, begins_key
+from backfill_assets.report.answer import Line
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.golden import DAYS, MADE, PLAN, REVENUE, STYLE, golden_home
+from backfill_assets_tests.cli.terminal import terminal
+
+SHORT = PLAN.id[:12]
+APPROVE = f"Nothing of it is published yet. To publish all of it at once: backfill approve {PLAN.id}"
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[Path]:
+    """A lakehouse with a campaign that waits for approval."""
+    with golden_home() as home:
+        yield home
+
+
+@pytest.fixture
+def storage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    home = tmp_path / "home"
+    shutil.copytree(built, home)
+    monkeypatch.setenv("BACKFILL_HOME", str(home))
+    return Storage(str(home / "lakehouse"))
+
+
+def _lines(*words: str, exit_code: int = 0, answer: str = "") -> list[str]:
+    done = CliRunner().invoke(main, words, input=answer)
+    assert done.exit_code == exit_code, done.output
+    return [line.rstrip() for line in STYLE.sub("", done.output).splitlines()]
+
+
+def _json(*words: str) -> Any:
+    done = CliRunner().invoke(main, [*words, "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run has nothing to do: all is staged and compared."""
+    monkeypatch.setattr(campaigns, "carry_on", lambda *_, **__: None)
+
+
+def test_a_run_shows_what_the_difference_shows_and_what_comes_next(storage: Storage, waiting: None) -> None:
+    """The sums are of all days compared: a share of the staged days alone would be another under the same name."""
+    now, ran = _json("status", SHORT), _json("run", SHORT)
+    (row,) = now["difference"]["tables"]
+    assert (row["table"], row["before"], row["after"]) == (REVENUE, "300.00", "298.86")
+    assert (now["standing"], now["waits"]) == ("waiting for approval", "it waits for approval")
+    assert now["next"] == [APPROVE] and now["days"][0]["staged"] == [f"{DAYS[0]}..{DAYS[-1]}"]
+    assert ran["difference"] == now["difference"] and "entries" in now and "entries" not in ran
+
+
+def test_a_campaign_that_was_stopped_says_why_and_names_no_approval(storage: Storage) -> None:
+    journal.write(storage, campaign_of(PLAN.id), JournalEntry(kind="stopped", at=MADE, reason="a limit"))
+    found = _json("status", SHORT)
+    assert found["standing"] == "stopped" and "backfill approve" not in found["next"][0]
+    assert {"text": "stopped: a limit"} in found["notes"]
+
+
+def test_a_campaign_that_was_stopped_before_it_could_be_approved_says_why(backfill: Backfill) -> None:
+    """To stage it again would stop it again."""
+    storage, name = backfill.lakehouse.storage, campaign_of(PLAN.id)
+    keep_plan(storage, PLAN.id, PLAN.to_json())
+    journal.write(storage, name, JournalEntry(kind="started", at=MADE))
+    journal.write(storage, name, JournalEntry(kind="stopped", at=MADE, reason="Not as expected."))
+    said = backfill("approve", PLAN.id, exit_code=1).stderr
+    assert f"{PLAN.id} was stopped: Not as expected." in said and "backfill run" not in said
+
+
+def test_the_notice_to_readers_is_shown_before_a_yes(storage: Storage) -> None:
+    with terminal(80):
+        lines = _lines("approve", SHORT, exit_code=1, answer="n\n")
+    at = lines.index("The notice that is sent then")
+    assert lines[at + 1] == f"{REVENUE} of {PLAN.asked.days} was rebuilt ({PLAN.id})"
+    assert lines[at + 2] == "Rates of the right day: v1 took those of the day before"
+    assert lines[at + 3].startswith(f"{REVENUE}: 3 of 3 published days change; on these 3 days rows +100")
+    assert f"To undo: backfill rollback {PLAN.id}" in lines and lines[-2].startswith("Publish this?")
+    assert any(line.startswith("A yes publishes 3 days of 1 table, all at once") for line in lines)
+
+
+def test_with_two_approvals_the_first_yes_is_not_said_to_publish(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is the first learns that another person is needed."""
+    monkeypatch.setattr(answers, "staged_notice", lambda _: Notice(title="It was rebuilt"))
+    plan = PLAN.model_copy(update={"terms": PLAN.terms.model_copy(update={"approvals": 2})})
+    builder = SimpleNamespace(lake=SimpleNamespace(storage=storage))
+    at: Any = SimpleNamespace(builder=builder, plan=plan, state=SimpleNamespace(given=()))
+    (said,) = [part for part in answers.approval_answer(at, {}).parts if isinstance(part, Line)][:1]
+    assert said.text.startswith("2 people have to say yes, 0 have. The last one publishes ")
+
+
+def test_a_run_names_the_notice_that_could_not_be_sent(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, waiting: None
+) -> None:
+    """Its announcement is the first thing that fails when a webhook is not there; the campaign goes on."""
+    announce(storage, begins_key(campaign_of(PLAN.id)), Notice(title="It is going to be rebuilt"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv("BACKFILL_NOTICES", f"webhook:http://127.0.0.1:{port}/hook")
+    unsent = f"Not sent yet: {begins_key(campaign_of(PLAN.id))}: 127.0.0.1:{port} did not answer"
+    (said,) = [line for line in _lines("run", SHORT) if line.startswith(unsent)]
+    assert said.endswith("To try again: backfill notices send")
+
+
+def test_a_damaged_journal_hides_no_other_campaign(storage: Storage) -> None:
+    """A process that is killed at its first entry leaves a folder, with a part of a file in it."""
+    damaged = f"plan-{1:016x}"
+    storage.write_bytes(f"_campaigns/{campaign_of(damaged)}/000000.json", b'{"kind": "sta')
+    keep_plan(storage, damaged, PLAN.to_json())
+    open_plan(storage, damaged)
+    found = _json("status")
+    assert found[PLAN.id.replace("-", "_")]["days"] and found[damaged.replace("-", "_")]["plan"] == damaged

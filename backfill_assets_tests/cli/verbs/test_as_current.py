@@ -1,0 +1,389 @@
+"""``timeline publish --as-current``: one publication brings days and version, and the way back too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import pytest
+
+from backfill_assets.answers import machine
+from backfill_assets.cli import foreground
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.lakehouse.campaign_journal import campaign_of
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.named_timelines import TimelineVersion, find_timeline
+from backfill_assets.lakehouse.records import Provenance, Publication, Switch
+from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.settings import Settings
+from backfill_assets.timeline.of_version import fresh_timelines, take_days
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.small_lakehouse import Crashed, SmallLakehouse
+from backfill_assets_tests.two_versions import (
+    DAYS,
+    FACT,
+    FORMER,
+    RATES,
+    READY,
+    REVENUE,
+    SALES,
+    keep_first_version,
+    publish_facts,
+    publish_inputs,
+)
+
+FIRST, SECOND = "v1", "v2"
+SWITCH = ("timeline", "publish", READY, "--as-current", "--yes")
+SWITCH_BACK = ("timeline", "publish", FORMER, "--as-current", "--yes")
+
+
+@pytest.fixture
+def kept(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
+    """v1 is on a timeline and v2 is in main; no Spark may be started from here on."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("Spark is started")
+
+    monkeypatch.setattr(foreground, "foreground_spark", refuse)
+    keep_first_version(backfill)
+    return backfill
+
+
+def _ids(backfill: Backfill, table: str = FACT) -> dict[date, list[int]]:
+    rows = backfill.lakehouse.newest(table).to_pyarrow_table().to_pylist()
+    return {day: sorted(row["id"] for row in rows if row["day"] == day) for day in DAYS}
+
+
+def _files(backfill: Backfill, table: str = FACT) -> set[str]:
+    main = MainTable.open(backfill.lakehouse.storage, table)
+    assert main is not None
+    return set(main.state().active)
+
+
+def _current(backfill: Backfill) -> tuple[str, str]:
+    """The current version, and the publication that made it so."""
+    found = backfill.lakehouse.publisher.log.head().state.current.get(FACT)
+    return (found.version, found.publication) if found else (CATALOG.step(FACT).current, "")
+
+
+def _counts(answer: Mapping[str, Any], column: str = "days") -> dict[str, int]:
+    return {row["table"]: row[column] for row in answer.get("changes", ())}
+
+
+def test_a_switch_and_the_way_back_bring_days_and_version_together(kept: Backfill) -> None:
+    old, new, files = {day: sorted([100, day.day]) for day in DAYS}, _ids(kept), _files(kept)
+    assert new == {day: sorted([200, day.day]) for day in DAYS}
+    there = kept.json(*SWITCH)
+    assert (there["from"], there["to"]) == (SECOND, FIRST)
+    assert _counts(there) == _counts(there, "with_other_rows") == {FACT: len(DAYS), REVENUE: len(DAYS)}
+    assert (_ids(kept), _ids(kept, REVENUE)) == (old, old)
+    assert _current(kept) == (FIRST, there["publication"])
+    assert kept.json("timeline", "show", FORMER)["days_behind"] == 0
+    assert kept.json("timeline", "show", FORMER)["fresh"] is True
+    back = kept.json(*SWITCH_BACK)
+    assert (_ids(kept), _ids(kept, REVENUE)) == (new, new)
+    assert _files(kept) == files, "no file was copied"
+    assert _current(kept) == (SECOND, back["publication"])
+
+
+def test_a_switch_is_in_the_history_with_who_when_from_and_to(kept: Backfill) -> None:
+    done = kept.json(*SWITCH)
+    newest, *_ = kept.json("history", "--limit", "1")["publications"]
+    assert newest["publication"] == done["publication"]
+    assert (newest["table"], newest["code"]) == (FACT, {"from": "", "to": FIRST})
+    assert "backfill timeline publish --as-current" in newest["by"]
+    assert newest["reason"] == f"switch of {FACT} from {SECOND} to {FIRST}"
+    output = kept("history", "--limit", "1").output
+    assert f"switched to {FIRST}" in output
+
+
+def test_a_rollback_puts_days_and_version_back_and_can_be_undone(kept: Backfill) -> None:
+    new = _ids(kept)
+    done = kept.json(*SWITCH)
+    switched = _ids(kept)
+    undone = kept.json("rollback", done["publication"], "--yes")
+    assert _ids(kept) == new
+    assert _current(kept) == (SECOND, "")
+    kept("rollback", undone["publication"], "--yes")
+    assert _ids(kept) == switched and _current(kept)[0] == FIRST
+
+
+@pytest.mark.parametrize("at", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING])
+def test_a_killed_switch_is_finished_by_the_next_command(
+    kept: Backfill, at: CrashPoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers who pin the log see v2 until it is closed, and v1 from then on, in both tables."""
+    from backfill_assets.publication import publisher as module
+
+    def dies(step: CrashPoint, about: str) -> None:
+        if step is at:
+            raise Crashed(about)
+
+    original = module.Publisher.__init__
+
+    def dying(self: module.Publisher, *given: object, **named: object) -> None:
+        original(self, *given, **{**named, "reached": dies})  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Publisher, "__init__", dying)
+        with pytest.raises(AssertionError, match="Crashed"):
+            kept(*SWITCH)
+    assert kept.lakehouse.publisher.log.head().state.switches == {}
+    assert "current already" in kept(*SWITCH, exit_code=1).stderr
+    assert _ids(kept) == _ids(kept, REVENUE) == {day: sorted([100, day.day]) for day in DAYS}
+
+
+def test_a_switch_that_dies_before_it_is_on_the_log_leaves_a_timeline_that_equals_main(
+    kept: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from backfill_assets.timeline import switch
+
+    before = _ids(kept)
+    with monkeypatch.context() as patch:
+        patch.setattr(switch, "Publication", _die)
+        with pytest.raises(AssertionError, match="Crashed"):
+            kept(*SWITCH)
+    assert (_ids(kept), _current(kept)[0]) == (before, SECOND)
+    assert "follows main" in kept("timeline", "forward", FORMER).output
+    kept(*SWITCH)
+    assert _ids(kept) == {day: sorted([100, day.day]) for day in DAYS}
+
+
+def _die(**_: object) -> None:
+    raise Crashed("before the log")
+
+
+def test_a_timeline_that_is_behind_is_refused_with_the_days_until_it_is_refreshed(kept: Backfill) -> None:
+    before = _ids(kept)
+    kept.lakehouse.publish("late", {SALES: {DAYS[1]: [7, 8]}})
+    assert kept.json("timeline", "show", READY)["days_behind"] == 1
+    refused = kept(*SWITCH, exit_code=1).stderr
+    assert f"behind by 1 day: {FACT} {DAYS[1]}" in refused and f"backfill timeline forward {READY}" in refused
+    assert _ids(kept) == before
+    publish_facts(kept.lakehouse, "three", [DAYS[1]], FIRST, 300)
+    kept("timeline", "forward", READY)
+    assert kept.json("timeline", "show", READY)["days_behind"] == 0
+    kept(*SWITCH)
+    assert _ids(kept)[DAYS[1]] == sorted([300, DAYS[1].day])
+
+
+def test_a_switch_that_main_moved_under_is_refused_and_leaves_nothing(
+    kept: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from backfill_assets.timeline import switch
+
+    planned = switch.plan_switch
+
+    def moved(*given: object, **named: object) -> object:
+        plan = planned(*given, **named)  # type: ignore[arg-type]
+        publish_facts(kept.lakehouse, "three", [DAYS[0]], SECOND, 300)
+        return plan
+
+    monkeypatch.setattr(switch, "plan_switch", moved)
+    refused = kept(*SWITCH, exit_code=1).stderr
+    assert "main has moved" in refused
+    assert _ids(kept)[DAYS[0]] == sorted([300, DAYS[0].day])
+    assert kept.lakehouse.publisher.log.head().state.switches == {}
+    assert [each["timeline"] for each in kept.json("timeline", "list")["timelines"]] == [READY]
+
+
+def test_new_days_alone_get_the_version_and_the_log_has_it(kept: Backfill) -> None:
+    before = _ids(kept)
+    done = kept.json(*SWITCH, "--new-days-only")
+    assert (_ids(kept), _counts(done), done["new_days_only"]) == (before, {}, True)
+    assert _current(kept)[0] == FIRST
+    (newest,) = kept.json("history", "--limit", "1")["publications"]
+    assert (newest["table"], newest["code"]) == (FACT, {"from": "", "to": FIRST})
+    assert [each["publication"] for each in kept.json("history", FACT, "--limit", "1")["publications"]] == [
+        done["publication"]
+    ]
+    output = kept("rollback", done["publication"], "--yes").output
+    assert f"{FACT}: from {FIRST} back to the declared version" in output
+    assert _current(kept)[0] == SECOND
+
+
+def test_the_current_version_is_what_status_run_and_plan_go_by(kept: Backfill) -> None:
+    """By v1 the days of v2 are of other code, and a switched step says which declared version it does not have."""
+    publish_inputs(kept.lakehouse, "more", [date(2017, 3, 5)])
+    kept(*SWITCH, "--new-days-only")
+    counts = Counter(kept.status_by_day(FACT).values())
+    assert counts == {"stale: code changed": len(DAYS), "missing": 1}
+    assert kept.json("status", FACT)[FACT]["current_version"] == FIRST
+    assert f"{SECOND} is declared and not current" in kept("status").output
+    dry = kept.json("run", FACT, "--days", "2017-03-04..2017-03-05", "--dry-run")
+    (step,) = dry["steps"]
+    assert step["version"] == FIRST
+
+
+def test_what_makes_no_sense_is_refused_with_what_to_type(kept: Backfill) -> None:
+    def create(*words: str, code: int = 1) -> str:
+        return kept("timeline", "create", *words, exit_code=code).stderr
+
+    assert "what main has" in create("x", "--version", f"{FACT}={SECOND}")
+    assert "no version 'v9'" in create("x", "--version", f"{FACT}=v9")
+    assert "There is no table 'facts'" in create("x", "--version", "facts=v1")
+    assert f"{READY} has v1 of {FACT} already" in create("x", "--version", f"{FACT}={FIRST}")
+    assert f"--version {FACT}=V" in create("x", "--version", FACT, code=2)
+    assert "--fresh" in create("x", "--fresh", code=2)
+    assert "add --yes" in kept(*SWITCH[:-1], exit_code=2).stderr
+    assert "--as-current" in kept("timeline", "publish", READY, "--new-days-only", exit_code=2).stderr
+    assert "--table" in kept(*SWITCH, "--table", FACT, exit_code=2).stderr
+    assert "--as OTHER" in kept("timeline", "forward", READY, "--version", SECOND, exit_code=2).stderr
+    kept("timeline", "create", "trial")
+    refused = kept("timeline", "publish", "trial", "--as-current", "--yes", exit_code=1).stderr
+    assert "not a timeline of a version" in refused and "--version STEP=V" in refused
+    assert "not a timeline of a version" in kept("timeline", "keep", "trial", "--fresh", exit_code=1).stderr
+
+
+def test_it_is_kept_fresh_until_it_is_said_otherwise(kept: Backfill) -> None:
+    assert kept.json("timeline", "keep", READY, "--not-fresh")["fresh"] is False
+    assert fresh_timelines(kept.lakehouse.storage, kept.lakehouse.now()) == []
+    kept("timeline", "keep", READY, "--fresh", "--name", "by-v1")
+    assert [each.name for each in fresh_timelines(kept.lakehouse.storage, kept.lakehouse.now())] == ["by-v1"]
+    (row,) = kept.json("timeline", "list")["timelines"]
+    assert row["of"] == f"{FACT} {FIRST}, kept fresh"
+
+
+def test_a_dry_run_shows_the_days_and_changes_nothing(kept: Backfill) -> None:
+    before, publications = _ids(kept), kept.json("history")
+    assert _counts(kept.json(*SWITCH, "--dry-run"))[FACT] == len(DAYS)
+    assert "2017-03-01..2017-03-04" in kept(*SWITCH, "--dry-run").output
+    assert (_ids(kept), kept.json("history")) == (before, publications)
+
+
+def test_days_that_are_the_same_in_both_stay_as_they_are(kept: Backfill) -> None:
+    """Only the days that differ are in the publication; the timeline of the former version has all of them."""
+    publish_facts(kept.lakehouse, "three", [DAYS[0]], FIRST, 100)
+    done = kept.json(*SWITCH)
+    assert _counts(done) == {FACT: 3, REVENUE: 3}
+    storage, now = kept.lakehouse.storage, kept.lakehouse.now()
+    former = find_timeline(storage, FORMER, now)
+    assert len(former.held(FACT)) == len(DAYS)
+
+
+def test_some_days_alone_can_be_kept_and_only_these_are_switched(backfill: Backfill) -> None:
+    publish_inputs(backfill.lakehouse, "in", DAYS)
+    publish_facts(backfill.lakehouse, "one", DAYS, FIRST, 100)
+    backfill("timeline", "create", READY, "--version", f"{FACT}={FIRST}", "--days", "2017-03-02..2017-03-03")
+    backfill("timeline", "forward", READY)
+    publish_facts(backfill.lakehouse, "two", DAYS, SECOND, 200)
+    done = backfill.json(*SWITCH)
+    assert _counts(done) == {FACT: 2, REVENUE: 2}
+    assert [ids[-1] for ids in _ids(backfill).values()] == [200, 100, 100, 200]
+
+
+def test_the_timeline_of_the_current_version_follows_main_by_naming_its_files(kept: Backfill) -> None:
+    kept(*SWITCH)
+    publish_facts(kept.lakehouse, "three", [DAYS[0]], FIRST, 300)
+    kept("timeline", "forward", READY)
+    following = find_timeline(kept.lakehouse.storage, READY, kept.lakehouse.now())
+    named = {file.path for held in following.held(FACT).values() for file in held.files}
+    assert named == _files(kept)
+    revision = following.revision
+    kept("timeline", "forward", READY)
+    assert find_timeline(kept.lakehouse.storage, READY, kept.lakehouse.now()).revision == revision
+
+
+def test_files_of_a_timeline_of_a_version_are_not_reclaimed(kept: Backfill) -> None:
+    """They are what a switch brings, however long ago main let go of them."""
+    from backfill_assets.publication.reclaim import reclaim
+
+    kept.lakehouse.minutes += 60 * 24 * 100
+    for table in (FACT, REVENUE, RATES):
+        reclaim(kept.lakehouse.publisher, table, clock_checked=True)
+    kept(*SWITCH)
+    assert _ids(kept) == {day: sorted([100, day.day]) for day in DAYS}
+
+
+@pytest.fixture
+def gone(kept: Backfill) -> Backfill:
+    """The fact was switched to v9, by code that is not there any more."""
+    switches = {FACT: Switch(version="v9")}
+    kept.lakehouse.publisher.publish(Publication(id="gone", kind="replace", tables=(), switches=switches))
+    return kept
+
+
+def test_a_current_version_that_is_not_declared_any_more_stops_runs_and_plans_and_nothing_else(gone: Backfill) -> None:
+    words = f"{FACT} was switched to v9, which is not declared any more"
+    days = ("--days", "2017-03-01..2017-03-04")
+    assert words in gone("run", FACT, *days, "--dry-run", exit_code=1).stderr
+    gone("run", FACT, *days, "--version", "v2", "--dry-run")
+    planned = gone("plan", FACT, *days, exit_code=1).output
+    assert "is not declared" in planned and "--as-current --new-days-only" in planned
+    assert "was switched to v9" not in gone("plan", FACT, *days, "--version", "v1", exit_code=1).output
+    assert words in gone("status").output
+    found = machine.current_versions(Settings.at(gone.home), CATALOG.steps)
+    assert found.verdict == "warn" and words in found.found
+    gone("timeline", "create", "v2-ready", "--version", f"{FACT}={SECOND}")
+    gone("timeline", "publish", "v2-ready", "--as-current", "--new-days-only", "--yes")
+    gone("run", FACT, *days, "--dry-run")
+
+
+def test_a_version_that_is_not_declared_any_more_is_reported_and_not_built(kept: Backfill) -> None:
+    lake = Builder.from_settings(Settings.at(kept.home), CATALOG, lambda: pytest.fail("Spark is started")).lake
+    made, _ = take_days(lake, TimelineVersion(step=FACT, version="v0"), {}, "created", "ana")
+    assert f"v0 of {FACT} is not declared any more" in kept("timeline", "forward", made.name).output
+    assert "days_behind" not in kept.json("timeline", "show", made.name)
+    refused = kept("timeline", "publish", made.name, "--as-current", "--yes", exit_code=1).stderr
+    assert "no version 'v0'" in refused
+
+
+def test_a_timeline_outlives_the_declaration_of_its_step(kept: Backfill) -> None:
+    lake = Builder.from_settings(Settings.at(kept.home), CATALOG, lambda: pytest.fail("Spark is started")).lake
+    made, _ = take_days(lake, TimelineVersion(step="former_sales", version="v1"), {}, "created", "ana")
+    assert kept.json("timeline", "show", made.name)["step"] == "former_sales"
+    assert (
+        "former_sales is not declared any more"
+        in kept("timeline", "publish", made.name, "--as-current", exit_code=1).stderr
+    )
+    kept("timeline", "delete", made.name, "--yes")
+
+
+def test_a_copy_of_a_timeline_of_a_version_is_of_none(kept: Backfill) -> None:
+    kept("timeline", "forward", READY, "--version", FIRST, "--as", "trial")
+    assert "step" not in kept.json("timeline", "show", "trial")
+
+
+def test_a_campaign_whose_days_a_switch_has_put_back_is_not_undone_once_more(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The undo published the days that both versions make alike, and its own undo said "In force again"."""
+    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
+    lakehouse, plan = backfill.lakehouse, "plan-0123456789abcdef"
+    made = campaign_of(plan)
+    publish_inputs(lakehouse, "in", DAYS)
+    publish_facts(lakehouse, "one", DAYS, FIRST, 100)
+    backfill("timeline", "create", READY, "--version", f"{FACT}={FIRST}")
+    backfill("timeline", "forward", READY)
+    ids = {day: [100 if day == DAYS[-1] else 200, day.day] for day in DAYS}
+    facts = lakehouse.request("cut-fact", {FACT: ids}, code=SECOND, inputs=_inputs(lakehouse, FACT, SECOND))
+    brought = {day.day: day.logical for change in facts.tables for day in change.days}
+    revenue = lakehouse.request("cut", {REVENUE: ids}, inputs=_inputs(lakehouse, REVENUE, FIRST, {FACT: brought}))
+    cut = {"tables": (*facts.tables, *revenue.tables), "inputs": facts.inputs, "provenance": Provenance(campaign=made)}
+    lakehouse.publisher.publish(revenue.model_copy(update=cut))
+    switched = backfill.json(*SWITCH)["publication"]
+    for option in ("--dry-run", "--yes"):
+        refused = backfill("rollback", plan, option, exit_code=1).stderr
+        assert f"its days are as they were before that already: {switched} did it" in refused
+        assert f"To bring them back: backfill rollback {switched}" in refused
+    newest = [each["publication"] for each in backfill.json("history", "--limit", "2")["publications"]]
+    assert list(dict.fromkeys(newest)) == [switched, "cut"]
+    backfill("rollback", switched, "--yes")
+    assert _ids(backfill) == {day: sorted(ids[day]) for day in DAYS}
+    backfill("rollback", plan, "--yes")
+    assert _ids(backfill) == {day: sorted([100, day.day]) for day in DAYS}
+
+
+def _inputs(
+    lakehouse: SmallLakehouse, table: str, version: str, brought: Mapping[str, Mapping[date, str]] | None = None
+) -> dict[date, str]:
+    """The fingerprint of what each day is computed from: days that are ``brought``, and main's."""
+    step = CATALOG.step(table)
+    reads = decide.read_days(step, step.version(version), list(DAYS))
+    pinned = lakehouse.publisher.pin({}, reads).inputs
+    logicals = {**{name: read.days for name, read in pinned.items()}, **(brought or {})}
+    return {day: found.inputs for day, found in decide.wanted(step, step.version(version), DAYS, logicals).items()}

@@ -1,0 +1,121 @@
+"""``backfill diff --recomputed`` reports equal, different, not reproduced, by exit code too."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.lakehouse.campaign_journal import campaign_of
+from backfill_assets.lakehouse.records import DayContent, Environment
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
+from backfill_assets_tests.cli.command import Backfill
+
+DAY = date(2017, 3, 1)
+THEN = Environment(git_commit="c0ffee+dirty", packages="uv.lock 1", spark="4.2.0", java="17.0.15")
+NOW = THEN.model_copy(update={"java": "21.0.2"})
+
+
+def reproduced(*checksums: str | None, table: str = "bronze_sales", reason: str = "") -> tuple[Reproduced, ...]:
+    """Days that were published with checksum 7."""
+    return tuple(
+        Reproduced(
+            table,
+            DAY + timedelta(days=n),
+            DayContent(1000, "7"),
+            DayContent(1000, checksum) if checksum else None,
+            reason,
+        )
+        for n, checksum in enumerate(checksums)
+    )
+
+
+@pytest.fixture
+def published(backfill: Backfill) -> Backfill:
+    backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [7]}})
+    return backfill
+
+
+def give(monkeypatch: pytest.MonkeyPatch, *days: Reproduced, made_with: tuple[Environment, ...] = (THEN,)) -> None:
+    found = Reproduction(days, made_with, NOW)
+    monkeypatch.setattr(Builder, "reproduce", lambda self, publication, progress: found)
+
+
+def test_a_plan_stands_for_what_it_has_published(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it does for a rollback, also after that: the days are proven that the campaign has computed."""
+    asked: list[str] = []
+
+    def reproduce(_: Builder, publication: str, progress: object) -> Reproduction:
+        asked.append(publication)
+        return Reproduction(reproduced("7"), (THEN,), NOW)
+
+    monkeypatch.setattr(Builder, "reproduce", reproduce)
+    plan = "plan-0123456789abcdef"
+    backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [7]}})
+    refused = backfill("diff", plan, "--recomputed", exit_code=1).stderr
+    assert f"{plan} has published nothing." in refused and f"backfill status {plan}" in refused
+    campaign = campaign_of(plan)
+    request = backfill.lakehouse.request("cut", {"bronze_sales": {DAY: [8]}})
+    made = request.provenance.model_copy(update={"campaign": campaign})
+    backfill.lakehouse.publisher.publish(request.model_copy(update={"provenance": made}))
+    roll_back(backfill.lakehouse.publisher, "cut", id="undo", steps=CATALOG.steps, provenance=made)
+    for what in (plan, campaign, "cut"):
+        backfill("diff", what, "--recomputed")
+    assert asked == ["cut"] * 3
+
+
+def test_equal_days_exit_with_0(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Days as a range, not one by one."""
+    give(monkeypatch, *reproduced("7", "7", "7"))
+    output = published("diff", "first", "--recomputed").output
+    assert "bronze_sales\tequal\t3\t3,000\t2017-03-01..2017-03-03" in output and "different\t0" in output
+
+
+def test_a_different_day_exits_with_3_and_is_named(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With both checksums, and where to look; also when others cannot be reproduced."""
+    give(monkeypatch, *reproduced("7", "8"), *reproduced(None, table="raw_sales", reason="the landed file x is gone"))
+    result = published("diff", "first", "--recomputed", exit_code=3)
+    assert "bronze_sales\t2017-03-02\t1,000\t1,000\t7\t8" in result.stdout
+    assert "first: 1 of 3 days came out different." in result.stderr
+    told = published.json("diff", "first", "--recomputed", exit_code=3)
+    assert [(row["table"], row["came_out"], row["which_days"]) for row in told["tables"]] == [
+        ("bronze_sales", "equal", ["2017-03-01"]),
+        ("bronze_sales", "different", ["2017-03-02"]),
+        ("raw_sales", "cannot be reproduced", ["2017-03-01"]),
+    ]
+    (lost,) = told["not_reproduced"]
+    assert (lost["table"], lost["why"]) == ("raw_sales", "the landed file x is gone")
+
+
+def test_what_cannot_be_reproduced_exits_with_4_and_is_named(
+    published: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each table with its reason: no one should take the equal days for the whole."""
+    give(monkeypatch, *reproduced("7"), *reproduced(None, None, table="raw_sales", reason="the landed file x is gone"))
+    result = published("diff", "first", "--recomputed", exit_code=4)
+    assert "raw_sales\t2017-03-01..2017-03-02\tthe landed file x is gone" in result.stdout
+    assert "first: 2 of 3 days cannot be reproduced; 1 came out equal." in result.stderr
+
+
+def test_another_java_and_a_dirty_tree_are_named(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal rows by other software are worth knowing; different ones are explained by it."""
+    give(monkeypatch, *reproduced("7"))
+    output = published("diff", "first", "--recomputed").output
+    assert "first was made with Java 17.0.15; here Java 21.0.2." in output
+    assert "first was made by code that no commit contains (c0ffee+dirty)." in output
+    give(monkeypatch, *reproduced("7"), made_with=())
+    assert "first did not record with which Java" in published("diff", "first", "--recomputed").output
+
+
+def test_the_help_says_the_exit_codes(published: Backfill) -> None:
+    """Scripts go by them."""
+    output = published("diff", "--help").output
+    assert all(f"  {code}   " in output for code in (0, 1, 3, 4))
+
+
+def test_an_unknown_publication_is_refused_without_spark(published: Backfill) -> None:
+    """Spark takes ten seconds to say nothing."""
+    assert "Did you mean first?" in published("diff", "frist", "--recomputed", exit_code=1).stderr

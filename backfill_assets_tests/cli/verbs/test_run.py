@@ -1,0 +1,269 @@
+"""``backfill run``: what a person reads before anything is built, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import click
+import pytest
+
+from backfill_assets.answers.run import StepRan, ran_answer
+from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.model.declaration import Step
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.rebuild.lake import WAITING
+from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.strategies.landed_sales import land
+from backfill_assets_tests.two_versions import DAYS, FACT, REVENUE, publish_facts, publish_inputs
+
+WEEK = "2017-03-01..2017-03-07"
+
+
+def test_a_dry_run_shows_what_would_be_built_and_why(backfill: Backfill) -> None:
+    """From the logs alone: nothing is created, not even the lakehouse."""
+    told = backfill("run", "fact_sales_transactions", "--downstream", "--days", WEEK, "--dry-run")
+    for words in ("fact_sales_transactions", "report_store_ranking", "missing 2017-02-27, 2017-03-06"):
+        assert words in told.stdout
+    plan = backfill.json("run", "report_monthly_close", "--days", WEEK, "--dry-run")
+    (step,) = plan["steps"]
+    assert step == {
+        "table": "report_monthly_close",
+        "version": "v1",
+        "periods": 1,
+        "unchanged": [],
+        "to_build": 1,
+        "why": {"missing": ["2017-03-01"]},
+        "earlier": [],
+        "later": [],
+    }
+    assert not (backfill.home / "lakehouse" / "_publications").exists()
+
+
+def test_downstream_reaches_the_published_days_that_look_back(backfill: Backfill) -> None:
+    """A rate is used for a week: the later days that were built are built again; days never built stay out."""
+    first = "2017-03-01"
+    backfill.lakehouse.publish("rates", {"bronze_fx_rates": {date(2017, 3, 1): [1]}})
+    backfill.lakehouse.publish(
+        "facts", {"fact_sales_transactions": {date(2017, 3, n): [1] for n in (1, 8, 9)}}, code="v1"
+    )
+    asked = ("run", "bronze_fx_rates", "--days", first, "--dry-run")
+    steps = {step["table"]: step for step in backfill.json(*asked, "--downstream")["steps"]}
+    later = "2017-03-08..2017-03-09"
+    assert steps["fact_sales_transactions"]["later"] == [later], "the old logic looks back a day further"
+    why = {"stale: code changed": [first], "stale: input changed": [later]}
+    assert steps["fact_sales_transactions"]["why"] == why
+    told = backfill(*asked, "--downstream").stdout
+    assert f"fact_sales_transactions: {later} look back to these days, and are built as they were published" in told
+    (alone,) = backfill.json(*asked)["steps"]
+    assert alone["later"] == []
+
+
+def test_upstream_brings_the_days_that_are_looked_back_to(backfill: Backfill) -> None:
+    """A range that begins on a Sunday needs the rates of Friday; without them its days fail `rates_found`."""
+    friday, sunday = "2017-03-03", "2017-03-05"
+    rate = {"currency": "USD", "rate_day": friday, "rate": "1.05", "updated_at": f"{friday}T15:00:00Z"}
+    land(backfill.home / "landing", "fx_rates", friday, "rates", [rate])
+    land(backfill.home / "landing", "fx_rates", "2017-03-04", "rates", [])
+    asked = ("run", "fact_sales_transactions", "--days", f"{sunday}..2017-03-07", "--dry-run")
+    steps = {step["table"]: step for step in backfill.json(*asked, "--upstream")["steps"]}
+    assert {name: step["earlier"] for name, step in steps.items() if step["earlier"]} == {
+        "raw_fx_rates": [f"{friday}..2017-03-04"],
+        "bronze_fx_rates": [f"{friday}..2017-03-04"],
+    }
+    assert steps["raw_fx_rates"]["why"]["2 files to ingest"] == [f"{friday}..2017-03-04"]
+    assert steps["bronze_fx_rates"]["periods"] == 5 and sunday not in steps["bronze_fx_rates"]["earlier"]
+    told = backfill(*asked, "--upstream").stdout
+    assert f"bronze_fx_rates: {friday}..2017-03-04 come along: the days look back to them" in told
+    (alone,) = backfill.json(*asked)["steps"]
+    assert alone["earlier"] == []
+
+
+def test_another_version_rebuilds_what_is_computed_from_it(backfill: Backfill) -> None:
+    """Fresh as things stand, and to build when its turn comes: not zero days."""
+    publish_inputs(backfill.lakehouse, "in", DAYS)
+    publish_facts(backfill.lakehouse, "two", DAYS, "v2", 200)
+    asked = ("run", FACT, "--downstream", "--days", f"{DAYS[0]}..{DAYS[-1]}", "--dry-run")
+    now = {step["table"]: step for step in backfill.json(*asked)["steps"]}
+    every = [f"{DAYS[0]}..{DAYS[-1]}"]
+    assert (now[REVENUE]["unchanged"], now[REVENUE]["why"]) == (every, {})
+    other = {step["table"]: step for step in backfill.json(*asked, "--version", "v1")["steps"]}
+    assert (other[REVENUE]["unchanged"], other[REVENUE]["why"]) == ([], {"an input is rebuilt": every})
+    assert f"{REVENUE}\tv1\t4\t\t4\tan input is rebuilt" in backfill(*asked, "--version", "v1").stdout
+
+
+def test_as_published_is_asked_of_every_table(backfill: Backfill) -> None:
+    """What a repair does by itself, by hand: no day is stale for its code."""
+    first = "2017-03-01"
+    backfill.lakehouse.publish("facts", {"fact_sales_transactions": {date(2017, 3, 1): [1]}}, code="v1")
+    asked = ("run", "bronze_sales", "--downstream", "--days", first, "--dry-run", "--version", "as published")
+    steps = {step["table"]: step["why"] for step in backfill.json(*asked)["steps"]}
+    assert steps["fact_sales_transactions"] == {"stale: input changed": [first]}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["fact_daily_revenu", "--days", WEEK], "Did you mean fact_daily_revenue?"),
+        (["fact_daily_revenue", "--days", "2017-03-07..2017-03-01"], "Did you mean 2017-03-01..2017-03-07?"),
+        (["fact_daily_revenue", "--days", WEEK, "--version", "v9"], "Versions: v1."),
+        (["fact_daily_revenue", "--days", f"2017-03-01..{datetime.now(UTC).date()}"], "End them with yesterday"),
+        (["fact_daily_revenue", "--days", f"{datetime.now(UTC).date() + timedelta(days=400)}"], "which is not over"),
+    ],
+    ids=["typo", "wrong way round", "unknown version", "today", "far future"],
+)
+def test_an_invalid_request_is_refused_with_what_was_probably_meant(
+    backfill: Backfill, words: list[str], says: str
+) -> None:
+    """Before Spark starts, and with exit code 1."""
+    assert says in backfill("run", *words, exit_code=1).stderr
+
+
+def test_tables_and_days_have_to_be_given(backfill: Backfill) -> None:
+    """A range that was not named is not guessed."""
+    assert "TABLES" in backfill("run", exit_code=2).stderr
+    assert "--days" in backfill("run", "fact_daily_revenue", exit_code=2).stderr
+
+
+def test_files_that_wait_are_reported_by_the_days_they_landed_on(backfill: Backfill) -> None:
+    """Late rows of a day arrive on later days: a run of the one without the other would not count them."""
+    for day in ("2017-03-01", "2017-03-06", "2017-04-08"):
+        land(backfill.home / "landing", "sales", day, "late", [])
+    plan = ("--days", "2017-03-01..2017-03-03", "--dry-run")
+    told = backfill("run", "raw_sales", "bronze_sales", *plan).stdout
+    assert "raw_sales: landed on 2017-03-06 and not ingested: 1 file" in told and "add --days 2017-03-06" in told
+    told = backfill("run", "bronze_sales", *plan).stdout
+    assert "first backfill run raw_sales --days 2017-03-01 --days 2017-03-06" in told
+
+
+def test_the_table_counts_the_files_that_a_run_ingests(backfill: Backfill) -> None:
+    """By the days they landed on; a raw table whose files are all ingested has nothing to do."""
+    land(backfill.home / "landing", "sales", "2017-03-02", "first", [])
+    asked = ("run", "raw_sales", "--days", "2017-03-02", "--dry-run")
+    assert backfill.json(*asked)["steps"][0]["why"] == {"1 file to ingest": ["2017-03-02"]}
+    backfill.lakehouse.publish("p1", {"raw_sales": {date(2017, 3, 2): [1]}})
+    (landed,) = (backfill.home / "landing" / "sales" / "2017-03-02").iterdir()
+    landed.unlink()
+    assert "nothing new has landed" in backfill(*asked).stdout
+
+
+def test_the_table_names_days_that_a_person_rolled_back(backfill: Backfill) -> None:
+    """A run that builds them again undoes what that person did."""
+    backfill.lakehouse.publish("p1", {"bronze_sales": {date(2017, 3, 1): [1], date(2017, 3, 2): [2]}})
+    backfill.lakehouse.publish("p2", {"bronze_sales": {date(2017, 3, 2): [3]}})
+    roll_back(backfill.lakehouse.publisher, "p2", id="undo", steps=CATALOG.steps)
+    asked = ("run", "bronze_sales", "--days", "2017-03-01..2017-03-02", "--dry-run")
+    told = backfill(*asked).stdout.replace("\n", " ")
+    assert "rolled back on 2017-06-01 12:02:00Z by undo, would be built again: 2017-03-02" in told
+
+
+def _built(table: str, day: date) -> BuiltDay:
+    return BuiltDay(table, day, 1, "1", "p1", 1, "v1", reused=False, input_fingerprint="")
+
+
+class _Builder:
+    """Has no work, and says on standard error when it is asked."""
+
+    def build(self, step: Step, days: Sequence[date], *, progress: Callable[[str], None], **_: object) -> BuildResult:
+        click.echo(f"now {step.name} is built", err=True)
+        progress("a chunk is done")
+        progress(f"{WAITING}{step.name}: Spark computes a day, 60 s so far")
+        return BuildResult(tuple(_built(table.name, day) for table in step.tables for day in days), ("p1",))
+
+
+def test_without_a_terminal_each_step_has_a_line_before_and_after_it(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On standard error, with the time; standard output keeps the result, and stays JSON if that was asked for."""
+    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda *_: _Builder())
+    result = backfill("run", "fact_daily_revenue", "report_store_ranking", "--days", "2017-03-01..2017-03-02", "--json")
+    lines = [re.sub(r"\d+\.\d s$", "? s", line) for line in result.stderr.splitlines()]
+    assert [re.sub(r"^\d\d:\d\d:\d\dZ ", "AT ", line) for line in lines] == [
+        "AT fact_daily_revenue: 2 days ...",
+        "now fact_daily_revenue is built",
+        "AT Waiting: fact_daily_revenue: Spark computes a day, 60 s so far",
+        "AT fact_daily_revenue: 2 published, 0 unchanged, in ? s",
+        "AT report_store_ranking: 1 week ...",
+        "now report_store_ranking is built",
+        "AT Waiting: report_store_ranking: Spark computes a day, 60 s so far",
+        "AT report_store_ranking: 1 published, 0 unchanged, in ? s",
+    ]
+    assert [step["table"] for step in json.loads(result.stdout)["steps"]] == [
+        "fact_daily_revenue",
+        "report_store_ranking",
+    ]
+
+
+def test_what_does_not_read_a_failed_table_is_built(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates that have not landed keep no sale out: all that is made of them is left out, and the run fails."""
+    asked: list[str] = []
+
+    class WithoutRates(_Builder):
+        def build(self, step: Step, days: Sequence[date], **more: Any) -> BuildResult:
+            asked.append(step.name)
+            if step.name == "raw_fx_rates":
+                raise SourceUnreadable("The landing zone has no folder 'fx_rates'.", hint="Land them.")
+            return super().build(step, days, **more)
+
+    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda *_: WithoutRates())
+    failed = backfill("run", "fact_daily_revenue", "--upstream", "--days", "2017-03-01", exit_code=1)
+    assert asked == ["raw_fx_rates", "raw_sales", "bronze_sales"]
+    assert "raw_fx_rates: failed, the tables that do not read it go on" in failed.stderr
+    assert "fact_sales_transactions: left out, it reads bronze_fx_rates" in failed.stderr
+    assert failed.stderr.endswith("Error: The landing zone has no folder 'fx_rates'.\n  -> Land them.\n")
+    assert "bronze_sales" in failed.stdout
+
+
+def test_a_lost_lakehouse_ends_the_run_at_once(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark or Java that does not work is not tried again for each table."""
+    asked: list[str] = []
+
+    class WithoutSpark(_Builder):
+        def build(self, step: Step, days: Sequence[date], **more: Any) -> BuildResult:
+            asked.append(step.name)
+            raise LakehouseUnusable("Java is not there.")
+
+    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda *_: WithoutSpark())
+    backfill("run", "fact_daily_revenue", "--upstream", "--days", "2017-03-01", exit_code=1)
+    assert len(asked) == 1
+
+
+def test_a_landing_zone_that_cannot_be_listed_is_reported_and_stops_nothing(backfill: Backfill) -> None:
+    """What a table is built from is in the lakehouse; what has landed is only news about it."""
+    (backfill.home / "landing" / "sales").mkdir(parents=True)
+    (backfill.home / "landing" / "sales" / "2017-03-01").symlink_to(backfill.home.parent)
+    told = backfill("run", "bronze_sales", "--days", WEEK, "--dry-run").stdout
+    assert "raw_sales: sales/2017-03-01 is a link that leads out of the landing zone." in told
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["plan-0123456789abcdef", "--version", "v1"], "--version cannot be given with a plan"),
+        (["plan-0123456789abcdef", "--days", WEEK], "--days cannot be given with a plan"),
+        (["plan-0123456789abcdef", "--force"], "--force cannot be given with a plan"),
+        (["fact_daily_revenue", "--days", WEEK, "--waves", "100%"], "--waves cannot be given with a table"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(backfill: Backfill, words: list[str], option: str) -> None:
+    """A kept plan does not change, and a table has no waves."""
+    assert option in backfill("run", *words, exit_code=2).stderr
+
+
+def test_the_summary_says_how_many_rows_were_deduplicated() -> None:
+    """Where the step counts them."""
+    days = [
+        BuiltDay("bronze_sales", date(2017, 3, n), 10, "0", "p", 1, "v1", False, "", metrics={"deduplicated": n})
+        for n in (1, 2)
+    ]
+    revenue_day = BuiltDay("fact_daily_revenue", date(2017, 3, 1), 4, "0", "p", 1, "v1", False, "")
+    ran = [
+        StepRan.of("bronze_sales", BuildResult(tuple(days), ("p",)), 1.0),
+        StepRan.of("fact_daily_revenue", BuildResult((revenue_day,)), 1.0),
+    ]
+    assert [row["deduplicated"] for row in ran_answer(ran, {}).as_json()["steps"]] == [3, None]

@@ -1,0 +1,223 @@
+"""``backfill timeline``: what is made, rewound, listed, shown, kept and deleted."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.timeline.computed_reports import (
+    CLOSE,
+    DAYS,
+    FACT,
+    MONDAY,
+    MONTH,
+    RANKING,
+    TUESDAY,
+    WEDNESDAY,
+    WEEK,
+    inputs_of,
+    publish_facts,
+    publish_reports,
+    wrong_then_right,
+)
+
+REVENUE = "fact_daily_revenue"
+FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
+
+
+@pytest.fixture
+def rewound(backfill: Backfill) -> Backfill:
+    """The second day is as it was before its second publication, on the timeline ``before-v2``."""
+    inputs = inputs_of(REVENUE, "v1", [FIRST, SECOND], {})
+    backfill.lakehouse.publish("one", {REVENUE: {FIRST: [1, 2], SECOND: [3]}}, inputs=inputs)
+    backfill.lakehouse.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2", inputs=inputs)
+    made = backfill.json("timeline", "rewind", REVENUE, "--to", "two^", "--as", "before-v2")
+    assert (made["days"], made["moment"], made["rewound"]) == (1, "before publication two", [REVENUE])
+    return backfill
+
+
+def _tables(backfill: Backfill, name: str) -> dict[str, tuple[int, int]]:
+    """Days and days that differ from main, by table."""
+    rows = backfill.json("timeline", "show", name)["tables"]
+    return {row["table"]: (row["days"], row["differ_from_main"]) for row in rows}
+
+
+def _stale(answer: Any) -> dict[str, dict[str, str]]:
+    return {row["table"]: dict.fromkeys(row["days"], row["why"]) for row in answer.get("stale", ())}
+
+
+def _names(backfill: Backfill) -> list[str]:
+    return [row["timeline"] for row in backfill.json("timeline", "list")["timelines"]]
+
+
+def test_moments_are_listed_newest_first(rewound: Backfill) -> None:
+    found = rewound.json("timeline", "rewind", REVENUE)["moments"]
+    second = {"days": 1, "versions": ["v2"], "version_before": "v1"}
+    assert [(each["publication"], each["kind"], each["changed"]) for each in found] == [
+        ("two", "version switch", {REVENUE: second}),
+        ("one", "publication", {REVENUE: {"days": 2, "versions": ["v1"]}}),
+    ]
+    assert "1 day of v2 (v1 before)" in rewound("timeline", "rewind", REVENUE).output
+    assert rewound.json("timeline", "rewind", "raw_sales")["moments"] == []
+
+
+def test_a_timeline_is_shown_beside_what_is_published(rewound: Backfill) -> None:
+    assert _tables(rewound, "before-v2") == {REVENUE: (1, 1)}
+    output = rewound("timeline", "show", "before-v2").output
+    assert "rewound to before publication two" in output and str(SECOND) in output
+    rewound.lakehouse.publish("three", {REVENUE: {SECOND: [3]}})
+    assert _tables(rewound, "before-v2") == {REVENUE: (1, 0)}
+
+
+def test_a_day_is_shown_as_it_is_on_the_timeline(rewound: Backfill) -> None:
+    def shown(day: date, *on: str) -> tuple[str, int, list[int]]:
+        found = rewound.json("show", REVENUE, day, *on)
+        return found["status"], found["rows"], sorted(row["id"] for row in found["sample"])
+
+    assert shown(SECOND, "--on", "before-v2") == ("a day of before-v2", 1, [3])
+    assert shown(FIRST, "--on", "before-v2") == ("read through to the base of before-v2", 2, [1, 2])
+    assert shown(SECOND)[1:] == (2, [4, 5])
+    rewound("show", REVENUE, SECOND, "--on", "before-v2", "--at", "one", exit_code=2)
+    output = rewound("show", REVENUE, SECOND, "--on", "elsewhere", exit_code=1).output
+    assert "There is no timeline 'elsewhere'" in output
+
+
+def test_a_damaged_day_of_a_timeline_is_computed_again_there(rewound: Backfill) -> None:
+    """On main it would change what is published, and leave the timeline as it is."""
+    (file,) = rewound.json("show", REVENUE, SECOND, "--on", "before-v2")["files"]
+    (rewound.home / "lakehouse" / REVENUE / str(file["path"])).unlink()
+    output = rewound("show", REVENUE, SECOND, "--on", "before-v2").output
+    assert f"backfill run {REVENUE} --days {SECOND} --on before-v2 --force" in output
+    assert f"--days {SECOND} --force" not in output and "No reader of before-v2" in output
+
+
+def test_it_is_listed_renamed_and_deleted(rewound: Backfill) -> None:
+    """What is published does not change by any of it."""
+    before = rewound.json("history")
+    rewound("timeline", "create", "trial")
+    assert _names(rewound) == ["before-v2", "trial"]
+    assert "trial" in rewound("timeline", "list").output
+    rewound("timeline", "keep", "trial", "--name", "second-trial")
+    assert "add --yes" in rewound("timeline", "delete", "before-v2", exit_code=2).stderr
+    for name in ("before-v2", "second-trial"):
+        rewound("timeline", "delete", name, "--yes")
+    assert "There is no timeline" in rewound("timeline", "list").output
+    assert rewound.json("history")["publications"] == before
+
+
+def test_it_is_kept_until_it_is_deleted_or_its_age_is_reached(rewound: Backfill) -> None:
+    assert "kept_until" not in rewound.json("timeline", "show", "before-v2")
+    kept = rewound.json("timeline", "keep", "before-v2", "--for", "14")["kept_until"]
+    assert kept == rewound.json("timeline", "show", "before-v2")["kept_until"]
+    assert "kept_until" not in rewound.json("timeline", "create", "copy", "--at", "before-v2")
+    assert "kept_until" not in rewound.json("timeline", "keep", "before-v2")
+
+
+def test_what_is_missing_or_too_much_is_said_before_anything_is_made(rewound: Backfill) -> None:
+    assert "already" in rewound("timeline", "rewind", REVENUE, "--to", "one", "--as", "before-v2", exit_code=1).stderr
+    assert _names(rewound) == ["before-v2"]
+    rewound("timeline", "create", "empty")
+    refused = rewound("timeline", "forward", "empty", exit_code=1).stderr
+    assert "no days of its own" in refused and "--on empty builds some there" in refused
+
+
+def test_a_rewind_without_a_name_has_that_of_its_table(rewound: Backfill) -> None:
+    assert rewound.json("timeline", "rewind", REVENUE, "--to", "one")["timeline"] == "fact-daily-revenue-rewound"
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (("timeline", "rewind", REVENUE, "--to", "²", "--as", "x"), "There is no publication '²'."),
+        (("timeline", "create", "x", "--at", "²"), "There is no publication '²'."),
+        (("timeline", "rewind", REVENUE, "--to", "one^", "--as", "x"), "Nothing was published before one."),
+        (("diff", "main", "²"), "'²'"),
+        (("diff", "main", "9" * 5_000, "--table", REVENUE), "There is no publication '9999"),
+        (("timeline", "keep", "before-v2", "--for", "999999999"), "cannot be kept for 999,999,999 days"),
+        (("timeline", "keep", "before-v2", "--for", "9" * 30), "Leave --for out"),
+    ],
+)
+def test_what_is_no_number_and_no_day_of_the_calendar_is_refused(
+    rewound: Backfill, typed: tuple[str, ...], message: str
+) -> None:
+    assert message in rewound(*typed, exit_code=1).stderr
+    assert _names(rewound) == ["before-v2"]
+
+
+THEN = "reports-v1-report-monthly-close"
+"""The publication after which everything is v1's."""
+TWO_MOMENTS = f"reads days of two moments of {FACT}"
+BOTH_STALE = {RANKING: {str(WEEK): TWO_MOMENTS}, CLOSE: {str(MONTH): TWO_MOMENTS}}
+
+
+@pytest.fixture
+def wrong(backfill: Backfill) -> Backfill:
+    """Three days and the reports of their week and month are v1's, and then v2's."""
+    wrong_then_right(backfill.lakehouse)
+    return backfill
+
+
+def test_reports_of_a_part_that_went_back_stay_as_published_and_are_named_as_stale(wrong: Backfill) -> None:
+    """The week of two moments was never computed: no report of one moment is shown for it without a word."""
+    typed = ("timeline", "rewind", FACT, "--to", THEN, "--days", f"{MONDAY}..{TUESDAY}", "--as")
+    made = wrong.json(*typed, "part")
+    assert _stale(made) == BOTH_STALE and made["next"][0] == "backfill timeline forward part"
+    assert _stale(wrong.json("timeline", "show", "part")) == BOTH_STALE
+    assert {table: differ for table, (_, differ) in _tables(wrong, "part").items()} == {FACT: 2, RANKING: 0, CLOSE: 0}
+    output = wrong("timeline", "show", "part").output
+    assert "Stale on part" in output and f"{CLOSE}\t{MONTH}\t{TWO_MOMENTS}" in output
+    for table, day in ((RANKING, WEEK), (CLOSE, MONTH)):
+        assert wrong.status_by_day(table, "--on", "part")[str(day)] == "stale: input changed"
+        on = (day, "--on", "part")
+        assert wrong.json("show", table, *on)["status"] == f"a day of part, stale: it {TWO_MOMENTS}"
+
+
+def test_the_whole_week_and_month_go_back_with_their_reports_of_then(wrong: Backfill) -> None:
+    made = wrong.json("timeline", "rewind", FACT, "--to", THEN, "--as", "all")
+    assert _stale(made) == {} and made["days"] == 5
+    assert {table: differ for table, (_, differ) in _tables(wrong, "all").items()} == {FACT: 3, RANKING: 1, CLOSE: 1}
+    assert "stale" not in wrong("timeline", "show", "all").output.lower()
+
+
+def test_reports_of_equal_days_are_those_that_were_made_of_them(wrong: Backfill) -> None:
+    """The third day became what it was at the moment: what was computed from the three then is right again."""
+    publish_facts(wrong.lakehouse, "facts-again", {WEDNESDAY: [18]}, "v1")
+    days = f"{MONDAY}..{TUESDAY}"
+    made = wrong.json("timeline", "rewind", FACT, "--to", THEN, "--days", days, "--as", "equal")
+    assert _stale(made) == {}
+    tables = _tables(wrong, "equal")
+    assert tables[RANKING] == tables[CLOSE] == (1, 1)
+
+
+def test_a_report_that_was_not_published_at_the_moment_stays_as_published(wrong: Backfill) -> None:
+    """It is nothing where all that it reads is of then, and main's, stale, where a part is."""
+    made = wrong.json("timeline", "rewind", FACT, "--to", "facts-v1", "--as", "before-reports")
+    assert _stale(made) == {}
+    assert "rows" not in wrong.json("show", CLOSE, "--day", MONTH, "--on", "before-reports")
+    typed = ("timeline", "rewind", FACT, "--to", "facts-v1", "--days", str(TUESDAY), "--as", "part")
+    assert _stale(wrong.json(*typed)) == BOTH_STALE
+
+
+def test_a_report_that_is_asked_for_is_what_it_was_and_is_stale_beside_facts_of_now(wrong: Backfill) -> None:
+    asked = ("--to", THEN, "--as", "close")
+    assert _stale(wrong.json("timeline", "rewind", CLOSE, *asked)) == {
+        CLOSE: {str(MONTH): f"was computed from other days of {FACT} than the timeline shows"}
+    }
+
+
+def test_the_difference_says_which_days_of_a_state_are_stale(wrong: Backfill) -> None:
+    wrong("timeline", "rewind", FACT, "--to", THEN, "--days", f"{MONDAY}..{TUESDAY}", "--as", "part")
+    found = wrong.json("diff", "main", "part", "--table", RANKING, "--table", CLOSE)
+    assert {table["table"]: [day["how"] for day in table["days"]] for table in found["tables"]} == {
+        RANKING: ["equal"],
+        CLOSE: ["equal"],
+    }
+    lines = [f"stale on part: {table} {day} {TWO_MOMENTS}" for table, day in ((RANKING, WEEK), (CLOSE, MONTH))]
+    assert found["stale"] == lines
+    output = wrong("diff", "part", "main", "--table", RANKING).output
+    assert all(line in output for line in lines)
+    publish_reports(wrong.lakehouse, "again", {day: [20 + day.day] for day in DAYS})
+    assert "stale" not in wrong.json("diff", "main", "facts-v2", "--table", RANKING)
