@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from backfill_assets.cli.output import screen
 from backfill_assets.cli.short_ids import ShortIds, complete, distinguishing_part, is_whole, matching
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.errors import InvalidRequest
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from backfill_assets.lakehouse.named_timelines import NamedTimeline
     from backfill_assets.lakehouse.storage import Storage
 
-Show = Callable[[str], str]
-"""Gives the text that an id is shown as."""
 _LONGEST_VERSION = 6
 """A longer number is no Delta version, if a publication's hash begins with it."""
 _MOST_NAMED = 5
@@ -30,16 +26,11 @@ MAIN = "main"
 # ------------------------------------------------------------------ shown
 
 
-def short_ids(storage: Storage, *lists: Callable[[Storage], Iterable[str]]) -> Show:
-    """Short on a terminal, where a person reads it and types it next; whole on a pipe, which is kept for longer."""
-    if not screen():
-        return str
-    return ShortIds(frozenset(id for each in lists or (publications,) for id in each(storage)))
-
-
-def all_ids() -> Show:
+def all_ids() -> ShortIds:
     """Of everything that has an id, as a person is shown it."""
-    return short_ids(typed_storage(), publications, plans, campaigns, timeline_ids)
+    storage = typed_storage()
+    lists = (publications, plans, campaigns, timeline_ids)
+    return ShortIds(frozenset(id for each in lists for id in each(storage)))
 
 
 # ------------------------------------------------------------------ what there is
