@@ -292,7 +292,7 @@ class Source:
 
     @property
     def _put_anew(self) -> str:
-        return f"run backfill refresh raw_{self.name} on the days that `backfill status` shows as stale"
+        return f"run backfill raw refresh raw_{self.name} on the days that `backfill status` shows as stale"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -282,7 +282,8 @@ class FewRejected(DayRule):
         return (
             f"{rows} of them are on the day they arrived{facts.example(ON_ARRIVAL_DAY, self.raw)}: before "
             "`earliest_day` of the source, which is `first_day` of the dataset unless it is declared, or more than "
-            f"`days_ahead` after they arrived. If they are right, declare so and backfill refresh {self.raw}. If not: "
+            "`days_ahead` after they arrived. If they are right, declare so, then: "
+            f"backfill raw refresh {self.raw} DAYS. If not: "
         )
 
 

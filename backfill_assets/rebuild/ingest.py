@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import TableDay, contiguous
 from backfill_assets.errors import PublicationRefused, SourceUnreadable
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
@@ -23,7 +23,7 @@ from backfill_assets.rebuild.append import AppendBuild, Arrivals
 from backfill_assets.rebuild.lake import built_from_log, waiting
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
 from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.text import days_options, format_count, format_ranges
+from backfill_assets.text import format_count, format_range, format_ranges
 
 _MOST_ATTEMPTS = 20
 _EXPANSION = 40
@@ -80,7 +80,7 @@ class ArrivalBuild(AppendBuild):
         if misplaced := self.misplaced(days):
             self.progress(
                 f"{self.table.name}: rows of {format_ranges(misplaced)} may belong to other days by what is declared "
-                f"now: backfill refresh {self.table.name} {days_options(misplaced, 1)}"
+                f"now: backfill raw refresh {self.table.name} {format_range(contiguous(misplaced)[0])}"
             )
 
     def missing_deliveries(self, days: Sequence[date]) -> list[SourceUnreadable]:

@@ -114,7 +114,9 @@ def test_a_row_that_names_an_earlier_day_says_what_to_declare() -> None:
     """The day of the row, the day that is declared, and both names that it can be declared by."""
     told = _source(FIRST).why_on_arrival_day(date(2016, 11, 3))
     assert told.startswith("2016-11-03 is before 2016-12-24, `first_day` of its dataset. ")
-    assert "`earliest_day` of the source sea_temperatures, then run backfill refresh raw_sea_temperatures on" in told
+    assert (
+        "`earliest_day` of the source sea_temperatures, then run backfill raw refresh raw_sea_temperatures on" in told
+    )
     declared = _source(FIRST, earliest_day=date(2016, 12, 1)).why_on_arrival_day(date(2016, 11, 3))
     assert declared.startswith("2016-11-03 is before 2016-12-01, `earliest_day` of the source sea_temperatures. ")
     assert "`first_day` of the dataset" in declared

@@ -73,7 +73,7 @@ def test_rejected_rows_that_are_only_too_early_may_be_right() -> None:
     assert told.next_step.startswith("90 of them are on the day they arrived, for example 2016-11-03: before")
     assert all(
         name in told.next_step
-        for name in ("`earliest_day`", "`first_day`", "`days_ahead`", "backfill refresh raw_sales")
+        for name in ("`earliest_day`", "`first_day`", "`days_ahead`", "backfill raw refresh raw_sales")
     )
     assert told.next_step.endswith("Ask the source to land corrected rows as a new file, then build this day again.")
 

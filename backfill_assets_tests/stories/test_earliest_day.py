@@ -108,7 +108,7 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     declare_from(monkeypatch, RIGHT)
     assert statuses(backfill, "raw_visits") == {FIRST: STALE, SECOND: STALE, THIRD: FRESH}
     assert all(day.reused for day in workshop.build("raw_visits", ARRIVED).days), "a run leaves rows where they are"
-    assert workshop.messages[-1].endswith(f"backfill refresh raw_visits --days {FIRST}..{SECOND}")
+    assert workshop.messages[-1].endswith(f"backfill raw refresh raw_visits {FIRST}..{SECOND}")
     done = refresh(workshop, ARRIVED)
     assert done.rows == {EARLY: (1, 0), MOVED: (1, 0), FIRST: (0, 1), SECOND: (0, 1)}
     moved = {("a", 1): (EARLY, False, before["a", 1][2]), ("b", 1): (MOVED, False, before["b", 1][2])}
