@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from pathlib import Path, PosixPath
 from urllib.parse import urlsplit
 
@@ -106,7 +107,7 @@ class Settings:
             token_key_file=_path(env, "BACKFILL_TOKEN_KEY_FILE", home / "token.key"),
             spark_conf=_path(env, "BACKFILL_SPARK_CONF", shipped("spark_conf")),
             jars=_path(env, "BACKFILL_JARS", cache_folder() / "jars"),
-            datasets=env.get("BACKFILL_DATASETS", "").strip() or _datasets_of_project(Path("pyproject.toml")),
+            datasets=env.get("BACKFILL_DATASETS", "").strip() or _datasets_of_project(Path.cwd()),
             spark_profile=_profile(env, default="connect" if remote else "local"),
             spark_remote=remote,
             rollback_window_days=_positive(
@@ -134,14 +135,16 @@ class Settings:
         return cls.from_environment({"BACKFILL_HOME": str(home)})
 
 
-def _datasets_of_project(file: Path) -> str:
-    """``datasets`` of ``[tool.backfill]``; empty without it."""
+@cache
+def _datasets_of_project(folder: Path) -> str:
+    """``datasets`` of ``[tool.backfill]`` in ``pyproject.toml``; empty without it."""
+    file = folder / "pyproject.toml"
     try:
         project = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return ""
     except (OSError, ValueError) as error:
-        raise InvalidRequest(f"{file.absolute()} cannot be read: {error}.") from error
+        raise InvalidRequest(f"{file} cannot be read: {error}.") from error
     return str(project.get("tool", {}).get("backfill", {}).get("datasets", ""))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.settings import ApprovalRule, Settings
+from backfill_assets.settings import ApprovalRule, Settings, shipped
 
 
 def test_everything_that_is_written_is_below_home() -> None:
@@ -102,3 +102,35 @@ def test_who_may_approve_is_one_of_three_rules() -> None:
     assert Settings.from_environment({}).approval_by is ApprovalRule.ANYONE
     found = [Settings.from_environment({"BACKFILL_APPROVAL_BY": rule}).approval_by for rule in ApprovalRule]
     assert found == list(ApprovalRule)
+
+
+def test_datasets_are_named_by_the_environment_or_by_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project says it once; one command can say otherwise. Without either it is said when they are needed."""
+    monkeypatch.chdir(tmp_path)
+    assert Settings.from_environment({}).datasets == ""
+    (tmp_path / "shop").mkdir()
+    monkeypatch.chdir(tmp_path / "shop")
+    Path("pyproject.toml").write_text('[tool.backfill]\ndatasets = "shop.datasets"\n')
+    assert Settings.from_environment({}).datasets == "shop.datasets"
+    assert Settings.from_environment({"BACKFILL_DATASETS": "other"}).datasets == "other"
+    (tmp_path / "damaged").mkdir()
+    monkeypatch.chdir(tmp_path / "damaged")
+    Path("pyproject.toml").write_text("[tool")
+    with pytest.raises(InvalidRequest, match=r"pyproject\.toml cannot be read"):
+        Settings.from_environment({})
+
+
+def test_what_comes_with_the_package_is_found_within_it_or_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel has the profiles within the package; what is fetched then is kept below the user's home."""
+    assert shipped("spark_conf").parent == shipped("dagster.yaml").parent == Path(__file__).parents[1]
+    package = tmp_path / "site-packages" / "backfill_assets"
+    (package / "spark_conf").mkdir(parents=True)
+    monkeypatch.setattr("backfill_assets.settings._PACKAGE", package)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    settings = Settings.from_environment({})
+    assert settings.spark_conf == package / "spark_conf"
+    assert settings.jars == tmp_path / "home" / ".cache" / "backfill-assets" / "jars"

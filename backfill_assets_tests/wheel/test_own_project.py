@@ -22,9 +22,9 @@ DAY = "2026-01-05"
 RAW, BRONZE, REPORT = "raw_orders", "bronze_orders", "report_orders"
 VERSION = """
 
-@ORDERS.version(OrdersOfADay, "v2", "As they are charged: twice.", ORDERS.bronze)
-def charged_twice(orders: DataFrame) -> DataFrame:
-    return orders_of_a_day(orders).withColumn("amount", (F.col("amount") * 2).cast("decimal(28,2)"))
+@ORDERS.version(OrdersOfADay, "v2", "With the tax.", ORDERS.bronze)
+def with_the_tax(orders: DataFrame) -> DataFrame:
+    return orders_of_a_day(orders).withColumn("amount", (F.col("amount") * 105 / 100).cast("decimal(28,2)"))
 """
 COMPANY = """
 import dagster as dg
@@ -105,7 +105,7 @@ class Project:
         self("backfill", "run", plan)
         assert self.amount() == "20.00"
         self("backfill", "approve", plan, "--yes")
-        assert self.amount() == "40.00"
+        assert self.amount() == "21.00"
         self("backfill", "rollback", plan, "--yes")
         assert self.amount() == "20.00"
 
