@@ -37,8 +37,8 @@ def test_a_run_builds_on_the_timeline_what_main_would_have(workshop: Workshop, m
     assert {step["table"]: step["staged"] for step in done["steps"]}[FACT] == [str(DAYS)]
     assert contents(workshop) == old
     assert statuses("trial", *TABLES) == {"fresh"} and statuses(None, FACT) == {"stale: code changed"}
-    shown = types("status", FACT, "--on", "trial")["tables"][FACT]
-    assert shown["own"] == [str(DAYS)] and shown["by_day"][str(DAYS.first)]["own"]
+    (shown,) = types("status", FACT, "--on", "trial")["tables"]
+    assert shown["of_its_own"] == [str(DAYS)]
 
     started: list[object] = []
     with monkeypatch.context() as patch:
