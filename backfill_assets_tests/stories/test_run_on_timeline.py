@@ -92,8 +92,8 @@ def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
         for name in (campaign, "trial")
     ]
     assert differing[0] == differing[1] != {}
-    days = types("status", FACT, "--on", campaign)["tables"][FACT]["by_day"].values()
-    assert {day["status"] for day in days if day["own"]} == {"fresh"}
+    days = types("status", FACT, "--on", campaign)[FACT]["days"]
+    assert {day["status"] for day in days if day["publication"] == "of its own"} == {"fresh"}
     shown = types("show", FACT, str(DAYS.first), "--on", campaign)
     assert (shown["rows"], shown["checksum"]) == staged[FACT, str(DAYS.first)]
     for words in (
