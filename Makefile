@@ -110,7 +110,7 @@ tally: setup setup-broker ## a stream, backfills, Dagster's daemon and a campaig
 mutants: setup ## break each invariant once: every break must make a test fail
 	@$(BIN)/python -m backfill_assets_tests.mutants
 
-pins: setup ## pin the logic of new versions, write the rules of docs/quality.md and the schema of plan files; RENEW="bronze_sales@v1" renews a pin
+pins: setup ## pin the logic of new versions, write docs/reference: the rules, and the schema of plan files; RENEW="bronze_sales@v1" renews a pin
 	@$(BIN)/python -m backfill_assets_tests.quality.quality_page
 	@$(BIN)/python -m backfill_assets_tests.plan_file.schema_page
 	@$(BIN)/python -m backfill_assets_tests.examples.datasets.source_pins --renew $(RENEW)
@@ -127,7 +127,6 @@ screenshots: setup ## take the pictures of the UI in docs/ again, in Chromium (C
 	@$(BIN)/python docs/screenshots/take_campaign.py
 	@$(BIN)/python docs/screenshots/take_stream.py
 	@$(BIN)/python docs/screenshots/take_timelines.py
-	@$(BIN)/python docs/screenshots/take_rewind.py
 	@$(BIN)/python docs/screenshots/draw_rewind.py
 
 first-hour: setup ## play a new user's first hour in Chromium, and fail where a page does not say what it should

@@ -47,11 +47,6 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], number
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def bullets(lines: Iterable[str]) -> str:
-    """A list of literal lines."""
-    return "\n".join(f"- {escape_markdown(line)}" for line in lines)
-
-
 UNKNOWN = "unknown"
 
 

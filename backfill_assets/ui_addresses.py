@@ -16,10 +16,6 @@ def asset_page(key: str, partition: str = "", *, tab: str = "") -> str:
     return f"/assets/{quote(key)}" + (f"?{_query(shown)}" if shown else "")
 
 
-def run_page(run_id: str) -> str:
-    return f"/runs/{quote(run_id)}"
-
-
 def backfill_page(backfill_id: str) -> str:
     return f"/runs/b/{quote(backfill_id)}"
 

@@ -43,7 +43,6 @@ class NotExecuted(enum.StrEnum):
     REAL_SIZE = "takes minutes at its real size; a small copy of what it builds is what the other commands work on"
     BENCHMARK = "measures for minutes"
     OBJECT_STORE = "needs an object store and its credentials"
-    CLUSTER = "starts a cluster: a master, its workers and a server"
     DOWNLOADS = "downloads what is not there; `make setup` has run it before any test"
     REWRITES_SOURCES = "writes into the repository"
 
@@ -56,49 +55,30 @@ TRACED = "32074897568-825412"
 """The key of a real line that the demo lands, on 2017-03-03."""
 PLAN = "plan-0123456789abcdef"
 PUBLICATION = "20170601t101500-fact-daily-revenue-1a2b3c4d"
-FACT_PUBLICATION = "20170601t101000-fact-sales-transactions-4d5e6f70"
 
 EXECUTED: Mapping[str, str | tuple[str, ...]] = {
-    f"backfill sample --days {DAYS}": "lands_and_is_built",
     "backfill doctor": ("Java", "publications"),
+    f"backfill status {REVENUE}": ("fresh",),
+    f"backfill show {REVENUE} 2017-03-01": ("store_id", "revenue_eur"),
+    f"backfill history {REVENUE} --limit 5": (REVENUE,),
     f"backfill trace {TRACED}": ("published", *REPORTS, REVENUE),
-    "backfill status fact_daily_revenue --days 2017-03-01..2017-03-07 --json": "is_fresh",
-    "backfill history fact_daily_revenue --days 2017-03-01": (REVENUE, "replace"),
-    f"backfill show fact_daily_revenue 2017-03-01 --at {PUBLICATION}": ("store_id", "revenue_eur"),
+    f"backfill history {REVENUE} --days 2017-03-01..2017-03-07": (REVENUE, "replace"),
+    f"backfill show {REVENUE} 2017-03-01 --at {PUBLICATION}": ("store_id", "revenue_eur"),
     f"backfill diff {PUBLICATION} --recomputed": ("equal",),
     "backfill raw quarantine": ("quarantine_sales", "quantity"),
     "backfill raw quarantine quarantine_sales 2017-03-01": ("broken", "quantity: 'many' is not a bigint"),
     "backfill raw quarantine --replay --dry-run": ("freed\t0", "still bad\t1"),
-    "backfill plan bronze_sales --days 2017-03-04 --scope whole --json": "plan_ingests",
-    "backfill run bronze_fx_rates --upstream --days 2017-02-21..2017-02-28": "rates_are_published",
-    f"backfill run {FACT} --downstream --version v1 --days {DAYS}": "builds_v1",
-    f"backfill status {FACT} --days {DAYS}": ("stale: code changed",),
-    f"backfill plan {FACT} --days {DAYS}": (FACT, "plan-"),
-    f"backfill plan {FACT} --days {DAYS} --version v1 --markdown": (f"| {FACT}", "plan-"),
-    f'backfill plan {FACT} --days {DAYS} --expect "amount_eur < 2% a day" --expect "weekends unchanged"': (
-        "amount_eur < 2% a day",
-        "weekends unchanged",
-    ),
-    f'backfill plan {FACT} --days {DAYS} --version v2 --expect "weekends unchanged" --expect "rows unchanged"': (
-        "weekends unchanged",
-        "rows unchanged",
-    ),
+    f"backfill status {FACT} --days {DAYS}": "is_stale_with_the_bug",
     f'backfill plan {FACT} --days {DAYS} --version v2 --expect "weekends unchanged"': "is_planned",
-    f"backfill plan {PLAN}": ("Nothing has moved.",),
     f"backfill run {PLAN}": "waits_for_approval",
     f"backfill diff {PLAN}": ("amount eur", FACT),
-    f"backfill diff {PLAN} --html": "writes_a_page",
+    f"backfill diff {PLAN} --html difference.html": "writes_a_page",
     f"backfill approve {PLAN}": "publishes_and_tells",
     f"backfill status {PLAN}": ("cut_over", "completion_told"),
     f"backfill rollback {PLAN} --dry-run": ("put back", "--dry-run"),
     f"backfill rollback {PLAN}": "is_undone_untold",
-    "backfill maintain --send-notices --dry-run": "is_due",
-    "backfill maintain --send-notices": ("Undone: ", "Sent 1 notice by log."),
     f"backfill run {PLAN} --waves 5%,100% --limits deviation=2%,gates=20%,seconds=3600,money=5": "waits_for_approval",
     f"backfill run {FACT} --downstream --days {DAYS}": "builds_v2",
-    "backfill run fact_daily_revenue --days 2017-03-01..2017-03-07": ("Nothing was computed",),
-    "backfill history fact_daily_revenue --limit 5": (REVENUE,),
-    f"backfill rollback {FACT_PUBLICATION}": ("stale then", REVENUE, "To undo"),
     f"backfill rollback {PUBLICATION}": "is_rolled_back",
     "backfill maintain --dry-run": "is_maintained",
     "backfill maintain": "is_maintained",
@@ -109,9 +89,6 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
         "published",
     ),
     "backfill show report_sea_temperature 2016-02-16": ("sensor_id",),
-    "backfill status report_sea_temperature --days 2016-02-15..2016-02-28": ("fresh",),
-    "backfill run report_sea_temperature --upstream --days 2016-02-15..2016-02-17": ("Nothing was computed",),
-    "backfill status report_sea_temperature --days 2016-02-15..2016-02-17": ("fresh",),
 }
 """Those that ``stories/test_docs_commands.py`` executes, in this order, and what they promise.
 
@@ -119,124 +96,80 @@ Words that they print, or the name of the function there that looks at more.
 """
 
 _SPARK = "backfill_assets_tests/cli/commands/test_spark.py::test_started_in_the_background_used_and_stopped"
-_CI = "backfill_assets_tests/stories/test_dagster_ci.py"
-_STREAM = "backfill_assets_tests/cli/verbs/test_stream.py::test_facts_follow_landed_events_of_today"
+_CI = "backfill_assets_tests/stories/test_dagster_ci.py::"
+_STREAM = "backfill_assets_tests/cli/verbs/test_stream.py::"
 _TALLY = (
     "backfill_assets_tests/stories/test_tally.py::test_every_event_is_once_in_raw_and_every_winner_once_in_the_facts"
 )
 _STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
-_REWIND = "backfill_assets_tests/stories/test_rewind.py"
-_ARRIVALS = "backfill_assets_tests/stories/test_forward_arrivals.py"
-_FIELD = "backfill_assets_tests/stories/test_late_field.py"
-_FILLED = "test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_changes"
-_TIMELINE = "backfill_assets_tests/cli/verbs/test_timeline.py"
-_SWITCH = "backfill_assets_tests/cli/verbs/test_as_current.py"
-_RUN_ON = "backfill_assets_tests/stories/test_run_on_timeline.py"
+_REWIND = "backfill_assets_tests/stories/test_rewind.py::test_back_to_before_it_and_forward_by_another_version"
+_PUBLISHED = "backfill_assets_tests/stories/test_rewind.py::test_a_timeline_is_published_as_a_plan_is_and_undone"
+_TIMELINE = "backfill_assets_tests/cli/verbs/test_timeline.py::"
+_AS_CURRENT = "backfill_assets_tests/cli/verbs/test_as_current.py::"
+_RUN_ON = (
+    "backfill_assets_tests/stories/test_run_on_timeline.py::test_a_run_builds_on_the_timeline_what_main_would_have"
+)
 _PLAN_FILE = "backfill_assets_tests/stories/test_plan_file.py::test_a_campaign_is_carried_out_as_its_file_says"
-_PLAN_FILES = "backfill_assets_tests/cli/verbs/test_plan_file.py"
-_LAB = "backfill_assets_tests/stories/test_lab.py"
-_LAB_COMMAND = "backfill_assets_tests/examples/commands/test_lab.py"
+_PLAN_FILES = "backfill_assets_tests/cli/verbs/test_plan_file.py::"
+_LAB = "backfill_assets_tests/stories/test_lab.py::"
+_LAB_COMMAND = "backfill_assets_tests/examples/commands/test_lab.py::"
 _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"
-_SCOPES = "backfill_assets_tests/stories/test_three_scopes.py"
-_POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py"
+_POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py::"
 _COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
-_LINKS = "backfill_assets_tests/cli/test_running_dev.py::test_commands_end_with_the_link_of_what_they_are_about"
-_SHORT_IDS = "backfill_assets_tests/cli/test_short_ids.py"
 BY_ANOTHER_TEST: Mapping[str, str] = {
+    "backfill init shop": "backfill_assets_tests/wheel/test_own_project.py::"
+    "test_a_project_of_ones_own_is_built_published_planned_and_undone",
     'eval "$(_BACKFILL_COMPLETE=bash_source backfill)"': _COMPLETION,
-    "backfill ui fact_daily_revenue --day 2017-03-01": _LINKS,
-    "backfill show fact_daily_revenue 2017-03-01 --at 1a2b3c4": f"{_SHORT_IDS}::"
-    "test_a_terminal_gets_short_ids_and_a_pipe_whole_ones",
-    "backfill rollback 1a2b3c4 --dry-run": f"{_SHORT_IDS}::test_publications_are_found_by_their_beginning",
-    "backfill status fact_daily_revenue report_store_ranking": "backfill_assets_tests/cli/verbs/test_status.py::"
-    "test_several_tables_are_reported_day_by_day",
     "backfill raw refresh raw_sales 2017-03-04 --dry-run": _REFRESH,
     "backfill raw refresh raw_sales 2017-03-04": _REFRESH,
-    "backfill plan bronze_sales --days 2017-03-04 --scope source": f"{_SCOPES}::test_source_side_refresh",
-    "backfill lab all": f"{_LAB_COMMAND}::test_all_of_them_as_json_in_order",
-    "backfill lab collision": f"{_LAB}::test_a_backfill_collides_with_a_stream",
-    "backfill lab repeat": f"{_LAB}::test_a_job_repeats_what_it_has_written",
-    "backfill lab scale": f"{_LAB}::test_one_big_job_loses_its_work",
-    "backfill lab boundary": f"{_LAB}::test_a_boundary_by_time_has_gaps_and_overlaps",
-    "backfill lab undo": f"{_LAB}::test_an_undo_loses_what_the_stream_has_brought_since",
-    "backfill lab boundary --keep": f"{_LAB_COMMAND}::test_the_folder_is_kept_on_request",
-    "backfill raw positions raw_sales": f"{_POSITIONS}::test_positions_of_raw_and_of_what_is_computed_from_it",
-    "backfill raw positions fact_sales_transactions": f"{_POSITIONS}::"
-    "test_positions_of_raw_and_of_what_is_computed_from_it",
-    f"backfill raw positions bronze_sales --at {PUBLICATION}": f"{_POSITIONS}::"
-    "test_any_published_state_can_be_asked_for",
+    "backfill raw positions raw_sales": f"{_POSITIONS}test_positions_of_raw_and_of_what_is_computed_from_it",
+    f"backfill raw positions raw_sales --at {PUBLICATION}": f"{_POSITIONS}test_any_published_state_can_be_asked_for",
+    "backfill lab all": f"{_LAB_COMMAND}test_all_of_them_as_json_in_order",
+    "backfill lab collision": f"{_LAB}test_a_backfill_collides_with_a_stream",
+    "backfill lab repeat": f"{_LAB}test_a_job_repeats_what_it_has_written",
+    "backfill lab scale": f"{_LAB}test_one_big_job_loses_its_work",
+    "backfill lab boundary": f"{_LAB}test_a_boundary_by_time_has_gaps_and_overlaps",
+    "backfill lab undo": f"{_LAB}test_an_undo_loses_what_the_stream_has_brought_since",
     "dagster asset materialize -m backfill_assets.definitions --select "
     "fact_sales_transactions,fact_daily_revenue,report_department_revenue "
-    "--partition-range 2017-03-01...2017-05-29": f"{_CI}::"
-    "test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build",
+    "--partition-range 2017-03-01...2017-05-29": f"{_CI}test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build",
     "backfill plan -f backfills/2017-fx.yaml": _PLAN_FILE,
-    "backfill plan -f backfills --check": f"{_PLAN_FILES}::test_a_folder_is_checked_file_by_file_and_the_worst_counts",
-    "backfill plan -f backfills/2017-fx.yaml --check --markdown": f"{_PLAN_FILES}::"
-    "test_a_check_says_what_would_happen_and_leaves_no_trace",
-    f"backfill maintain --abort {PUBLICATION}": "backfill_assets_tests/cli/verbs/test_maintain_abort.py::"
-    "test_an_entry_that_cannot_be_finished_is_given_up",
-    "backfill timeline rewind fact_sales_transactions": f"{_REWIND}::"
-    "test_back_to_before_it_and_forward_by_another_version",
-    f"backfill timeline rewind fact_sales_transactions --to {PUBLICATION}^ --as before-v1": f"{_REWIND}::"
-    "test_back_to_before_it_and_forward_by_another_version",
-    "backfill timeline forward before-v1 --version v2 --as with-v2": f"{_REWIND}::"
-    "test_back_to_before_it_and_forward_by_another_version",
-    "backfill timeline forward before-v1 --version v2 --without-arrivals --as logic-alone": f"{_ARRIVALS}::"
-    "test_arrivals_are_counted_and_taken_once_or_left_out",
-    "backfill timeline rewind bronze_sea_temperatures --to 2017-06-01T12:00 --days 2016-03-01..2016-03-08 --as "
-    "before-salinity": f"{_FIELD}::{_FILLED}",
-    "backfill timeline forward before-salinity --version v2 --without-arrivals": f"{_FIELD}::{_FILLED}",
-    'backfill timeline publish before-salinity --expect "only salinity changes"': f"{_FIELD}::{_FILLED}",
-    "backfill timeline show with-v2": f"{_TIMELINE}::test_a_timeline_is_shown_beside_what_is_published",
-    "backfill timeline open with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
-    "backfill timeline open with-v2 fact_daily_revenue": f"{_REWIND}::"
-    "test_back_to_before_it_and_forward_by_another_version",
-    "backfill show fact_daily_revenue 2017-03-01 --on with-v2": f"{_TIMELINE}::"
-    "test_a_day_is_shown_as_it_is_on_the_timeline",
-    "backfill diff main with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
-    "backfill diff before-v1 with-v2 --table fact_sales_transactions": f"{_REWIND}::"
-    "test_back_to_before_it_and_forward_by_another_version",
-    'backfill timeline publish with-v2 --expect "rows unchanged"': f"{_REWIND}::"
-    "test_a_timeline_is_published_as_a_plan_is_and_undone",
-    "backfill timeline create by-v1 --version fact_sales_transactions=v1 --fresh": f"{_SWITCH}::"
+    "backfill plan -f backfills --check --markdown": f"{_PLAN_FILES}"
+    "test_a_folder_is_checked_file_by_file_and_the_worst_counts",
+    "backfill timeline rewind fact_sales_transactions": _REWIND,
+    f"backfill timeline rewind fact_sales_transactions --to {PUBLICATION}^ --as before-v1": _REWIND,
+    "backfill timeline forward before-v1 --version v2 --as with-v2": _REWIND,
+    "backfill timeline show with-v2": f"{_TIMELINE}test_a_timeline_is_shown_beside_what_is_published",
+    "backfill diff main with-v2": _REWIND,
+    'backfill timeline publish with-v2 --expect "rows unchanged"': _PUBLISHED,
+    "backfill timeline create trial": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
+    f"backfill run {FACT} --downstream --version v1 --days {DAYS} --on trial": _RUN_ON,
+    f"backfill status {FACT} --on trial": _RUN_ON,
+    f"backfill trace {TRACED} --on trial": _RUN_ON,
+    "backfill timeline open trial": _REWIND,
+    "backfill timeline list": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
+    "backfill timeline keep trial --for 14": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
+    "backfill timeline delete trial": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
+    "backfill timeline create finance-v1 --version fact_sales_transactions=v1 --fresh": f"{_AS_CURRENT}"
     "test_a_switch_and_the_way_back_bring_days_and_version_together",
-    "backfill timeline forward by-v1": f"{_SWITCH}::test_a_switch_and_the_way_back_bring_days_and_version_together",
-    "backfill timeline publish by-v1 --as-current --dry-run": f"{_SWITCH}::"
+    "backfill timeline forward finance-v1": f"{_AS_CURRENT}"
+    "test_a_switch_and_the_way_back_bring_days_and_version_together",
+    "backfill timeline publish finance-v1 --as-current --dry-run": f"{_AS_CURRENT}"
     "test_a_dry_run_shows_the_days_and_changes_nothing",
-    "backfill timeline publish by-v1 --as-current": f"{_SWITCH}::"
+    "backfill timeline publish finance-v1 --as-current": f"{_AS_CURRENT}"
     "test_a_switch_and_the_way_back_bring_days_and_version_together",
-    "backfill history fact_sales_transactions": f"{_SWITCH}::test_new_days_alone_get_the_version_and_the_log_has_it",
-    "backfill timeline list": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
-    "backfill timeline create trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
-    "backfill timeline create as-in-may --at 2017-06-01T12:00": "backfill_assets_tests/timeline/test_based.py::"
-    "test_days_read_through_to_the_moment",
-    f"backfill run {FACT} --downstream --version v1 --days {DAYS} --on trial": f"{_RUN_ON}::"
-    "test_a_run_builds_on_the_timeline_what_main_would_have",
-    f"backfill status {FACT} --on trial": f"{_RUN_ON}::test_a_run_builds_on_the_timeline_what_main_would_have",
-    f"backfill trace {TRACED} --on trial": f"{_RUN_ON}::test_a_run_builds_on_the_timeline_what_main_would_have",
-    "backfill diff main trial": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
-    "dagster job execute -m backfill_assets.definitions -j build_on_timeline --config trial.yaml": (
-        "backfill_assets_tests/stories/test_timeline_in_dagster.py::test_the_job_builds_on_the_timeline"
-    ),
-    "backfill timeline keep trial --for 14 --name second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
-    "backfill timeline delete second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill sample --live --events-per-second 50": "backfill_assets_tests/examples/commands/test_sample.py::"
     "test_live_events_are_counted_by_kind",
-    "backfill stream raw_sales --from landing": _STREAM,
-    "backfill stream raw_sales --from landing --rate 2000 --rate-in 06:00-22:00=500": _STREAM,
-    "backfill status fact_daily_revenue": _STREAM,
-    "backfill history --limit 5": "backfill_assets_tests/cli/verbs/test_history.py::test_the_limit_says_what_it_hides",
-    "backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning": "backfill_assets_tests/cli/"
-    "verbs/test_stream.py::test_a_topic_is_read_from_its_beginning_by_one_command",
+    "backfill stream raw_sales --from landing": f"{_STREAM}test_facts_follow_landed_events_of_today",
+    "backfill stream raw_sales --from landing --rate 2000 --rate-in 06:00-22:00=500": f"{_STREAM}"
+    "test_facts_follow_landed_events_of_today",
+    "backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning": f"{_STREAM}"
+    "test_a_topic_is_read_from_its_beginning_by_one_command",
     "backfill spark start": _SPARK,
     "export SPARK_REMOTE=sc://127.0.0.1:15002": _SPARK,
-    "backfill spark status": _SPARK,
     "backfill spark stop": _SPARK,
-    "backfill maintain --clock-checked": "backfill_assets_tests/cli/verbs/test_maintain.py::"
-    "test_after_a_long_pause_a_person_who_checked_the_clock_frees_more",
     "make storm SECONDS=180": _STORM,
-    'make tally SECONDS=300 TALLY="--events-per-second 2000 --kills 5 --days 30"': _TALLY,
-    'make storm SECONDS=180 STORM="--s3 --seed 7"': _STORM,
+    "make tally SECONDS=300": _TALLY,
 }
 """The test that does the same as the command, some of them at another size."""
 
@@ -244,17 +177,13 @@ NOT_EXECUTED: Mapping[str, NotExecuted] = {
     "make demo": NotExecuted.REAL_SIZE,
     "backfill demo --with-the-bug": NotExecuted.REAL_SIZE,
     "make test": NotExecuted.WHOLE_SUITE,
-    "make check": NotExecuted.WHOLE_SUITE,
     "make test-fast": NotExecuted.WHOLE_SUITE,
-    "make format": NotExecuted.REWRITES_SOURCES,
     "make pins": NotExecuted.REWRITES_SOURCES,
     ".venv/bin/pytest backfill_assets_tests/examples/datasets -q": NotExecuted.WHOLE_SUITE,
-    "backfill spark start --profile standalone": NotExecuted.CLUSTER,
     "python -m backfill_assets.spark.jars": NotExecuted.DOWNLOADS,
     "export BACKFILL_LAKEHOUSE=s3://bucket/prefix": NotExecuted.OBJECT_STORE,
     "make bench-quick": NotExecuted.BENCHMARK,
     ".cache/bench/venv/bin/python benchmarks/sqlmesh_bad_day.py": NotExecuted.BENCHMARK,
-    ".cache/bench/venv/bin/python benchmarks/sqlmesh_bad_day.py --batch-size 90": NotExecuted.BENCHMARK,
     "export AWS_ENDPOINT_URL=https://store.example AWS_REGION=eu-central-1": NotExecuted.OBJECT_STORE,
     "export AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=...": NotExecuted.OBJECT_STORE,
 }

@@ -15,11 +15,12 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets_tests.stories.landing_snippet import land_rows
 
 ROOT = Path(__file__).parents[1]
-GUIDE = ROOT / "docs" / "your-own-dataset.md"
+GUIDE = ROOT / "docs" / "your-own-data.md"
 SHOWN = (
     "backfill_assets/examples/datasets/sea_temperatures.py",
     "backfill_assets_tests/stories/test_sea_temperatures.py",
     "backfill_assets_tests/stories/landing_snippet.py",
+    "backfill_assets_tests/quality/few_zeros.py",
 )
 EXCERPTS = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 

@@ -9,7 +9,6 @@ import pytest
 
 from backfill_assets.days import Cadence
 from backfill_assets.text import (
-    bullets,
     days_options,
     escape_markdown,
     format_changing,
@@ -38,10 +37,9 @@ def test_an_error_is_one_literal_line() -> None:
     assert escape_markdown("_a_ fact_daily_revenue") == "\\_a\\_ fact_daily_revenue"
 
 
-def test_a_table_and_a_list_keep_their_shape() -> None:
+def test_a_table_keeps_its_shape() -> None:
     """For any text in a cell."""
     assert len(markdown_table(("what", "why"), [("t", ERROR)]).splitlines()) == 3
-    assert len(bullets([ERROR, "b"]).splitlines()) == 2
 
 
 def test_days_are_written_as_ranges() -> None:

@@ -7,7 +7,6 @@ from backfill_assets.ui_addresses import (
     backfill_page,
     launchpad_page,
     lineage_page,
-    run_page,
     schedule_page,
 )
 
@@ -22,7 +21,7 @@ def test_a_partition_comes_before_a_tab() -> None:
 def test_what_is_named_is_escaped() -> None:
     """A name from outside leads to a page of the UI and nowhere else."""
     assert asset_page("a b?c", "d&e#f") == "/assets/a%20b%3Fc?view=partitions&partition=d%26e%23f"
-    assert run_page("a?b") == "/runs/a%3Fb" and backfill_page("a#b") == "/runs/b/a%23b"
+    assert backfill_page("a#b") == "/runs/b/a%23b"
     assert schedule_page("my location", "every_day") == "/locations/my%20location/schedules/every_day"
     assert lineage_page('key:"fact"+') == "/asset-groups~key%3A%22fact%22%2B/"
 

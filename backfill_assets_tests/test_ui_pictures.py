@@ -9,7 +9,7 @@ from pathlib import Path
 DOCS = Path(__file__).parents[1] / "docs"
 PICTURES = DOCS / "screenshots"
 SCRIPTS = ("take.py", "take_campaign.py", "take_stream.py", "take_timelines.py")
-PAGES = ("ui.md", "campaign-ui.md", "stream.md", "rewind.md")
+PAGES = ("start.md", "campaign.md", "stream.md", "timelines.md")
 _LARGEST_BYTES = 150_000
 
 
@@ -40,7 +40,7 @@ def test_pictures_are_small() -> None:
     assert not {name: size for name, size in sizes.items() if size > _LARGEST_BYTES}
 
 
-def test_the_page_of_rewinding_shows_each_of_its_drawings() -> None:
+def test_the_page_of_timelines_shows_each_of_its_drawings() -> None:
     """With words for those who cannot see them."""
-    shown = re.findall(r"!\[([^\]]{30,})\]\(rewind/([^)]+)\)", (DOCS / "rewind.md").read_text())
+    shown = re.findall(r"!\[([^\]]{30,})\]\(rewind/([^)]+)\)", (DOCS / "timelines.md").read_text())
     assert {name for _, name in shown} == {path.name for path in (DOCS / "rewind").iterdir()}

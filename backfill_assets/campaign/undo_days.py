@@ -7,7 +7,6 @@ published. What reads a day that changes follows, whether the campaign had broug
 from __future__ import annotations
 
 import enum
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -220,11 +219,6 @@ def seconds_of(days: Iterable[UndoneDay]) -> float | None:
     """What staging again takes together; None if one of these days was never timed."""
     again = [each.seconds for each in days if each.way is UndoAction.STAGE_AGAIN]
     return None if None in again else sum(each for each in again if each is not None)
-
-
-def counts_of(days: Iterable[UndoneDay]) -> Counter[UndoAction]:
-    """How many days of steps are dealt with in each way."""
-    return Counter(each.way for each in days)
 
 
 def first_of(reads: Mapping[str, Iterable[date]], days: Mapping[str, frozenset[date]]) -> str:

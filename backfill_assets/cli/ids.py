@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from backfill_assets.cli.output import screen
 from backfill_assets.cli.short_ids import ShortIds, complete, distinguishing_part, is_whole, matching
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.text import format_first
 
 if TYPE_CHECKING:
     from backfill_assets.lakehouse.named_timelines import NamedTimeline
     from backfill_assets.lakehouse.storage import Storage
 
-Show = Callable[[str], str]
-"""Gives the text that an id is shown as."""
 _LONGEST_VERSION = 6
 """A longer number is no Delta version, if a publication's hash begins with it."""
 _MOST_NAMED = 5
@@ -29,16 +26,11 @@ MAIN = "main"
 # ------------------------------------------------------------------ shown
 
 
-def short_ids(storage: Storage, *lists: Callable[[Storage], Iterable[str]]) -> Show:
-    """Short on a terminal, where a person reads it and types it next; whole on a pipe, which is kept for longer."""
-    if not screen():
-        return str
-    return ShortIds(frozenset(id for each in lists or (publications,) for id in each(storage)))
-
-
-def all_ids() -> Show:
+def all_ids() -> ShortIds:
     """Of everything that has an id, as a person is shown it."""
-    return short_ids(typed_storage(), publications, plans, campaigns, timeline_ids)
+    storage = typed_storage()
+    lists = (publications, plans, campaigns, timeline_ids)
+    return ShortIds(frozenset(id for each in lists for id in each(storage)))
 
 
 # ------------------------------------------------------------------ what there is
@@ -161,24 +153,12 @@ def typed_storage() -> Storage:
 
 
 def _no_such_plan(storage: Storage, text: str, known: list[str]) -> InvalidRequest:
+    """With the plans whose hash begins like what was typed, or with all: the word before it is the same for all."""
     from difflib import get_close_matches
 
-    near = get_close_matches(text, known, n=3, cutoff=0.6) or _by_hash(text, known)
-    show = ShortIds(frozenset(known))
-    if near:
-        hint = f"Did you mean {' or '.join(map(show, near))}?"
-    elif known:
-        more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
-        hint = f"Plans: {', '.join(map(show, known[:_MOST_NAMED]))}{more}. backfill plan TARGET --days A..B makes one."
-    else:
-        hint = "No plan was made yet: backfill plan TARGET --days A..B makes one."
+    show, part = ShortIds(frozenset(known)), text.removeprefix("plan-").removeprefix("campaign-")
+    heads = {distinguishing_part(id)[: max(len(part), 1)]: show(id) for id in known}
+    near = [heads[head] for head in get_close_matches(part, heads, n=3, cutoff=0.6)]
+    listed = f"Plans: {format_first([*map(show, known)], _MOST_NAMED)}. " if known else "No plan was made yet: "
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"{listed}backfill plan TABLE --days A..B makes one."
     return InvalidRequest(f"There is no plan {text!r} in {storage.root}.", hint=hint)
-
-
-def _by_hash(text: str, known: list[str]) -> list[str]:
-    """Plans whose hash is like what was typed: the word before it is the same for all."""
-    from difflib import get_close_matches
-
-    part = text.removeprefix("plan-").removeprefix("campaign-")
-    heads = {distinguishing_part(id)[: max(len(part), 1)]: id for id in known}
-    return [heads[head] for head in get_close_matches(part, heads, n=3, cutoff=0.6)]

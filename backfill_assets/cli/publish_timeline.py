@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.cli.campaigns import stage_plan
 from backfill_assets.cli.foreground import report_step, run_info
-from backfill_assets.cli.ids import find_timeline, short_ids
+from backfill_assets.cli.ids import find_timeline
 from backfill_assets.cli.output import ask, say, say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.report.answer import Answer, Fact, Id
@@ -42,8 +42,7 @@ def publish_as_current(
     done = carry_out_switch(lake, plan, run_info("backfill timeline publish --as-current")).publication
     published = Fact("publication", Id(done))
     parts = (*shown.parts, published) if as_json else (published,)
-    undo = f"backfill rollback {short_ids(lake.storage)(done)}"
-    say_answer(replace(shown, parts=parts, next=(undo,)), as_json=as_json)
+    say_answer(replace(shown, parts=parts, next=(f"backfill rollback {done}",)), as_json=as_json)
 
 
 def publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: bool, as_json: bool) -> bool:

@@ -150,7 +150,7 @@ def _dimensions(qualities: Sequence[DimensionQuality], otherwise: str) -> dict[s
 
 
 def _record(quality: DimensionQuality, otherwise: str) -> dict[str, str | int | bool]:
-    what = quality.worst or (otherwise if quality.rules else "no rule, see docs/quality.md")
+    what = quality.worst or (otherwise if quality.rules else "no rule, see docs/reference/rules.md")
     return {"dimension": quality.dimension, "passed": quality.passed, "rules": quality.rules, "what": what}
 
 

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.days import Cadence, DayRange, TableDay, contiguous
+from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 from backfill_assets.model.declaration import Reads, Source, Step, Version
@@ -61,14 +61,6 @@ def day_statuses(
             step, asked, observed, entries, _versions(step, (versions or {}).get(step.name), as_published)
         )
     return found
-
-
-def ranges_by_status(statuses: Mapping[date, DayStatus]) -> dict[DayStatus, list[DayRange]]:
-    """The days of each status that occurs, as the fewest ranges, in the order of :class:`DayStatus`."""
-    days: dict[DayStatus, list[date]] = {status: [] for status in DayStatus}
-    for day, status in statuses.items():
-        days[status].append(day)
-    return {status: contiguous(found) for status, found in days.items() if found}
 
 
 def _versions(step: Step, wanted: str | None, as_published: bool) -> Mapping[str, Version]:

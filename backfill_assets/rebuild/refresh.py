@@ -169,7 +169,7 @@ class RefreshBuild(AppendBuild):
             if pin.states[TableDay(self.table.name, day)].physical != fingerprints.physical(active.get(day, ())):
                 raise PublicationRefused(
                     f"{self.table.name} {day} is not what was published: no row is taken from there.",
-                    hint="See `foreign write` in docs/runbook.md, then run this again.",
+                    hint="See Foreign writes in docs/operations.md, then run this again.",
                 )
 
     # ------------------------------------------------------------------ append

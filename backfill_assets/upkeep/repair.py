@@ -274,8 +274,8 @@ def _by_plan(seen: RepairContext, table: str, days: Iterable[date]) -> dict[str,
 
 def _raw(troubles: Sequence[StaleDay]) -> list[ManualAction]:
     next_step = (
-        "landed files count once, so it cannot be built again: put the published files back, see `foreign write` in "
-        "docs/runbook.md"
+        "landed files count once, so it cannot be built again: put the published files back, see Foreign writes in "
+        "docs/operations.md"
     )
     return _manual_actions(troubles, "raw is not what was published", next_step)
 

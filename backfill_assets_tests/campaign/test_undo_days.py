@@ -13,7 +13,6 @@ from backfill_assets.campaign.undo_days import (
     TableDayState,
     UndoAction,
     UndoneDay,
-    counts_of,
     decide_day,
     first_of,
     seconds_of,
@@ -126,7 +125,6 @@ def test_the_time_is_known_if_every_day_was_timed() -> None:
     assert seconds_of([again, again, put_back]) == 3.0
     assert seconds_of([again, replace(again, seconds=None)]) is None
     assert seconds_of([put_back]) == 0
-    assert counts_of([again, again, put_back]) == {UndoAction.STAGE_AGAIN: 2, UndoAction.PUT_BACK: 1}
 
 
 def test_the_first_input_day_that_changes_is_named() -> None:

@@ -26,7 +26,6 @@ def timelines(monkeypatch: pytest.MonkeyPatch) -> None:
         ("timeline", {}, asset_page("timelines")),
         ("show", {"table": "bronze_sales", "day": "2017-03-01"}, asset_page("bronze_sales", "2017-03-01")),
         ("history", {"table": None}, "/assets"),
-        ("campaign", {"plan": None}, asset_page("start_here")),
         ("doctor", {}, "/deployment"),
         ("ui", {"about": "bronze_sales"}, ""),
     ],
@@ -43,7 +42,7 @@ def test_a_command_leads_to_the_page_of_what_it_made_or_names(
         ([], "plan", asset_page("start_here")),
         ([False], "approve", asset_page("start_here")),
         ([True], "approve", asset_page("campaign", "campaign-x")),
-        ([True, False], "campaign", asset_page("campaign", "campaign-x")),
+        ([True, False], "status", asset_page("campaign", "campaign-x")),
         ([True], "plan", asset_page("campaign", "campaign-x")),
     ],
 )

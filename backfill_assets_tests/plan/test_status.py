@@ -13,7 +13,7 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import Reads, Version
-from backfill_assets.plan.status import DayStatus, day_statuses, ranges_by_status
+from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.published.observed import LogView
 from backfill_assets_tests.plan.world import STEPS, TABLES, D, World
 
@@ -185,17 +185,6 @@ def test_known_days_follow_the_same_day_inputs(world: World) -> None:
         "revenue": [D, new],
     }
     assert found["fact"][new] is MISSING and found["raw"][new] is FRESH
-
-
-def test_ranges_by_status_are_the_fewest() -> None:
-    """People read ranges, in a fixed order of statuses."""
-    days = [D + timedelta(days=n) for n in range(5)]
-    statuses = dict(zip(days, [INPUT, FRESH, FRESH, MISSING, INPUT], strict=True))
-    assert ranges_by_status(statuses) == {
-        FRESH: [DayRange(days[1], days[2])],
-        MISSING: [DayRange.of(days[3])],
-        INPUT: [DayRange.of(days[0]), DayRange.of(days[4])],
-    }
 
 
 def test_25_years_of_seven_tables_take_well_under_two_seconds() -> None:

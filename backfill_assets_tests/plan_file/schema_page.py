@@ -1,4 +1,4 @@
-"""``make pins`` writes the schema of plan files into ``docs/``, from the model and the tables that are declared."""
+"""The schema of plan files in ``docs/reference/``, from the model and the declared tables: ``make pins`` writes it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.plan_file.read import schema_text
 
-PAGE = Path(__file__).parents[2] / "docs" / "backfill-plan.schema.json"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "backfill-plan.schema.json"
 
 
 def current_schema() -> str:

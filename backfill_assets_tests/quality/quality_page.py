@@ -1,4 +1,4 @@
-"""The tables of ``docs/quality.md`` as the examples declare them: ``make pins`` writes them, a test compares them."""
+"""The tables of ``docs/reference/rules.md``, as they are declared: ``make pins`` writes them, a test compares them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from backfill_assets.quality.summary import DIMENSIONS
 
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 HEADINGS = dict(zip(LAYERS, ("Raw", "Bronze", "Quarantine", "Facts", "Reports"), strict=True))
-PAGE = Path(__file__).parents[2] / "docs" / "quality.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "rules.md"
 NONE = "-"
 
 

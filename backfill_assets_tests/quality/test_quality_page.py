@@ -1,21 +1,17 @@
-"""``docs/quality.md`` says what the declarations say: a page of rules that are no longer true is worse than none."""
+"""``docs/reference/rules.md`` says what the declarations say: wrong rules on a page are worse than none."""
 
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from backfill_assets.model import rules
-from backfill_assets.model.declaration import DayFacts, DayRule
 from backfill_assets.quality.summary import DIMENSIONS
 from backfill_assets_tests.quality.quality_page import LAYERS, coverage, rule_classes, thresholds, without_rules
 
-PAGE = (Path(__file__).parents[2] / "docs" / "quality.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "rules.md").read_text()
 REPRINT = "`make pins` writes what belongs there."
 UNDECLARED = {"contract_holds", "keys_unique"}
 
@@ -58,31 +54,4 @@ def test_every_rule_has_a_line_that_says_what_to_do() -> None:
 
 def test_the_dimensions_are_the_five() -> None:
     """In the order in which the UI lists them."""
-    assert tuple(name for name, _ in _cells(_lines("# Quality"))) == DIMENSIONS
-
-
-def _code_of_the_page() -> dict[str, Any]:
-    """People copy the rule into ``model/rules.py``: all that it uses is there."""
-    known = {**vars(rules), "__name__": "docs", "SparkSession": SparkSession}
-    for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
-        exec(compile(code, "quality.md", "exec", dont_inherit=True), known)  # noqa: S102
-    return known
-
-
-def _rule_of_the_page() -> DayRule:
-    found: DayRule = _code_of_the_page()["FewZeros"]("quantity", at_most=Decimal("0.1"))
-    return found
-
-
-def test_the_rule_of_the_page_works() -> None:
-    """It is described and judged like any other."""
-    rule = _rule_of_the_page()
-    assert (rule.name, rule.description) == ("few_zeros_quantity", "No more than a share of a column is zero.")
-    for zeros, passed in ((1, True), (2, False)):
-        found = rule.judge(DayFacts(own={"rows": 10, "zeros_quantity": zeros}))
-        assert (found.passed, found.observed) == (passed, f"{zeros} of 10 rows with quantity 0")
-
-
-def test_the_rule_of_the_page_is_measured(spark: SparkSession) -> None:
-    """By the test of the page."""
-    _code_of_the_page()["test_few_zeros"](spark)
+    assert tuple(name for name, _ in _cells(_lines("# Rules"))) == DIMENSIONS

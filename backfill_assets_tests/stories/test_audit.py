@@ -1,4 +1,4 @@
-"""The SQL of the audit page gives the answers that it is there for, on a lakehouse that was really built."""
+"""The SQL of the reference on audits gives the answers that it is there for, on a lakehouse that was really built."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from backfill_assets_tests.workshop import Workshop
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
-ASKED = dict(re.findall(r"^## ([^\n]*\?)\n(?:(?!^## ).)*?```sql\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "audit.sql").read_text()
+ASKED = dict(re.findall(r"^-- ([^\n]*\?)\n(?:-- [^\n]*\n)*(.*?);$", PAGE, re.DOTALL | re.MULTILINE))
 REVENUE = "fact_daily_revenue"
 REBUILT = {"fact_sales_transactions", REVENUE, "report_store_ranking"}
 SHOWN = {
@@ -40,15 +40,15 @@ SHOWN = {
     "run": "'4fa7c0de-0b5e-4b6e-9d0c-2a41c5a5e7f1'",
     "moment": "TIMESTAMP'2017-06-01T12:00:00Z'",
 }
-"""The examples in the queries of the page, for which a reader puts in what is asked for."""
+"""The examples in the queries of the file, for which a reader puts in what is asked for."""
 
 
 class Auditor:
-    """Asks the questions of the page."""
+    """Asks the questions of the file."""
 
     def __init__(self, spark: SparkSession, workshop: Workshop) -> None:
         log = str(workshop.settings.lakehouse / LOG_TABLE)
-        view = next(sql for sql in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL) if "VIEW" in sql)
+        view = re.search(r"^CREATE .*?(?=;$)", PAGE, re.DOTALL | re.MULTILINE)[0]  # type: ignore[index]
         spark.sql(view.replace(".data/lakehouse/_publications", log))
         self.spark = spark
         self.asked: set[str] = set()
@@ -68,8 +68,8 @@ def workshop(rejected_home: Path, tmp_path: Path, spark: SparkSession) -> Worksh
     return Workshop(shutil.copytree(rejected_home, tmp_path / "home"), lambda: spark)
 
 
-def test_every_question_of_the_page_is_answered(workshop: Workshop, spark: SparkSession) -> None:
-    """One lakehouse, all of its questions; a question that is added to the page has to be asked here."""
+def test_every_question_of_the_file_is_answered(workshop: Workshop, spark: SparkSession) -> None:
+    """One lakehouse, all of its questions; a question that is added to the file has to be asked here."""
     before = {table: workshop.states(table)[FIRST].publication for table in CHAIN if table != "report_store_ranking"}
     roll_back(workshop.builder.lake.publisher, before[REVENUE], id="undo", steps=CATALOG.steps)
     auditor = Auditor(spark, workshop)

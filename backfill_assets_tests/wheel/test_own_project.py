@@ -18,8 +18,14 @@ from backfill_assets_tests.wheel.build import build_wheel
 
 pytestmark = [pytest.mark.long, pytest.mark.story]
 UV = cache_folder() / "bootstrap" / "bin" / "uv"
-DAY, CORRECTED = "2026-01-05", "2026-01-06"
+DAY = "2026-01-05"
 RAW, BRONZE, REPORT = "raw_orders", "bronze_orders", "report_orders"
+VERSION = """
+
+@ORDERS.version(OrdersOfADay, "v2", "As they are charged: twice.", ORDERS.bronze)
+def charged_twice(orders: DataFrame) -> DataFrame:
+    return orders_of_a_day(orders).withColumn("amount", (F.col("amount") * 2).cast("decimal(28,2)"))
+"""
 COMPANY = """
 import dagster as dg
 from backfill_assets.defs.location import backfill_definitions
@@ -88,17 +94,20 @@ class Project:
         (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
 
     def amount(self) -> str:
-        (row,) = self.backfill("show", REPORT, "--day", DAY)["rows"]
+        (row,) = self.backfill("show", REPORT, DAY)["sample"]
         return str(row["amount"])
 
     def is_planned_and_undone(self) -> None:
-        """A late order changes the day; the plan says so; the new rows are published, and put back."""
-        self.land(CORRECTED, "late", ("3", "100.00"))
-        (newest,) = (each for each in self.backfill("history", REPORT, "--limit", "1"))
-        planned = self.backfill("plan", REPORT, "--days", DAY, "--force")
-        assert planned["asked"]["target"] == REPORT
-        self("backfill", "rollback", newest["publication"], "--yes")
-        assert self.backfill("history", REPORT, "--limit", "1")[0]["publication"] != newest["publication"]
+        """Another version of the logic: the day is staged, published when that is approved, and put back."""
+        declared = self.folder / "shop" / "datasets" / "orders.py"
+        declared.write_text(declared.read_text() + VERSION)
+        plan = self.backfill("plan", REPORT, "--days", DAY)["id"]
+        self("backfill", "run", plan)
+        assert self.amount() == "20.00"
+        self("backfill", "approve", plan, "--yes")
+        assert self.amount() == "40.00"
+        self("backfill", "rollback", plan, "--yes")
+        assert self.amount() == "20.00"
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +129,7 @@ def test_a_project_of_ones_own_is_built_published_planned_and_undone(fresh: Path
     project("backfill", "doctor")
     project("dagster", "definitions", "validate")
     project.land(DAY, "a", ("1", "12.50"), ("2", "7.50"))
-    project("backfill", "check", "orders")
+    project("backfill", "dataset", "check", "orders")
     project("backfill", "run", REPORT, "--upstream", "--days", DAY)
     assert project.amount() == "20.00"
     project.is_planned_and_undone()

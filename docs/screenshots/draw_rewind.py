@@ -1,4 +1,4 @@
-"""Draws the diagram of docs/rewind.md: main, a moment, two attempts on timelines, and what is published.
+"""Draws the diagram of docs/timelines.md: main, a moment, two attempts on timelines, and what is published.
 
 ``python docs/screenshots/draw_rewind.py`` writes ``docs/rewind/diagram.svg``.
 """

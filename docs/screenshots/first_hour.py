@@ -170,7 +170,7 @@ class FirstHour:
             f"days: {DAYS}\nversion: v2\nexpectations: [rows unchanged]\napprovers: [ana, bela]\n"
         )
         made = self.campaign.made("campaign/validated")
-        said = backfill("plan", "--file", str(file), within=self.environment)
+        said = backfill("plan", "-f", str(file), within=self.environment)
         self.campaign.plan = re.findall(r"plan-[0-9a-f]{16}", said)[-1]
         backfill("run", self.campaign.plan, "--daemon", within=self.environment)
         self.campaign.until("campaign/validated", made + 1)

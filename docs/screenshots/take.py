@@ -1,4 +1,4 @@
-"""``make screenshots``: walks through the Dagster UI in Chromium, and takes the pictures of ``docs/ui.md`` on the way.
+"""``make screenshots``: walks through the Dagster UI in Chromium, and takes the pictures of ``docs/start.md``.
 
 Everything it starts, it stops; everything it makes but the pictures lies in the demo's own folder.
 """
@@ -109,14 +109,6 @@ def graph(tour: Tour) -> None:
     tour.page.goto(f"{tour.page.url.split('?')[0]}?expanded={quote(opened, safe='')}")
     tour.settle(5.0)
     tour.picture("1-graph")
-    tour.page.get_by_text("fact_daily_revenue").first.click()
-    tour.settle()
-    tour.picture("2-description")
-
-
-def table(tour: Tour) -> None:
-    tour.open("/assets/fact_sales_transactions?view=overview")
-    tour.picture("3-table")
 
 
 def choose_days(tour: Tour, days: str) -> None:
@@ -155,13 +147,6 @@ def good_days(tour: Tour) -> None:
     tour.picture("4-launch")
     backfill = launch(tour)
     tour.page.set_viewport_size(TALL)
-    tour.open(f"/runs/b/{backfill}")
-    # Some tables done, some to come: what a person sees half way.
-    tour.wait_until(
-        lambda: tour.page.get_by_text("100% completed").count() >= 3 or _status(tour, backfill) in _ENDED,
-        "the first tables of the backfill",
-    )
-    tour.picture("5-progress")
     follow(tour, backfill)
     tour.picture("6-done")
     tour.page.set_viewport_size(WIDE)
@@ -171,9 +156,6 @@ def bad_day(tour: Tour) -> None:
     choose_days(tour, RANGE_WITH_BAD_DAY)
     backfill = launch(tour)
     follow(tour, backfill)
-    tour.page.set_viewport_size(TALL)
-    tour.picture("7-failed-backfill")
-    tour.page.set_viewport_size(WIDE)
     failed_gate(tour, backfill)
 
 
@@ -192,8 +174,6 @@ def fixed(tour: Tour) -> None:
     deliver_corrections()
     tour.wait_until(lambda: _published(tour), f"{BAD_DAY} to be published")
     tour.wait_until(lambda: all(each["status"] in _ENDED for each in tour.backfills()), "the last backfill to end")
-    tour.open("/runs?view=backfills")
-    tour.picture("10-fixed")
 
 
 def _published(tour: Tour) -> bool:
@@ -218,7 +198,6 @@ def main() -> None:
         tour = Tour(browser.new_page(viewport=WIDE), address)
         tour.page.set_default_timeout(60_000)
         graph(tour)
-        table(tour)
         with daemon(environment):
             tour.wait_for_daemon()
             for scene in (good_days, bad_day, fixed, one_day):

@@ -1,4 +1,4 @@
-"""``make screenshots`` too: the page of a timeline, for ``docs/rewind.md``.
+"""``make screenshots`` too: the page of a timeline, for ``docs/timelines.md``.
 
 Four days are built, and by an older version of the logic again on a timeline; a sensor shows it.
 """
@@ -21,7 +21,8 @@ assetMaterializations(limit:9){partition}}}}"""
 def build(environment: dict[str, str]) -> None:
     """What a person types before there is something to see."""
     backfill("run", "fact_daily_revenue", "--upstream", "--days", DAYS, within=environment)
-    backfill("timeline", "create", NAME, "--keep-for", "90", within=environment)
+    backfill("timeline", "create", NAME, within=environment)
+    backfill("timeline", "keep", NAME, "--for", "90", within=environment)
     backfill("run", FACT, "--version", "v1", "--days", DAYS, "--on", NAME, within=environment)
     backfill("run", "fact_daily_revenue", "--days", DAYS, "--on", NAME, within=environment)
 

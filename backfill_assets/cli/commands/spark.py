@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.output import say, say_json
-from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.output import say, say_answer
 from backfill_assets.cli.wiring import current_settings
+from backfill_assets.report.answer import Answer, Fact, Line
 
 if TYPE_CHECKING:
     from backfill_assets.spark.service import SparkService
@@ -64,7 +64,7 @@ def start(port: int, profile: str, as_json: bool) -> None:
 
     service = start_service(current_settings(), port=port, profile=profile)
     if as_json:
-        say_json(_service_json(service, answering=True))
+        say_answer(_service_answer(service, answering=True), as_json=True)
     else:
         say(f"Spark answers at {service.url}. For commands and runs to use it:", f"  export SPARK_REMOTE={service.url}")
 
@@ -90,24 +90,16 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
     service = running_service(current_settings())
     answering = service is not None and reachable(service)
-    if as_json:
-        say_json(_service_json(service, answering=answering))
-    elif service is None:
-        say("No Spark server is running. To start one: backfill spark start")
-    else:
-        _say(service, answering=answering)
+    say_answer(_service_answer(service, answering=answering), as_json=as_json)
     if not answering:
         ctx.exit(1)
 
 
-def _service_json(service: SparkService | None, *, answering: bool) -> dict[str, object]:
-    return {"running": service is not None, "answers": answering, **(service.as_json() if service else {})}
-
-
-def _say(service: SparkService, *, answering: bool) -> None:
-    rows = new_table("address", "answers", "profile", "processes", "started", "log")
-    processes = ", ".join(f"{each.pid} {each.java_class.rpartition('.')[2]}" for each in service.processes)
-    rows.add_row(service.url, "yes" if answering else "no", service.profile, processes, service.started, service.log)
-    say(rows)
-    if not answering:
-        say("It may still be starting, or hang. To start another: backfill spark stop")
+def _service_answer(service: SparkService | None, *, answering: bool) -> Answer:
+    facts = {"running": service is not None, "answers": answering, **(service.as_json() if service else {})}
+    lines = []
+    if service is None:
+        lines = [Line("No Spark server is running.", do="backfill spark start")]
+    elif not answering:
+        lines = [Line("It may still be starting, or hang. To start another:", do="backfill spark stop")]
+    return Answer(parts=(*(Fact(name, value) for name, value in facts.items()), *lines))

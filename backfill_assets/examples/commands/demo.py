@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.foreground import interrupt
-from backfill_assets.cli.output import say
-from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.output import say, say_answer
 from backfill_assets.cli.running_dev import running_dev, running_ui, shared_spark
 from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.examples.demo.one_spark import OneSpark
 from backfill_assets.examples.demo.progress import Phases
 from backfill_assets.examples.demo.what_next import what_next
+from backfill_assets.report.answer import Answer, Grid
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
@@ -155,9 +155,7 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
     accounts = account(_steps(), list(days), states)
     deleted = ("deleted",) if any(found.deleted for found in accounts) else ()
     counts = ("days", "unchanged", "received", "published", "quarantined", "deduplicated", "superseded", *deleted)
-    rows = new_table(
-        "table", *counts, "reconciled", "seconds", numbers=[*counts, "reconciled", "seconds"], drop=_LEFT_OUT_FIRST
-    )
+    rows: list[tuple[object, ...]] = []
     unchanged = {key for key, state in states.items() if state.sequence <= before}
     for found in accounts:
         periods = CATALOG.step(found.table).cadence.starts(days)
@@ -165,13 +163,10 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
         accounted = [found.days, reused, found.received, found.published, found.quarantined]
         accounted += [found.deduplicated, found.superseded, *([found.deleted] if deleted else [])]
         seconds = step_seconds.get(found.table)
-        rows.add_row(
-            found.table,
-            *("" if count is None else f"{count:,}" for count in accounted),
-            f"{found.reconciled} of {found.days}",
-            "" if seconds is None else f"{seconds:.1f}",
-        )
-    say(rows)
+        spent = None if seconds is None else round(seconds, 1)
+        rows.append((found.table, *accounted, f"{found.reconciled} of {found.days}", spent))
+    columns = ("table", *counts, "reconciled", "seconds")
+    say_answer(Answer(parts=(Grid("accounts", columns, rows, drop=_LEFT_OUT_FIRST),)))
     if unchanged.issuperset(_read_days(days)):
         say("Every day was published before, from the same inputs by the same code: nothing was computed.")
 
@@ -183,8 +178,6 @@ def _read_days(days: Sequence[date] | DayRange) -> Iterator[TableDay]:
 
 
 def _say_phases(phases: Phases) -> None:
-    rows = new_table("phase", "seconds", numbers=["seconds"])
-    for name, seconds in phases.seconds.items():
-        rows.add_row(name, f"{seconds:.1f}")
-    rows.add_row("all", f"{sum(phases.seconds.values()):.1f}")
-    say(rows)
+    rows = [*phases.seconds.items(), ("all", sum(phases.seconds.values()))]
+    shown = [(name, round(seconds, 1)) for name, seconds in rows]
+    say_answer(Answer(parts=(Grid("phases", ("phase", "seconds"), shown),)))

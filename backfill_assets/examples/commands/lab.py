@@ -13,11 +13,11 @@ import click
 
 from backfill_assets.cli.foreground import foreground_spark, report_progress, report_step
 from backfill_assets.cli.group import CommandFailed
-from backfill_assets.cli.output import say, say_json
-from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.output import say_answer, say_json
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.examples.lab.hazard import NAMES, Hazard, as_json, columns, count_rows, sentences
 from backfill_assets.examples.lab.page import write_pages
+from backfill_assets.report.answer import Answer, Grid, Line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,10 +101,10 @@ def _scratch(*, keep: bool) -> Iterator[Path]:
 
 
 def _say(hazard: Hazard) -> None:
-    names = columns(hazard.ways)
-    say(new_table(*names, rows=count_rows(hazard.ways), numbers=names[1:], title=hazard.text.title))
-    say(*(each.replace("`", "") for each in sentences(hazard)))
-    say(*(f"  {way.way}: {way.note}" for way in hazard.ways if way.note), "")
+    counts = Grid("counts", tuple(columns(hazard.ways)), list(count_rows(hazard.ways)), title=hazard.text.title)
+    said = [each.replace("`", "") for each in sentences(hazard)]
+    said += [f"  {way.way}: {way.note}" for way in hazard.ways if way.note]
+    say_answer(Answer(parts=(counts, *map(Line, said))))
 
 
 def _say_end(folder: Path, *, keep: bool, pages: Sequence[Path], quiet: bool) -> None:

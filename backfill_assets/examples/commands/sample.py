@@ -13,14 +13,14 @@ from types import ModuleType
 
 import click
 
-from backfill_assets.cli.output import say
-from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.output import say_answer
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.examples import datasets
 from backfill_assets.examples import sample as samples
 from backfill_assets.examples.commands.sample_live import DEFAULT_EVENTS, MOST_EVENTS, land_live
 from backfill_assets.examples.sample.landing_writer import LandedCounts
+from backfill_assets.report.answer import Answer, Grid
 from backfill_assets.settings import Settings
 
 FIRST_SYNTHETIC_DAY = date(2017, 3, 1)
@@ -141,22 +141,18 @@ def _land_synthetic(
     from backfill_assets.examples.sample.synthetic import synthesize
     from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
 
-    rows = 1000 if rows_per_day is None else rows_per_day
+    a_day = 1000 if rows_per_day is None else rows_per_day
     chosen_seed = _seed(seed)
-    tally = synthesize(SyntheticSpec(_synthetic_days(days), rows, chosen_seed, parse_defects(defects)), landing)
+    tally = synthesize(SyntheticSpec(_synthetic_days(days), a_day, chosen_seed, parse_defects(defects)), landing)
     if as_json:
         click.echo(json.dumps(tally.as_json(), indent=2))
         return
     from backfill_assets.examples.sample.defects import DEFECTS
 
-    title = f"seed {chosen_seed}, {rows:,} transactions a day"
-    table = new_table("defect", "what it is", "rows", numbers=["rows"], title=title)
-    for name, count in tally.defects.items():
-        table.add_row(name, DEFECTS[name].description, f"{count:,}")
-    table.add_section()
-    for name, count in tally.totals().items():
-        table.add_row(f"lines {name}", "", f"{count:,}")
-    say(table)
+    title = f"seed {chosen_seed}, {a_day:,} transactions a day"
+    rows = [(name, DEFECTS[name].description, count) for name, count in tally.defects.items()]
+    rows += [(f"lines {name}", "", count) for name, count in tally.totals().items()]
+    say_answer(Answer(parts=(Grid("defects", ("defect", "what it is", "rows"), rows, title=title),)))
     _say_landed(landing, tally.spec.days, tally.landed)
 
 
@@ -168,10 +164,7 @@ def _land_real(dataset: str, days: str | None, landing: Path, as_json: bool) -> 
         counts = {"files_written": landed.written, "files_already_there": landed.already_there}
         click.echo(json.dumps({"days": str(wanted), "lines": landed.lines} | counts, indent=2))
         return
-    table = new_table("source", "lines", numbers=["lines"])
-    for source, lines in landed.lines.items():
-        table.add_row(source, f"{lines:,}")
-    say(table)
+    say_answer(Answer(parts=(Grid("sources", ("source", "lines"), list(landed.lines.items())),)))
     _say_landed(landing, wanted, landed)
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.cli.output import console, say, say_json
-from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.output import console, say_answer, say_json
+from backfill_assets.report.answer import Answer, Grid, Line
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -43,10 +43,9 @@ def _say(live: LiveLanding) -> None:
     from backfill_assets.examples.sample.live_events import KINDS
 
     title = f"seed {live.spec.seed}, {live.spec.events_per_second:g} events a second"
-    table = new_table("kind", "what it is", "lines", numbers=["lines"], title=title)
-    for kind, description in KINDS.items():
-        table.add_row(kind, description, f"{live.by_kind[kind]:,}")
-    say(table, f"{live.root}: {_landed(live)}.")
+    rows = [(kind, description, live.by_kind[kind]) for kind, description in KINDS.items()]
+    kinds = Grid("kinds", ("kind", "what it is", "lines"), rows, title=title)
+    say_answer(Answer(parts=(kinds, Line(f"{live.root}: {_landed(live)}."))))
 
 
 def _as_json(live: LiveLanding) -> dict[str, object]:

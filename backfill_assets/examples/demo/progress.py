@@ -34,7 +34,7 @@ class Phases:
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         started = time.monotonic()
-        say(Text(f"{name} ...", style="bold"))
+        say(f"{name} ...", style="bold")
         yield
         self.seconds[name] = time.monotonic() - started
 

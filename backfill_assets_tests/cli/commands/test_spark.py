@@ -32,7 +32,8 @@ def _note(home: Path, pid: int) -> Path:
 
 def test_nothing_started_is_said_and_exits_with_1(backfill: Backfill) -> None:
     """A script waits for it by the exit code; stopping twice is no error."""
-    assert backfill.json("spark", "status", exit_code=1) == {"running": False, "answers": False}
+    found = backfill.json("spark", "status", exit_code=1)
+    assert (found["running"], found["answers"]) == (False, False)
     assert "backfill spark start" in backfill("spark", "status", exit_code=1).stdout
     assert "No Spark server" in backfill("spark", "stop").stdout
 

@@ -123,8 +123,9 @@ def test_a_run_names_the_notice_that_could_not_be_sent(
         port = free.getsockname()[1]
     monkeypatch.setenv("BACKFILL_NOTICES", f"webhook:http://127.0.0.1:{port}/hook")
     unsent = f"Not sent yet: {begins_key(campaign_of(PLAN.id))}: 127.0.0.1:{port} did not answer"
-    (said,) = [line for line in _lines("run", SHORT) if line.startswith(unsent)]
-    assert said.endswith("To try again: backfill notices send")
+    lines = list(_lines("run", SHORT))
+    (at,) = [number for number, line in enumerate(lines) if line.startswith(unsent)]
+    assert lines[at + 1].strip() == "-> backfill maintain --send-notices"
 
 
 def test_a_damaged_journal_hides_no_other_campaign(storage: Storage) -> None:

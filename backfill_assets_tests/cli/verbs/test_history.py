@@ -65,7 +65,7 @@ def test_the_limit_says_what_it_hides(backfill: Backfill) -> None:
 
 
 def test_a_pipe_gets_the_table_and_no_other_line(backfill: Backfill) -> None:
-    """What docs/terminal.md types, ``backfill history | cut -f 1,5``, prints publications and tables."""
+    """What docs/start.md types, ``backfill history | cut -f 1,5``, prints publications and tables."""
     _three_publications(backfill)
     shown = backfill("history", "--limit", 1)
     lines = shown.stdout.splitlines()
