@@ -16,6 +16,8 @@ from pyspark.sql import types as T
 
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
+from backfill_assets.difference.find import last_difference
+from backfill_assets.difference.verdicts import Deviation, ExpectationVerdict
 from backfill_assets.examples.datasets import sea_temperatures
 from backfill_assets.model.contract import Field
 from backfill_assets.plan.observe import open_plans
@@ -96,8 +98,7 @@ def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_
 
     planned = types("timeline", "publish", "before-salinity", "--expect", EXPECTED, "--dry-run")["plan"]
     staged = types("run", planned, "--limits", "deviation=100%")
-    (verdict,) = types("diff", staged["plan"])["verdicts"]
-    assert (verdict["expectation"], verdict["tables"], verdict["deviations"]) == (EXPECTED, [BRONZE], [])
+    assert verdict_of(carrying, staged["plan"]) == ExpectationVerdict(expectation=EXPECTED, tables=(BRONZE,))
     types("approve", staged["plan"], "--yes")
     new = carrying.read(BRONZE).sort_values("measured_at")
     rows: list[Any] = new[["day", "measured_at", "salinity"]].to_dict("records")
@@ -124,11 +125,18 @@ def test_a_day_on_which_more_would_change_breaks_the_expectation(
     planned = types("timeline", "publish", "trial", "--expect", EXPECTED, "--dry-run")["plan"]
     assert backfill("run", planned, "--limits", "deviation=100%").exit_code != 0
     (plan,) = [plan.id for plan in open_plans(workshop.builder.lake.storage)]
-    found = backfill("diff", plan, "--json")
-    assert found.exit_code == 1
-    (verdict,) = json.loads(found.stdout)["verdicts"]
-    assert verdict["deviations"] == [{"table": BRONZE, "day": str(bad), "observed": "0 rows would be added, 1 removed"}]
+    assert backfill("diff", plan).exit_code == 1
+    (deviation,) = verdict_of(workshop, plan).deviations
+    assert deviation == Deviation(table=BRONZE, day=bad, observed="0 rows would be added, 1 removed")
     assert "salinity" not in workshop.read(BRONZE).columns
+
+
+def verdict_of(workshop: Workshop, plan: str) -> ExpectationVerdict:
+    """The one expectation of a plan, as it was judged last."""
+    difference = last_difference(workshop.builder.lake.storage, plan)
+    assert difference is not None
+    (found,) = difference.verdicts
+    return found
 
 
 def types(*words: str) -> Any:
