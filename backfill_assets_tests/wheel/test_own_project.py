@@ -101,7 +101,7 @@ class Project:
         """Another version of the logic: the day is staged, published when that is approved, and put back."""
         declared = self.folder / "shop" / "datasets" / "orders.py"
         declared.write_text(declared.read_text() + VERSION)
-        plan = self.backfill("plan", REPORT, "--days", DAY)["id"]
+        plan = self.backfill("plan", REPORT, "--days", DAY)["plan"]
         self("backfill", "run", plan)
         assert self.amount() == "20.00"
         self("backfill", "approve", plan, "--yes")
