@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -82,7 +83,7 @@ def test_a_run_says_which_files_it_leaves_and_which_other_days_gained_rows(
     land_lines(landed.settings.landing, THIRD, "later", 1, {"transaction_timestamp": "2017-03-02T10:00:00Z"})
     ran = backfill.json("run", "raw_sales", "--days", THIRD)
     assert [step["appended_elsewhere"] for step in ran["steps"]] == [{"raw_sales": [str(SECOND)]}]
-    assert ran["not_taken_in"] == []
+    assert "not ingested" not in json.dumps(ran)
 
 
 def test_what_was_rolled_back_is_taken_in_again(landed: Workshop) -> None:

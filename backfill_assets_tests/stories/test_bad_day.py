@@ -54,7 +54,7 @@ def test_the_other_days_are_published_by_one_command_that_computes_nothing(
 
     assert relaunched.exit_code == 0, relaunched.output
     (ran,) = json.loads(relaunched.stdout)["steps"]
-    assert (ran["days"], ran["unchanged"], ran["rows"]) == (89, 0, 89 * 4)
+    assert (ran["periods"], ran["unchanged"], ran["rows"]) == (89, 0, 89 * 4)
     assert seconds < _SECONDS
     assert statuses("bronze_sales") == {"fresh": 89, "missing": 1}
     assert set(workshop.states("bronze_sales")) == set(NINETY_DAYS) - {BAD_DAY}

@@ -99,7 +99,7 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
     for row in again:
         time, before = row["estimated"], first[row["step"]]
         assert before["estimated"] is None, "the first plan had nothing to go by"
-        assert time["samples"] == 1 and time["low"] - 0.01 <= before["spent"] <= time["high"] + 0.01
+        assert time["samples"] == 1 and time["low"] - 0.06 <= before["spent"] <= time["high"] + 0.06
     new, new_revenue = workshop.read(FACT), workshop.read(REVENUE)
     assert {each.day: (each.rows.changed, each.rows.unchanged) for each in tables[FACT].days} == by_pandas(old, new)
     for measure in ("amount_eur", "sales_value"):
@@ -129,7 +129,8 @@ def has_the_money_of_all_planned_days(letter: str, old: pd.DataFrame, new: pd.Da
     assert headline and [number(text) for text in headline.groups()] == sums
     names, cell = f"{FACT}|{REVENUE}|report_department_revenue", '<td class="number">(.*?)</td>'
     before = r"(?:<td[^>]*>[^<]*</td>){4}"
-    found = re.findall(rf'<td class="name">(?:{names})</td>{before}{cell}{cell}', letter)
+    money = letter.split("Rows by table", maxsplit=1)[0]
+    found = re.findall(rf'<td class="name">(?:{names})</td>{before}{cell}{cell}', money)
     assert [list(map(number, each)) for each in found] == [sums] * 3
 
 

@@ -121,7 +121,6 @@ def terminal(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     monkeypatch.setenv("BACKFILL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("BACKFILL_CORE_HOUR_PRICE", "0.05")
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("backfill_assets.spark.session.spark_session", lambda *_: nullcontext(spark.newSession()))
     transactions, products = real._transactions, catalogue.real_catalogue
 
@@ -185,8 +184,8 @@ def waits_for_approval(terminal: Terminal, line: str) -> None:
 
 
 def writes_a_page(terminal: Terminal, line: str) -> None:
-    said = terminal(line).output
-    page = Path("difference.html")
+    page = terminal.settings.home / "difference.html"
+    said = terminal(line.replace(page.name, str(page))).output
     assert page.exists() and page.name in said
 
 

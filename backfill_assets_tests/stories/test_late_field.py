@@ -96,8 +96,8 @@ def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_
 
     planned = types("timeline", "publish", "before-salinity", "--expect", EXPECTED, "--dry-run")["plan"]
     staged = types("run", planned, "--limits", "deviation=100%")
-    (verdict,) = types("diff", staged["plan"])["verdicts"]
-    assert (verdict["expectation"], verdict["tables"], verdict["deviations"]) == (EXPECTED, [BRONZE], [])
+    (verdict,) = types("diff", staged["plan"])["expected"]
+    assert verdict == {"expected": EXPECTED, "outcome": "met", "where_not": []}
     types("approve", staged["plan"], "--yes")
     new = carrying.read(BRONZE).sort_values("measured_at")
     rows: list[Any] = new[["day", "measured_at", "salinity"]].to_dict("records")
@@ -126,8 +126,11 @@ def test_a_day_on_which_more_would_change_breaks_the_expectation(
     (plan,) = [plan.id for plan in open_plans(workshop.builder.lake.storage)]
     found = backfill("diff", plan, "--json")
     assert found.exit_code == 1
-    (verdict,) = json.loads(found.stdout)["verdicts"]
-    assert verdict["deviations"] == [{"table": BRONZE, "day": str(bad), "observed": "0 rows would be added, 1 removed"}]
+    (verdict,) = json.loads(found.stdout)["expected"]
+    assert verdict["where_not"] == [
+        f"{BRONZE} {bad}: 0 rows would be added, 1 removed",
+        f"quarantine_sea_temperatures {bad}: 1 row would be added, 0 removed",
+    ]
     assert "salinity" not in workshop.read(BRONZE).columns
 
 

@@ -34,7 +34,7 @@ Checksums = dict[str, dict[date, str]]
 def told(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs a command on the lakehouse and gives back what it says as JSON."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    for command in ("commands.campaign", "commands.rollback"):
+    for command in ("campaigns", "verbs.rollback"):
         monkeypatch.setattr(f"backfill_assets.cli.{command}.foreground_builder", lambda settings, stack: wrong.builder)
 
     def run(*words: str) -> dict[str, Any]:

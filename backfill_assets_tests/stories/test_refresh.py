@@ -66,9 +66,7 @@ def sales(built_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
 def say(sales: Workshop, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs a command on the lakehouse and gives back what it says as JSON."""
     monkeypatch.setenv("BACKFILL_HOME", str(sales.settings.home))
-    monkeypatch.setattr(
-        "backfill_assets.cli.commands.refresh.foreground_builder", lambda settings, stack: sales.builder
-    )
+    monkeypatch.setattr("backfill_assets.cli.verbs.raw.foreground_builder", lambda settings, stack: sales.builder)
 
     def run(*words: str) -> dict[str, Any]:
         result = CliRunner().invoke(main, [*words, "--json"])

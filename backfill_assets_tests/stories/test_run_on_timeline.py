@@ -37,8 +37,8 @@ def test_a_run_builds_on_the_timeline_what_main_would_have(workshop: Workshop, m
     assert {step["table"]: step["staged"] for step in done["steps"]}[FACT] == [str(DAYS)]
     assert contents(workshop) == old
     assert statuses("trial", *TABLES) == {"fresh"} and statuses(None, FACT) == {"stale: code changed"}
-    shown = types("status", FACT, "--on", "trial")["tables"][FACT]
-    assert shown["own"] == [str(DAYS)] and shown["by_day"][str(DAYS.first)]["own"]
+    (shown,) = types("status", FACT, "--on", "trial")["tables"]
+    assert shown["of_its_own"] == [str(DAYS)]
 
     started: list[object] = []
     with monkeypatch.context() as patch:
@@ -141,7 +141,8 @@ def test_inputs_are_those_of_the_base_however_main_moves(workshop: Workshop) -> 
         (found,) = timeline(workshop, name).held(FACT).values()
         assert found.content is not None
         rows[name] = found.content.rows
-        assert types("status", FACT, "--on", name)["tables"][FACT]["by_day"][str(LATE_DAY)]["status"] == "fresh"
+        by_day = {row["day"]: row["status"] for row in types("status", FACT, "--on", name)[FACT]["days"]}
+        assert by_day[str(LATE_DAY)] == "fresh"
     on_main = len(workshop.read(FACT)[workshop.read(FACT)["day"] == LATE_DAY])
     assert rows == {"now": on_main, "then": on_main, "later": on_main + 1}
 
@@ -183,7 +184,7 @@ def refuse(*_: object, **__: object) -> None:
 def statuses(name: str | None, *tables: str) -> set[str]:
     on = ("--on", name) if name else ()
     found = types("status", "--days", str(DAYS), *on)["tables"]
-    return {status for table in tables for status in found[table]["counts"]}
+    return {row["status"] for row in found if row["table"] in tables}
 
 
 def contents(workshop: Workshop) -> dict[tuple[str, str], object]:

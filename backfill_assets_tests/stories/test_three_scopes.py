@@ -70,8 +70,8 @@ def sales(built_home: Path, tmp_path: Path, spark: Any) -> Workshop:
 def say(sales: Workshop, monkeypatch: pytest.MonkeyPatch) -> Say:
     """Runs a command on the lakehouse and gives back what it says as JSON."""
     monkeypatch.setenv("BACKFILL_HOME", str(sales.settings.home))
-    for command in ("refresh", "campaign", "rollback"):
-        name = f"backfill_assets.cli.commands.{command}.foreground_builder"
+    for module in ("campaigns", "verbs.raw", "verbs.rollback"):
+        name = f"backfill_assets.cli.{module}.foreground_builder"
         monkeypatch.setattr(name, lambda settings, stack: sales.builder)
 
     def run(*words: str) -> dict[str, Any]:
