@@ -46,14 +46,16 @@ def customers_are_known() -> dg.AssetCheckResult:
     return dg.AssetCheckResult(passed=True)
 
 
-own = dg.Definitions(
-    assets=[customers],
-    asset_checks=[customers_are_known],
-    jobs=[dg.define_asset_job("nightly", [customers])],
-    resources={"spark": Spark()},
-    executor=dg.in_process_executor,
+defs = dg.Definitions.merge(
+    dg.Definitions(
+        assets=[customers],
+        asset_checks=[customers_are_known],
+        jobs=[dg.define_asset_job("nightly", [customers])],
+        resources={"spark": Spark()},
+        executor=dg.in_process_executor,
+    ),
+    backfill_definitions(datasets, executor=None),
 )
-defs = dg.Definitions.merge(own, backfill_definitions(datasets, executor=None))
 """
 
 
