@@ -52,11 +52,10 @@ def test_days_of_its_own_are_named(placed: Backfill) -> None:
 def test_a_dry_run_plans_by_the_timeline(placed: Backfill) -> None:
     asked = ("run", REVENUE, "--upstream", "--days", DAYS, "--on", "then", "--dry-run")
     found = placed.json(*asked)
-    steps = {step["step"]: step for step in found["steps"]}
-    assert steps[BRONZE]["days"] == {str(FIRST): "fresh", str(SECOND): "missing"}
-    assert RAW in found["left_out"] and RAW not in steps and "revision" not in found
-    output = placed(*asked).output
-    assert "On the timeline then:" in output and f"{RAW} is left out: raw is shared" in output
+    steps = {step["table"]: step for step in found["steps"]}
+    assert (steps[BRONZE]["unchanged"], steps[BRONZE]["why"]) == ([str(FIRST)], {"missing": [str(SECOND)]})
+    assert found["timeline"] == "then" and RAW not in steps and "revision" not in found
+    assert f"{RAW} is left out: raw is shared" in placed(*asked).output
     assert placed.json("timeline", "show", "then")["days"] == 0
 
 
