@@ -21,7 +21,7 @@ from backfill_assets.published.damage import damaged_days
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.published.standing import gc_paused
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned
-from backfill_assets.timeline.observed import ObservedTimeline, observe_timeline
+from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 from backfill_assets.upkeep.rejected_days import RejectedRows, commonest_reason, rejected_rows
 
 DAMAGED = "damaged"

@@ -30,8 +30,8 @@ from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.published.stamps import Stamp, stamps
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Worded
 from backfill_assets.text import format_range, short_commit
-from backfill_assets.timeline.observed import ObservedTimeline, observe_timeline
 from backfill_assets.timeline.opened import OpenedTimeline, TimelineSnapshot
+from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 
 PERSONAL = "@"
 """Stands in a key for the token of a personal value that is given apart."""

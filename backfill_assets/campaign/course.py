@@ -66,8 +66,7 @@ def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
     """
     found = CampaignState(campaign)
     for entry in entries:
-        # A wave is done when it is judged.
-        found = found if entry.kind == "staged" else _after(found, entry)
+        found = _after(found, entry)
         if is_published(found):
             found = replace(found, as_published=replace(found, as_published=None))
     return found

@@ -391,11 +391,6 @@ class CampaignRun:
         self.write(JournalEntry(kind="wave", wave=number, report=report, at=now(), spent=spent))
         return found
 
-    def record_staged(self, number: int) -> None:
-        """Write to the journal that this run has staged days of a wave; another run judges the wave."""
-        spent = self.time_spent(CampaignStep.SHADOW)
-        self.write(JournalEntry(kind="staged", wave=number, at=now(), spent=spent))
-
     def judge_limits(self, done: Sequence[ShadowedStep], limits: Limits) -> list[Exceeded]:
         """What of ``limits`` is exceeded, and the warnings."""
         started = next((e.at for e in reversed(self.entries()) if e.kind in ("started", "resumed")), now())

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from backfill_assets.rebuild.builder import Builder
     from backfill_assets.rebuild.outcome import RunInfo
     from backfill_assets.settings import Settings
-    from backfill_assets.timeline.observed import ObservedTimeline
     from backfill_assets.timeline.run_on import TimelineRun
+    from backfill_assets.timeline.view import ObservedTimeline
 
 _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as they are."
 
@@ -158,9 +158,9 @@ def plan_on_timeline(settings: Settings, asked: RunRequest, name: str) -> PlanOn
     Raises :class:`InvalidRequest` for raw tables, and for the timeline of a campaign.
     """
     from backfill_assets.plan.table_run import RunContext, plan_run
-    from backfill_assets.timeline.observed import observe_timeline
     from backfill_assets.timeline.places import refuse_campaign
     from backfill_assets.timeline.run_on import refuse_raw
+    from backfill_assets.timeline.view import observe_timeline
 
     refuse_campaign(name)
     steps = [current_catalog().step(table) for table in asked.tables]

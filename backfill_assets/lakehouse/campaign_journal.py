@@ -24,7 +24,6 @@ _CAMPAIGNS = "_campaigns"
 Kind = Literal[
     "started",
     "resumed",
-    "staged",
     "wave",
     "step",
     "stopped",
@@ -33,10 +32,7 @@ Kind = Literal[
     "rolled back",
     "restored",
 ]
-"""``staged``: a run of Dagster's staged days of a wave, which is judged later.
-
-``withdrawn``: an approval does not cover what would be published any more; ``report`` is what another one is for.
-"""
+"""``withdrawn``: an approval does not cover what would be published any more; ``report`` is what another one is for."""
 
 
 class Spent(Record):

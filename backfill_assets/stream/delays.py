@@ -38,10 +38,6 @@ class Received:
         times = sorted(times_ms)
         return cls(events, tuple(times[min(len(times) - 1, int(share * len(times)))] for share in SHARES))
 
-    @property
-    def newest_ms(self) -> int:
-        return self.at_ms[-1]
-
     def weighted(self, now: datetime) -> list[tuple[float, float]]:
         """How late the events are if readers see them ``now``, and how many. Clocks of two machines may differ."""
         at = now.timestamp() * 1000

@@ -25,10 +25,6 @@ class KafkaTopic:
     def __str__(self) -> str:
         return f"kafka://{self.servers}/{self.topic}"
 
-    def partition_file(self, partition: int) -> str:
-        """What raw keeps as ``source_file`` of an event; its ``source_line`` is the offset."""
-        return f"kafka:{self.topic}/{partition}"
-
 
 @dataclass(frozen=True)
 class LandingFolder:

@@ -11,15 +11,26 @@ goes forward with arrivals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 
-from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
+from backfill_assets.days import TableDay
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse.delta_log import read_log
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.named_timelines import (
+    HeldDay,
+    NamedTimeline,
+    TimelineBase,
+    change_timeline,
+    create_timeline,
+    require_free_name,
+)
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
+from backfill_assets.publication.publisher import Publisher
 from backfill_assets.published.moments import held_days
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild import decide
@@ -36,8 +47,7 @@ from backfill_assets.timeline.arrivals import (
     days_read,
     held_at_moment,
 )
-from backfill_assets.timeline.built_days import built_days
-from backfill_assets.timeline.rewind import require_files
+from backfill_assets.timeline.rewind import copied_timeline, require_files
 
 
 @dataclass(frozen=True)
@@ -203,3 +213,62 @@ def count_of(steps: Sequence[ForwardedStep]) -> Mapping[str, int]:
         "staged": sum(len(each.staged) for each in steps),
         "held back": sum(len({held.day for held in each.held_back}) for each in steps),
     }
+
+
+# ------------------------------------------------------------------ on the timeline itself, or on another one
+
+GoForward = Callable[[NamedTimeline], Forwarded]
+"""Computes the days of a timeline, which is not written by that."""
+
+
+def attempt_forward(
+    publisher: Publisher, timeline: NamedTimeline, other: str | None, by: str, change: str, go: GoForward
+) -> Forwarded:
+    """Go forward from ``timeline``, on itself or as ``other``, and write what became of it.
+
+    Raises :class:`InvalidRequest` if ``other`` is taken, before anything is computed; and :class:`PublicationRefused`
+    if another process has changed the timeline meanwhile.
+    """
+    if other is None:
+        done = go(timeline)
+        return replace(done, timeline=change_timeline(publisher.storage, done.timeline, change, publisher.now()))
+    require_free_name(publisher.storage, other, publisher.now())
+    done = go(copied_timeline(timeline, other, by, publisher.now()))
+    made = done.timeline.model_copy(update={"change": change, "changed_at": publisher.now()})
+    return replace(done, timeline=create_timeline(publisher.storage, made))
+
+
+# ------------------------------------------------------------------ what a build brings to a timeline
+
+
+def built_days(build: ReplaceBuild, table: str, timeline: str) -> dict[date, HeldDay]:
+    """The days of ``table`` that the timeline of the name ``timeline`` holds after ``build``.
+
+    Raises :class:`PublicationRefused` if main has published a day again since it was found unchanged.
+    """
+    staged = {
+        each.day: HeldDay(day=each.day, content=each.content, files=each.files)
+        for held in build.staged.values()
+        for each in held
+        if each.table == table
+    }
+    return staged | _days_of_main(build, table, timeline)
+
+
+def _days_of_main(build: ReplaceBuild, table: str, timeline: str) -> dict[date, HeldDay]:
+    if not build.reused:
+        return {}
+    storage = build.lake.storage
+    main = MainTable.open(storage, table)
+    active = read_log(storage, table, main.version).active if main else {}
+    found = {}
+    for day, pin in build.reused.items():
+        key = TableDay(table, day)
+        paths = pin.expected[key].files
+        if any(path not in active for path in paths):
+            raise PublicationRefused(
+                f"{table} {day} was published again while it was taken over on the timeline {timeline}.",
+                hint="What was staged is kept: run the command again.",
+            )
+        found[day] = HeldDay(day=day, content=pin.states[key].content, files=tuple(active[path] for path in paths))
+    return found

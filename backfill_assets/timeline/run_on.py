@@ -28,8 +28,7 @@ from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
 from backfill_assets.rebuild.replace import ReplaceBuild, refuse_failed
 from backfill_assets.spark.session import explain_lost_server
 from backfill_assets.text import format_count
-from backfill_assets.timeline.built_days import built_days
-from backfill_assets.timeline.forward import day_before
+from backfill_assets.timeline.forward import built_days, day_before
 from backfill_assets.timeline.view import inputs_shown, state_of
 
 

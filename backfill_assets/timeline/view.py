@@ -6,7 +6,7 @@ A day that was computed from other days than the timeline shows is stale. Pure.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.days import DayRange, TableDay
@@ -15,10 +15,15 @@ from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import read_by, reading, steps_of
-from backfill_assets.published.moments import HeldDays, differing
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.published.moments import HeldDays, differing, observe_at
 from backfill_assets.published.observed import LogView
+from backfill_assets.published.reading import read_switches
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.standing import gc_paused
 from backfill_assets.rebuild import decide
 from backfill_assets.text import format_range, format_ranges
+from backfill_assets.timeline.places import find_place
 
 StaleDays = Mapping[str, Mapping[date, str]]
 """By table and day, why a day is stale: a clause that follows the day."""
@@ -152,3 +157,28 @@ def next_for_stale(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
         if days
     ]
     return [*([f"backfill timeline forward {timeline.name}"] if own else []), *runs]
+
+
+# ------------------------------------------------------------------ a timeline as if it were main
+
+
+@dataclass(frozen=True)
+class ObservedTimeline:
+    """A timeline, and what the logs would say if it were main."""
+
+    timeline: NamedTimeline
+    view: LogView
+
+    def own(self, table: str) -> set[date]:
+        return set(self.timeline.held(table))
+
+
+def observe_timeline(publisher: Publisher, tables: Iterable[str], name: str) -> ObservedTimeline:
+    """``tables`` as the timeline ``name`` has them; raises :class:`InvalidRequest` if there is no such timeline."""
+    found = find_place(publisher.storage, name, publisher.now())
+    base = Snapshot(publisher.storage, found.base.sequence, found.base.versions)
+    with gc_paused():
+        observed = observe_at(base, list(tables))
+    # Which version is current is of now, also on an old base: another one is asked for by its name.
+    view = replace(timeline_view(observed, found), switches=read_switches(publisher.storage))
+    return ObservedTimeline(found, view)

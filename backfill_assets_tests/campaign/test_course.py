@@ -57,12 +57,6 @@ def test_the_nine_steps_follow_each_other_and_the_shadow_goes_in_waves() -> None
     ]
 
 
-def test_a_run_that_staged_days_moves_nothing_along() -> None:
-    """Its wave is done when it is judged."""
-    begun = [*until(CampaignStep.PIN), entry("staged", wave=0)]
-    assert after(begun).wave == 0
-
-
 def test_nothing_is_cut_over_without_an_approval() -> None:
     assert after(until(CampaignStep.VALIDATE)) == Move("it waits for approval")
     assert after([*until(CampaignStep.VALIDATE), entry("approved")]).step is CampaignStep.CUT_OVER

@@ -33,8 +33,7 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.shadow import ShadowStep, shadow
-from backfill_assets.timeline.attempts import attempt_forward
-from backfill_assets.timeline.forward import forward
+from backfill_assets.timeline.forward import attempt_forward, forward
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.campaign.undo_oracle import Judge, Names, Torn, names_of
 from backfill_assets_tests.declared import catalog_of

@@ -97,9 +97,9 @@ _VALUES: Mapping[str, Callable[[int, date], object]] = {
 _UNSTABLE = (
     (re.compile(r"\d+\.\d KiB"), "1.5 KiB"),
     (re.compile(r"20[2-9]\d-\d\d-\d\d \d\d:\d\d:\d\dZ"), "2017-06-01 12:30:00Z"),
-    (re.compile(r"20[2-9]\d-\d\d-\d\dT[\d:.]+(Z|\+00:00)"), r"2017-06-01T12:30:00\1"),
-    (re.compile(r"(unchanged, in |\t)0\.\d s"), r"\g<1>0.0 s"),
-    (re.compile(r'"seconds": 0\.\d'), '"seconds": 0.0'),
+    (re.compile(r"20[2-9]\d-\d\d-\d\dT[\d:.]+(Z|\+00:00)"), "2017-06-01T12:30:00Z"),
+    (re.compile(r"\b0\.\d s\b"), "0.1 s"),
+    (re.compile(r'"seconds": 0\.\d+'), '"seconds": 0.1'),
     (re.compile(r"part-00000-[0-9a-f-]{36}-c000"), "part-00000-0123abcd-0123-abcd-0123-0123456789ab-c000"),
     (re.compile(r"[\d,]+ bytes"), "496 bytes"),
     (re.compile(r'"(bytes|size|read|written)": [1-9]\d*'), r'"\1": 496'),

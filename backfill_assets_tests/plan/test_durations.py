@@ -137,12 +137,11 @@ def test_a_campaign_that_got_half_way_is_gone_by_as_far_as_it_got() -> None:
 
 
 def test_what_was_spent_has_all_tries_of_each_step() -> None:
-    """A killed process writes nothing; the next one writes its own time. Dagster's runs write what they staged."""
+    """A killed process writes nothing; the next one writes its own time."""
     journal = [
         entry("started"),
         entry("step", VERIFY, 8.0, spark_start=6.0),
-        entry("staged", seconds=3.0, spark_start=2.0, wave=0),
-        entry("wave", seconds=4.0, wave=0),
+        entry("wave", seconds=7.0, spark_start=2.0, wave=0),
         entry("stopped", SHADOW, 5.0),
         entry("resumed"),
         entry("wave", seconds=1.0, wave=0),

@@ -37,8 +37,8 @@ def test_a_run_builds_on_the_timeline_what_main_would_have(workshop: Workshop, m
     assert {step["table"]: step["staged"] for step in done["steps"]}[FACT] == [str(DAYS)]
     assert contents(workshop) == old
     assert statuses("trial", *TABLES) == {"fresh"} and statuses(None, FACT) == {"stale: code changed"}
-    shown = types("status", FACT, "--on", "trial")["tables"][FACT]
-    assert shown["own"] == [str(DAYS)] and shown["by_day"][str(DAYS.first)]["own"]
+    (shown,) = types("status", FACT, "--on", "trial")["tables"]
+    assert shown["of_its_own"] == [str(DAYS)]
 
     started: list[object] = []
     with monkeypatch.context() as patch:
@@ -92,8 +92,8 @@ def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
         for name in (campaign, "trial")
     ]
     assert differing[0] == differing[1] != {}
-    days = types("status", FACT, "--on", campaign)["tables"][FACT]["by_day"].values()
-    assert {day["status"] for day in days if day["own"]} == {"fresh"}
+    days = types("status", FACT, "--on", campaign)[FACT]["days"]
+    assert {day["status"] for day in days if day["publication"] == "of its own"} == {"fresh"}
     shown = types("show", FACT, str(DAYS.first), "--on", campaign)
     assert (shown["rows"], shown["checksum"]) == staged[FACT, str(DAYS.first)]
     for words in (

@@ -37,8 +37,7 @@ from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.timeline.attempts import attempt_forward
-from backfill_assets.timeline.forward import forward
+from backfill_assets.timeline.forward import attempt_forward, forward
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets.timeline.run_on import StepRequest, run_on

@@ -46,14 +46,16 @@ def customers_are_known() -> dg.AssetCheckResult:
     return dg.AssetCheckResult(passed=True)
 
 
-own = dg.Definitions(
-    assets=[customers],
-    asset_checks=[customers_are_known],
-    jobs=[dg.define_asset_job("nightly", [customers])],
-    resources={"spark": Spark()},
-    executor=dg.in_process_executor,
+defs = dg.Definitions.merge(
+    dg.Definitions(
+        assets=[customers],
+        asset_checks=[customers_are_known],
+        jobs=[dg.define_asset_job("nightly", [customers])],
+        resources={"spark": Spark()},
+        executor=dg.in_process_executor,
+    ),
+    backfill_definitions(datasets, executor=None),
 )
-defs = dg.Definitions.merge(own, backfill_definitions(datasets, executor=None))
 """
 
 
@@ -101,7 +103,7 @@ class Project:
         """Another version of the logic: the day is staged, published when that is approved, and put back."""
         declared = self.folder / "shop" / "datasets" / "orders.py"
         declared.write_text(declared.read_text() + VERSION)
-        plan = self.backfill("plan", REPORT, "--days", DAY)["id"]
+        plan = self.backfill("plan", REPORT, "--days", DAY)["plan"]
         self("backfill", "run", plan)
         assert self.amount() == "20.00"
         self("backfill", "approve", plan, "--yes")

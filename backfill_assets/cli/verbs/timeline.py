@@ -95,7 +95,7 @@ def create(name: str, at: str, of_version: str | None, days: DayRange | None, fr
     and `timeline publish --as-current` switches to it in a second.
     """
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
-    from backfill_assets.timeline.based import timeline_based_on
+    from backfill_assets.timeline.rewind import timeline_based_on
 
     require_timeline_name(name)
     if of_version is None and (days or fresh):
@@ -182,7 +182,7 @@ def forward(name: str, version: str | None, without_arrivals: bool, other: str |
     A timeline that was made for a version is brought up to date: days that are new in main come along.
     """
     from backfill_assets.answers.timelines import forwarded_answer
-    from backfill_assets.timeline import attempts
+    from backfill_assets.timeline.forward import attempt_forward
     from backfill_assets.timeline.forward import forward as go_forward
     from backfill_assets.timeline.of_version import bring_up_to_date
     from backfill_assets.timeline.opened import OpenedTimeline
@@ -201,7 +201,7 @@ def forward(name: str, version: str | None, without_arrivals: bool, other: str |
             done = bring_up_to_date(lake, found, run, report_progress)
         else:
             change = _change(found.moment, version, without_arrivals=without_arrivals)
-            done = attempts.attempt_forward(lake.publisher, found, other, getpass.getuser(), change, go)
+            done = attempt_forward(lake.publisher, found, other, getpass.getuser(), change, go)
     stale = OpenedTimeline(lake.storage, done.timeline).stale_days(lake.catalog.steps)
     say_answer(forwarded_answer(done, stale), as_json=as_json)
 

