@@ -184,7 +184,7 @@ def test_another_campaign_that_is_undone_itself_is_no_reason(campaign: Undoable)
 
 def test_a_dirty_tree_may_put_back_and_not_stage_again(campaign: Undoable, monkeypatch: pytest.MonkeyPatch) -> None:
     """To put files back computes nothing, and has to work when it is needed."""
-    monkeypatch.setattr(lake_module, "git_commit", lambda: "c0ffee+dirty")
+    monkeypatch.setattr(lake_module, "git_commit", lambda _declared: "c0ffee+dirty")
     campaign.lake = replace(campaign.lake, publisher=campaign.small.publisher, refuse_dirty_tree=True)
     undone = undo(campaign.lake, "cut", RUN, print)
     assert campaign.ids() == [1, 2]

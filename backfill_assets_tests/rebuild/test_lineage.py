@@ -86,7 +86,7 @@ def test_an_older_process_reads_the_entry_as_it_always_was(staged: Staged) -> No
 @pytest.mark.protocol
 def test_a_dirty_tree_is_refused_before_anything_is_done(staged: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a run and by a campaign, if the settings say so."""
-    monkeypatch.setattr(lake_module, "git_commit", lambda: DIRTY.git_commit)
+    monkeypatch.setattr(lake_module, "git_commit", lambda _declared: DIRTY.git_commit)
     refusing = staged.refusing()
     before = refusing.publisher.log.head().version
     with pytest.raises(PublicationRefused, match="BACKFILL_DIRTY_TREE"):
@@ -102,7 +102,7 @@ def test_what_a_dirty_tree_has_staged_is_not_adopted_where_it_is_refused(
     staged: Staged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A clean process would publish it under its own commit."""
-    monkeypatch.setattr(lake_module, "git_commit", lambda: EARLIER.git_commit)
+    monkeypatch.setattr(lake_module, "git_commit", lambda _declared: EARLIER.git_commit)
     staged.stage_with(DIRTY)
     with pytest.raises(AssertionError, match="staged before"):
         Builder(staged.refusing()).build(STEP, [DAY], run=RunInfo("a-run"))
