@@ -161,7 +161,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill sample --live --events-per-second 50": "backfill_assets_tests/examples/commands/test_sample.py::"
     "test_live_events_are_counted_by_kind",
     "backfill stream raw_sales --from landing": f"{_STREAM}test_facts_follow_landed_events_of_today",
-    "backfill stream raw_sales --from landing --rate 2000 --rate-in 06:00-22:00=500": f"{_STREAM}"
+    "backfill stream raw_sales --from landing --rate 2000 --rate 06:00-22:00=500": f"{_STREAM}"
     "test_facts_follow_landed_events_of_today",
     "backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning": f"{_STREAM}"
     "test_a_topic_is_read_from_its_beginning_by_one_command",

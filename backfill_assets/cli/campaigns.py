@@ -38,25 +38,25 @@ def campaign_run(plan: str, command: str, stack: ExitStack) -> CampaignRun:
     )
 
 
-def carry_on(at: CampaignRun, *, as_json: bool) -> None:
+def carry_on(at: CampaignRun) -> None:
     """Do what needs no person."""
     from backfill_assets.campaign import steps
     from backfill_assets.plan.observe import observe_context_of
 
     settings = current_settings()
-    sender = notice_sender(settings, as_json=as_json)
+    sender = notice_sender(settings)
     steps.carry_on(at, sender, lambda plan: observe_context_of(settings, at.catalog, plan), report_step)
 
 
-def say_campaign(at: CampaignRun, *parts: Part, journal: bool = False, as_json: bool) -> None:
+def say_campaign(at: CampaignRun, *parts: Part, journal: bool = False) -> None:
     """How far it is, with ``parts`` after that; with ``journal`` what each step has found."""
     from backfill_assets.answers.campaign import campaign_answer, look_at_campaign
 
     answer = campaign_answer(look_at_campaign(at), journal=journal)
-    say_answer(replace(answer, parts=(*answer.parts, *parts)), as_json=as_json)
+    say_answer(replace(answer, parts=(*answer.parts, *parts)))
 
 
-def stage_plan(plan: str, options_of: Callable[[Plan], Options], *, as_json: bool) -> None:
+def stage_plan(plan: str, options_of: Callable[[Plan], Options]) -> None:
     """Carry ``plan`` out until it waits for approval, and show what it would change."""
     from backfill_assets.plan.keep import require_carried_out
 
@@ -67,7 +67,7 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options], *, as_json: boo
         require_carried_out(current_settings(), at.catalog, at.plan, started=at.state.started)
         at.start(options)
         if not options.daemon:
-            carry_on(at, as_json=as_json)
+            carry_on(at)
             # What could not be sent when the campaign was announced is sent now, or named.
-            deliver_notices(current_settings(), at.builder.lake.publisher, as_json=as_json)
-        say_campaign(at, as_json=as_json)
+            deliver_notices(current_settings(), at.builder.lake.publisher)
+        say_campaign(at)

@@ -184,9 +184,9 @@ def _with_link(command: click.Command) -> click.Command:
 
 
 def _say_link(ctx: click.Context) -> None:
-    from backfill_assets.cli.output import printed_json, say_hint, screen
+    from backfill_assets.cli.output import say_hint, screen, wants_json
 
-    if not screen() or printed_json():
+    if not screen() or wants_json():
         return
     from backfill_assets.cli.running_dev import running_ui
     from backfill_assets.cli.wiring import current_settings

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from backfill_assets.cli.completion import complete_days, complete_timeline, complete_version
+from backfill_assets.cli.output import JSON
 from backfill_assets.days import DayRange, parse_day
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -32,6 +33,11 @@ class _Day(click.ParamType[date]):
 DAYS, DAY = _Days(), _Day()
 
 
+def _note_json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Every answer of the command asks for it: no function passes it on."""
+    ctx.meta[JSON] = value
+
+
 def days(text: str, *, required: bool = False) -> Decorator[Any]:
     """``--days A..B``, as a :class:`DayRange`."""
     return click.option("--days", type=DAYS, shell_complete=complete_days, metavar="A..B", required=required, help=text)
@@ -39,7 +45,7 @@ def days(text: str, *, required: bool = False) -> Decorator[Any]:
 
 day = click.argument("day", type=DAY, shell_complete=complete_days, metavar="DAY")
 """A day as an argument, after the table."""
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+as_json = click.option("--json", is_flag=True, expose_value=False, callback=_note_json, help="Print JSON.")
 yes = click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 on_timeline = click.option(
     "--on", shell_complete=complete_timeline, metavar="NAME", help="On this timeline.  [default: main]"

@@ -17,7 +17,7 @@ from backfill_assets.report.answer import Answer
 from backfill_assets.text import escape_controls
 
 _PIPED_WIDTH = 200
-_TYPED, _JSON = "backfill_assets.typed", "backfill_assets.json"
+_TYPED, JSON = "backfill_assets.typed", "backfill_assets.json"
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -32,12 +32,12 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-def say_answer(answer: Answer, *, as_json: bool = False, as_markdown: bool = False) -> None:
-    """Print an answer: for a person, as tab-separated text on a pipe, as JSON, or as Markdown."""
+def say_answer(answer: Answer, *, as_markdown: bool = False) -> None:
+    """Print an answer: for a person, as tab-separated text on a pipe, as JSON with ``--json``, or as Markdown."""
     from backfill_assets.cli.ids import all_ids
     from backfill_assets.report.terminal import Terminal
 
-    if as_json:
+    if wants_json():
         say_json(answer.as_json())
         return
     if as_markdown:
@@ -78,15 +78,13 @@ def say_error(message: str) -> None:
 
 def say_json(value: Any) -> None:
     """Indented JSON; dates as ISO text, decimals as text: nothing is rounded."""
-    if context := click.get_current_context(silent=True):
-        context.meta[_JSON] = True
     click.echo(json.dumps(value, indent=2, default=_as_text))
 
 
-def printed_json() -> bool:
-    """Whether the command has printed JSON: then nothing else may follow."""
+def wants_json() -> bool:
+    """Whether ``--json`` was typed: then standard output has one document, and nothing else."""
     context = click.get_current_context(silent=True)
-    return bool(context and context.meta.get(_JSON))
+    return bool(context and context.meta.get(JSON))
 
 
 def say_hint(text: str) -> None:

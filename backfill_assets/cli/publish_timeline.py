@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.cli.campaigns import stage_plan
 from backfill_assets.cli.foreground import report_step, run_info
 from backfill_assets.cli.ids import find_timeline
-from backfill_assets.cli.output import ask, say, say_answer
+from backfill_assets.cli.output import ask, say, say_answer, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.report.answer import Answer, Fact, Id
 
@@ -24,28 +24,26 @@ if TYPE_CHECKING:
     from backfill_assets.rebuild.lake import Lake
 
 
-def publish_as_current(
-    lake: Lake, timeline: NamedTimeline, *, new_days_only: bool, dry_run: bool, yes: bool, as_json: bool
-) -> None:
+def publish_as_current(lake: Lake, timeline: NamedTimeline, *, new_days_only: bool, dry_run: bool, yes: bool) -> None:
     """Show what becomes current, ask, and publish days and version together."""
     from backfill_assets.answers.timelines import as_current_answer
     from backfill_assets.timeline.switch import carry_out_switch, plan_switch
 
     plan = plan_switch(lake, timeline, new_days_only=new_days_only)
     shown = as_current_answer(plan)
-    if dry_run or not as_json:
-        say_answer(shown, as_json=as_json)
+    if dry_run or not wants_json():
+        say_answer(shown)
     if dry_run:
         return
     if not yes:
         ask(f"Make {plan.version} of {plan.step.name} current?")
     done = carry_out_switch(lake, plan, run_info("backfill timeline publish --as-current")).publication
     published = Fact("publication", Id(done))
-    parts = (*shown.parts, published) if as_json else (published,)
-    say_answer(replace(shown, parts=parts, next=(f"backfill rollback {done}",)), as_json=as_json)
+    parts = (*shown.parts, published) if wants_json() else (published,)
+    say_answer(replace(shown, parts=parts, next=(f"backfill rollback {done}",)))
 
 
-def publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: bool, as_json: bool) -> bool:
+def publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: bool) -> bool:
     """Plan it and stage the plan; one that was begun for the same goes on. Whether a finding blocks it."""
     from backfill_assets.answers.plan import plan_answer
     from backfill_assets.campaign.run import Options
@@ -64,17 +62,17 @@ def publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: 
     begun = plan_begun(asked, [Expectation.parse(text) for text in expected], _open_plans(storage))
     if begun is not None and not dry_run:
         report_step(f"{begun.id} was begun for this before: it goes on")
-        stage_plan(begun.id, Options.of_plan, as_json=as_json)
+        stage_plan(begun.id, Options.of_plan)
         return False
     plan, now = plan_and_keep(settings, current_catalog(), asked, expected, by=os_person())
-    if not as_json:
+    if not wants_json():
         say_answer(plan_answer(plan, now))
         say(*filter(None, [left_sentence(asked, found.name, _statuses(storage, asked.target))]))
     if plan.stopped or dry_run:
-        if as_json:
-            say_answer(Answer(parts=(Fact("plan", Id(plan.id)), Fact("stopped", plan.stopped))), as_json=True)
+        if wants_json():
+            say_answer(Answer(parts=(Fact("plan", Id(plan.id)), Fact("stopped", plan.stopped))))
         return plan.stopped
-    stage_plan(plan.id, Options.of_plan, as_json=as_json)
+    stage_plan(plan.id, Options.of_plan)
     return False
 
 

@@ -52,10 +52,10 @@ class Checkpoint:
         whose = f"of {owner['source']} into {owner['table']}" if owner else "not a stream's"
         other = owner.get("lakehouse", ours["lakehouse"])
         is_elsewhere = other != ours["lakehouse"]
-        remove = f"if {other} was moved to {ours['lakehouse']}, remove it" if is_elsewhere else "or remove it"
+        remove = f"If {other} was moved to {ours['lakehouse']}, remove it" if is_elsewhere else "Remove it"
         return InvalidRequest(
             f"The checkpoint folder {self.folder} is {whose}{f' of the lakehouse {other}' if is_elsewhere else ''}.",
-            hint=f"Name another with --checkpoint, {remove}: {ours['source']} is read from where {ours['table']} ends.",
+            hint=f"{remove}: {ours['source']} is read from where {ours['table']} ends.",
         )
 
     def _owner(self, claim: Claim | None) -> dict[str, str] | None:

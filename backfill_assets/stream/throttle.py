@@ -139,7 +139,7 @@ class ReadLimit:
         files_in_flight: int = 4,
         events_in_flight: int = MOST_EVENTS,
     ) -> ReadLimit:
-        """From the options of a command: ``--rate 2000 --rate-in 06:00-22:00=500``."""
+        """From the options of a command: ``--rate 2000 --rate 06:00-22:00=500``."""
         declared = parse_rate(rate) if rate else None
         return cls(declared, tuple(map(RateHours.parse, hours)), files_in_flight, events_in_flight)
 

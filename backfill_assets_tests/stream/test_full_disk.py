@@ -83,7 +83,7 @@ def test_a_disk_that_fills_up_is_named_and_no_event_is_lost(kafka_broker: Broker
     results.mkdir()
     (results / "token.key").write_text("a key for the test of a full disk")
     command = [sys.executable, "-c", "from backfill_assets.cli import main; main()", "stream", "raw_sales"]
-    options = ["--from-beginning", "--available-now", "--no-follow", "--events-in-flight", "100", "--json"]
+    options = ["--from-beginning", "--available-now", "--no-follow", "--batch", "100", "--json"]
     subprocess.run(
         [
             *("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _ON_A_SMALL_DISK, "sh"),

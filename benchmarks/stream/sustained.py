@@ -129,7 +129,7 @@ def _ours(broker: Broker, topic: str) -> StreamRun:
     shutil.rmtree(home / "lakehouse", ignore_errors=True)
     shutil.rmtree(home / "streams", ignore_errors=True)
     source = ["stream", "raw_sales", "--from", f"kafka://{broker.address}/{topic}", "--from-beginning"]
-    options = ["--available-now", "--no-follow", "--events-in-flight", str(EVENTS_IN_FLIGHT), "--json"]
+    options = ["--available-now", "--no-follow", "--batch", str(EVENTS_IN_FLIGHT), "--json"]
     return _run([BACKFILL, *source, *options], "ours")
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.output import say, say_answer
+from backfill_assets.cli.options import as_json
+from backfill_assets.cli.output import say, say_answer, wants_json
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.report.answer import Answer, Fact, Line
 
@@ -54,8 +55,8 @@ def spark() -> None:
     show_default=True,
     help="A folder of spark_conf. With standalone, a master and two workers are started on this machine too.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def start(port: int, profile: str, as_json: bool) -> None:
+@as_json
+def start(port: int, profile: str) -> None:
     """Start the server in the background, and return when it has run a job.
 
     The exit code is 1 if one is running already, or if it does not start; its log says why.
@@ -63,8 +64,8 @@ def start(port: int, profile: str, as_json: bool) -> None:
     from backfill_assets.spark.service import start_service
 
     service = start_service(current_settings(), port=port, profile=profile)
-    if as_json:
-        say_answer(_service_answer(service, answering=True), as_json=True)
+    if wants_json():
+        say_answer(_service_answer(service, answering=True))
     else:
         say(f"Spark answers at {service.url}. For commands and runs to use it:", f"  export SPARK_REMOTE={service.url}")
 
@@ -82,15 +83,15 @@ def stop() -> None:
 
 
 @spark.command(epilog="\b\nExamples:\n  backfill spark status\n  backfill spark status --json")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json
 @click.pass_context
-def status(ctx: click.Context, as_json: bool) -> None:
+def status(ctx: click.Context) -> None:
     """Show whether the server of this home runs, and its address. The exit code is 1 if none runs."""
     from backfill_assets.spark.service import reachable, running_service
 
     service = running_service(current_settings())
     answering = service is not None and reachable(service)
-    say_answer(_service_answer(service, answering=answering), as_json=as_json)
+    say_answer(_service_answer(service, answering=answering))
     if not answering:
         ctx.exit(1)
 

@@ -12,7 +12,7 @@ from backfill_assets.cli.completion import complete_plan
 from backfill_assets.cli.foreground import report_step
 from backfill_assets.cli.ids import find_plan, typed_storage
 from backfill_assets.cli.options import as_json, yes
-from backfill_assets.cli.output import ask, say_answer
+from backfill_assets.cli.output import ask, say_answer, wants_json
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.report.answer import Fact
 
@@ -35,7 +35,7 @@ Examples:
 @click.option("--without-held-back", is_flag=True, help="Publish the good days even if others are held back.")
 @yes
 @as_json
-def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> None:
+def approve(plan: str, without_held_back: bool, yes: bool) -> None:
     """Publish everything that `backfill run PLAN` has staged: all tables in one publication, or nothing.
 
     Shows the difference and the notice to readers, and asks. Days whose inputs have changed since they were staged are
@@ -55,19 +55,19 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
         if any(entry.step == CampaignStep.CUT_OVER for entry in at.catch_up()) and is_published(at.state):
             report_step(f"{at.facts.publication} was approved and begun by a process that died: it goes on")
         else:
-            back = _take_approval(at, without_held_back=without_held_back, yes=yes, as_json=as_json)
+            back = _take_approval(at, without_held_back=without_held_back, yes=yes)
         if at.state.approved is not None and not at.state.daemon:
             seen = _difference(at)
             try:
-                carry_on(at, as_json=as_json)
+                carry_on(at)
             except CampaignStopped:
-                if not as_json and _difference(at) != seen:
+                if not wants_json() and _difference(at) != seen:
                     _say_difference(at)
                 raise
-        say_campaign(at, Fact("rolled back since", back), as_json=as_json)
+        say_campaign(at, Fact("rolled back since", back))
 
 
-def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool, as_json: bool) -> RolledBack:
+def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool) -> RolledBack:
     """Show what a yes publishes, ask, and record it; the days that a person has rolled back since, which it takes."""
     from backfill_assets.answers.campaign import approval_answer
     from backfill_assets.campaign.look import rolled_back_since
@@ -75,10 +75,10 @@ def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool, as_js
 
     at.require(PlanWord.APPROVE)
     seen, back = _difference(at), rolled_back_since(at.builder.lake.publisher, at.campaign, at.plan)
-    if not as_json:
+    if not wants_json():
         _say_difference(at)
     at.require_approvable(without_held_back=without_held_back, seen=seen)
-    if not as_json:
+    if not wants_json():
         say_answer(approval_answer(at, back))
     if not yes:
         ask("Publish this?")

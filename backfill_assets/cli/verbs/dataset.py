@@ -29,7 +29,7 @@ def dataset() -> None:
 @click.argument("name", shell_complete=complete_dataset)
 @as_json
 @click.pass_context
-def check(ctx: click.Context, name: str, as_json: bool) -> None:
+def check(ctx: click.Context, name: str) -> None:
     """Try the declaration of the dataset NAME on the first file that has landed for it.
 
     Shows how many of its rows would be quarantined and why, which gates would hold their day back, and which transforms
@@ -45,6 +45,6 @@ def check(ctx: click.Context, name: str, as_json: bool) -> None:
     with ExitStack() as stack:
         lake = foreground_builder(current_settings(), stack).lake
         found = try_declaration(lake, declared, catalog.table, report_progress)
-    say_answer(trial_answer(found), as_json=as_json)
+    say_answer(trial_answer(found))
     if not found.is_good:
         ctx.exit(1)

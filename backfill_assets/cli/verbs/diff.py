@@ -92,7 +92,6 @@ def diff(
     days: DayRange | None,
     page: str | None,
     recomputed: bool,
-    as_json: bool,
 ) -> None:
     """Compare what `backfill run PLAN` has staged with what is published, table by table and day by day.
 
@@ -108,7 +107,7 @@ def diff(
     if recomputed:
         if right or tables or days or page is not None:
             raise click.UsageError("--recomputed is about one publication: give nothing beside it but --json.")
-        _recompute(left, as_json=as_json)
+        _recompute(left)
         return
     if right is None and (tables or days):
         raise click.UsageError("--table and --days are about two states: a plan says what is compared.")
@@ -121,7 +120,7 @@ def diff(
         name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"{found.left}-and-{found.right}")
     if page is not None:
         _write(answer, Path(page) if page else settings.home / "differences" / f"{name}.html")
-    say_answer(answer(drawn=False), as_json=as_json)
+    say_answer(answer(drawn=False))
     ctx.exit(1 if found.unmet else 0)
 
 
@@ -175,7 +174,7 @@ def _write(answer: _Answer, file: Path) -> None:
 # ------------------------------------------------------------------ recomputed
 
 
-def _recompute(what: str, *, as_json: bool) -> None:
+def _recompute(what: str) -> None:
     """Stage every day of a publication again. Raises if a day came out different or cannot be reproduced."""
     from backfill_assets.answers.difference import reproduction_answer
     from backfill_assets.published.reading import closing_entry
@@ -191,7 +190,7 @@ def _recompute(what: str, *, as_json: bool) -> None:
             return foreground_spark(settings, stack)
 
         found = Builder.from_settings(settings, current_catalog(), spark).reproduce(publication, report_progress)
-    say_answer(reproduction_answer(publication, found), as_json=as_json)
+    say_answer(reproduction_answer(publication, found))
     _judge(publication, found)
 
 

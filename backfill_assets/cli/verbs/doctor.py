@@ -35,7 +35,7 @@ Settings come from the environment:
 @click.command(epilog=_EPILOG)
 @as_json
 @click.pass_context
-def doctor(ctx: click.Context, as_json: bool) -> None:
+def doctor(ctx: click.Context) -> None:
     """Check Java, JARs, memory, disk, ports, landing zone, token key and lakehouse; say what to do.
 
     Changes nothing. The exit code is 1 if something would stop a run.
@@ -43,6 +43,6 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     from backfill_assets.answers.machine import examine, machine_answer
 
     findings = examine(current_settings(), current_catalog)
-    say_answer(machine_answer(findings), as_json=as_json)
+    say_answer(machine_answer(findings))
     if any(finding.verdict == "fail" for finding in findings):
         ctx.exit(1)

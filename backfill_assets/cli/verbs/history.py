@@ -6,7 +6,7 @@ import click
 
 from backfill_assets.cli.completion import complete_table
 from backfill_assets.cli.options import as_json, days
-from backfill_assets.cli.output import say_answer, screen
+from backfill_assets.cli.output import say_answer, screen, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange
 
@@ -24,7 +24,7 @@ Examples:
 @days("Only publications that changed one of these days.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most publications.")
 @as_json
-def history(table: str | None, days: DayRange | None, limit: int, as_json: bool) -> None:
+def history(table: str | None, days: DayRange | None, limit: int) -> None:
     """List publications, newest first: their days, what they were made of, who made them, and what they replaced.
 
     Of a stream's publication, the offsets of each partition of its topic; of days that are computed from a stream, up
@@ -35,7 +35,7 @@ def history(table: str | None, days: DayRange | None, limit: int, as_json: bool)
     if table is not None:
         current_catalog().table(table)
     answer = history_answer(look_at_history(open_storage(current_settings()), table, days, limit))
-    say_answer(answer, as_json=as_json)
-    if answer.next and not (as_json or screen()):
+    say_answer(answer)
+    if answer.next and not (wants_json() or screen()):
         # On a pipe it is no line of the table that a script reads.
         click.echo(f"Older publications are not shown: {answer.next[0]}", err=True)

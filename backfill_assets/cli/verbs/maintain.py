@@ -9,7 +9,7 @@ from backfill_assets.cli.foreground import report_progress, run_info
 from backfill_assets.cli.ids import find_publication
 from backfill_assets.cli.notices import deliver_notices
 from backfill_assets.cli.options import as_json, yes
-from backfill_assets.cli.output import ask, say_answer
+from backfill_assets.cli.output import ask, say_answer, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.errors import NotDelivered
 from backfill_assets.text import format_count
@@ -36,9 +36,7 @@ Examples:
 @click.option("--reason", default="", help="With --abort: the reason, for the history.")
 @yes
 @as_json
-def maintain(
-    dry_run: bool, clock_checked: bool, send_notices: bool, abort: str | None, reason: str, yes: bool, as_json: bool
-) -> None:
+def maintain(dry_run: bool, clock_checked: bool, send_notices: bool, abort: str | None, reason: str, yes: bool) -> None:
     """Compact days of many small files, close abandoned timelines, and delete files that nothing needs.
 
     Files that a rollback window, an open plan or a pinned version needs are kept. Starts no Spark. Readers and writers
@@ -52,14 +50,14 @@ def maintain(
     code is 1 if one cannot be sent: it stays due.
     """
     if abort is not None:
-        _abort(abort, reason, dry_run, yes, as_json)
+        _abort(abort, reason, dry_run, yes)
     elif send_notices:
-        _send_notices(dry_run, as_json)
+        _send_notices(dry_run)
     else:
-        _maintain(dry_run, clock_checked, as_json)
+        _maintain(dry_run, clock_checked)
 
 
-def _maintain(dry_run: bool, clock_checked: bool, as_json: bool) -> None:
+def _maintain(dry_run: bool, clock_checked: bool) -> None:
     from backfill_assets.answers.maintenance import maintenance_answer
     from backfill_assets.upkeep.maintenance import Done, Maintenance
 
@@ -68,10 +66,10 @@ def _maintain(dry_run: bool, clock_checked: bool, as_json: bool) -> None:
     found = Maintenance(open_publisher(settings), tables, settings.timeline_days, clock_checked)
     tasks = found.plan()
     done = [Done(task, "") for task in tasks] if dry_run else found.carry_out(tasks, report_progress)
-    say_answer(maintenance_answer(done, dry_run=dry_run), as_json=as_json)
+    say_answer(maintenance_answer(done, dry_run=dry_run))
 
 
-def _abort(typed: str, reason: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+def _abort(typed: str, reason: str, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.maintenance import abort_plan_answer, aborted_answer
     from backfill_assets.published.reading import anything_published, unknown_publication
 
@@ -81,28 +79,28 @@ def _abort(typed: str, reason: str, dry_run: bool, yes: bool, as_json: bool) -> 
     if known is None:
         raise unknown_publication(publisher.storage, publication)
     publisher.require_open(publication)
-    if dry_run or not as_json:
-        say_answer(abort_plan_answer(known[0]), as_json=as_json)
+    if dry_run or not wants_json():
+        say_answer(abort_plan_answer(known[0]))
     if dry_run:
         return
     if not yes:
         ask("Give this up?")
     left = publisher.abort(publication, by=run_info("backfill maintain --abort").launched_by, reason=reason)
-    say_answer(aborted_answer(publication, left), as_json=as_json)
+    say_answer(aborted_answer(publication, left))
 
 
-def _send_notices(dry_run: bool, as_json: bool) -> None:
+def _send_notices(dry_run: bool) -> None:
     from backfill_assets.answers.maintenance import SEND, delivery_answer, due_answer
     from backfill_assets.publication.outbox import due_notices
 
     settings = current_settings()
     publisher = open_publisher(settings)
     if dry_run:
-        say_answer(due_answer(due_notices(publisher)), as_json=as_json)
+        say_answer(due_answer(due_notices(publisher)))
         return
-    found = deliver_notices(settings, publisher, as_json=as_json)
-    if as_json or not (found.sent or found.failed):
-        say_answer(delivery_answer(found, settings.notices), as_json=as_json)
+    found = deliver_notices(settings, publisher)
+    if wants_json() or not (found.sent or found.failed):
+        say_answer(delivery_answer(found, settings.notices))
     if found.failed:
         still = format_count(len(found.failed), "notice")
         raise NotDelivered(f"Not sent, and still due: {still}.", hint=f"{SEND} tries again.")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from backfill_assets.plan_file.check import CheckedPlanFile
 
 SCOPES = ("onwards", "whole", "downstream", "source")
-_WITH_A_FILE = {"file", "check", "as_json", "as_markdown"}
+_WITH_A_FILE = {"file", "check", "json", "as_markdown"}
 _EPILOG = """
 \b
 Examples:
@@ -66,7 +66,6 @@ def plan(
     scope: str,
     force: bool,
     expected: tuple[str, ...],
-    as_json: bool,
     as_markdown: bool,
 ) -> None:
     """Plan a rebuild of days of TABLE and of what is computed from it.
@@ -103,7 +102,7 @@ def plan(
             found, now = plan_and_keep(settings, current_catalog(), asked, expected, by=os_person())
         answer = plan_answer(found, now, moved)
         exit_code = 1 if found.stopped or moved else 0
-    say_answer(answer, as_json=as_json, as_markdown=as_markdown)
+    say_answer(answer, as_markdown=as_markdown)
     ctx.exit(exit_code)
 
 

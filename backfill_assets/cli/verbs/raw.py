@@ -54,7 +54,7 @@ def raw() -> None:
 @click.argument("days", type=DAYS, shell_complete=complete_days, metavar="A..B")
 @dry_run
 @as_json
-def refresh(table: str, days: DayRange, dry_run: bool, as_json: bool) -> None:
+def refresh(table: str, days: DayRange, dry_run: bool) -> None:
     """Read the landed files of the raw TABLE again that arrived on A..B, if their source has changed some.
 
     Raw is never rewritten. It gains the rows that the source has now, and a deletion for each row that the source no
@@ -76,7 +76,7 @@ def refresh(table: str, days: DayRange, dry_run: bool, as_json: bool) -> None:
         else:
             run = run_info("backfill raw refresh")
             found = FoundRefresh.done(builder.refresh(step, list(days), run=run, progress=report_progress))
-    say_answer(refresh_answer(found), as_json=as_json)
+    say_answer(refresh_answer(found))
 
 
 @raw.command(epilog=_QUARANTINE)
@@ -87,9 +87,7 @@ def refresh(table: str, days: DayRange, dry_run: bool, as_json: bool) -> None:
 @click.option("--replay", is_flag=True, help="Judge the rows again, and build the days on which some are accepted.")
 @click.option("--dry-run", is_flag=True, help="With --replay: judge only.")
 @as_json
-def quarantine(
-    table: str | None, days: DayRange | None, reason: str, limit: int, replay: bool, dry_run: bool, as_json: bool
-) -> None:
+def quarantine(table: str | None, days: DayRange | None, reason: str, limit: int, replay: bool, dry_run: bool) -> None:
     """Show why rows of TABLE, or of every table, were rejected; of a DAY also the rows as they landed.
 
     A row with two reasons is counted twice. A row is resolved if the source has landed an accepted version of it
@@ -105,12 +103,12 @@ def quarantine(
     rejects, settings = rejects_named(current_catalog(), table), current_settings()
     if not replay:
         found = answers.look_at_rejects(open_storage(settings), rejects, days, reason, limit)
-        say_answer(answers.rejects_answer(found), as_json=as_json)
+        say_answer(answers.rejects_answer(found))
         return
     with ExitStack() as stack:
         run = None if dry_run else run_info("backfill raw quarantine --replay")
         done = answers.replay(foreground_builder(settings, stack), rejects, days, run, report_progress)
-    say_answer(answers.replay_answer(done), as_json=as_json)
+    say_answer(answers.replay_answer(done))
     if not dry_run:
         answers.require_one_freed(done)
 
@@ -124,7 +122,7 @@ def quarantine(
     help="A publication, a time in UTC, or a Delta version of TABLE.  [default: now]",
 )
 @as_json
-def positions(table: str, at: str | None, as_json: bool) -> None:
+def positions(table: str, at: str | None) -> None:
     """Show what had been read of each source when TABLE was in a published state.
 
     Of a raw table, the next offset to read of each partition of its topics, and its landed files. Of any other table,
@@ -136,4 +134,4 @@ def positions(table: str, at: str | None, as_json: bool) -> None:
     current_catalog().table(table)
     storage = open_storage(current_settings())
     found = look_at_positions(storage, table, find_moment(storage, at) if at else None)
-    say_answer(positions_answer(found), as_json=as_json)
+    say_answer(positions_answer(found))

@@ -15,7 +15,7 @@ from backfill_assets.cli.foreground import foreground_builder, report_progress, 
 from backfill_assets.cli.ids import find_undoable
 from backfill_assets.cli.notices import deliver_notices
 from backfill_assets.cli.options import as_json, yes
-from backfill_assets.cli.output import ask, say_answer
+from backfill_assets.cli.output import ask, say_answer, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
 
@@ -40,7 +40,7 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @yes
 @as_json
-def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+def rollback(what: str, dry_run: bool, yes: bool) -> None:
     """Put back what the days held before a publication, in all its tables at once.
 
     Copies no data, and takes well under a second. A rollback is a publication itself, and can be rolled back.
@@ -54,9 +54,9 @@ def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
     prepared = _find(publisher, _publication(publisher, what))
     if campaign := prepared.publication.provenance.campaign:
         _require_undoable(publisher, campaign, prepared)
-        _undo_campaign(prepared, dry_run=dry_run, yes=yes, as_json=as_json)
+        _undo_campaign(prepared, dry_run=dry_run, yes=yes)
     else:
-        _roll_back_publication(publisher, prepared, dry_run=dry_run, yes=yes, as_json=as_json)
+        _roll_back_publication(publisher, prepared, dry_run=dry_run, yes=yes)
 
 
 def _require_undoable(publisher: Publisher, campaign: str, prepared: Prepared) -> None:
@@ -110,9 +110,7 @@ def _find(publisher: Publisher, publication: str) -> Prepared:
     return found[0]
 
 
-def _roll_back_publication(
-    publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool
-) -> None:
+def _roll_back_publication(publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.rollback import rollback_plan_answer, rolled_back_answer
     from backfill_assets.landing.raw_rollback import require_sound_rollback
     from backfill_assets.publication.rollback import require_in_force, require_in_place, rollback_request, undoable
@@ -123,13 +121,13 @@ def _roll_back_publication(
     request = rollback_request(publisher, prepared, current_catalog().steps)
     require_in_place(publisher, request)
     plan = rollback_plan_answer(prepared, request.leaves_stale)
-    _say_plan(plan, dry_run=dry_run, as_json=as_json)
+    _say_plan(plan, dry_run=dry_run)
     if dry_run:
         return
     if not yes:
         ask(_QUESTION)
     done = _roll_back(publisher, prepared.publication.id, looked_at)
-    _say_done(plan, rolled_back_answer(done, request.leaves_stale), as_json=as_json)
+    _say_done(plan, rolled_back_answer(done, request.leaves_stale))
 
 
 def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRead, ...]) -> Published:
@@ -142,7 +140,7 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
     return roll_back(publisher, publication, id=new_rollback_id(), steps=steps, provenance=provenance, inputs=looked_at)
 
 
-def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.rollback import undo_plan_answer, undone_answer
     from backfill_assets.campaign.look import carry_out_undo
     from backfill_assets.campaign.undo import plan_undo
@@ -152,28 +150,28 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
     with ExitStack() as stack:
         lake = foreground_builder(settings, stack).lake
         plan = plan_undo(lake, prepared.publication.id)
-        _say_plan(undo_plan_answer(plan), dry_run=dry_run, as_json=as_json)
+        _say_plan(undo_plan_answer(plan), dry_run=dry_run)
         if dry_run:
             return
         require_undoable(plan.days)
         if not yes:
             ask(_QUESTION)
         done = carry_out_undo(lake, plan, run_info(_COMMAND), report_progress)
-        deliver_notices(settings, lake.publisher, as_json=as_json)
-    _say_done(undo_plan_answer(done.plan), undone_answer(done), as_json=as_json)
+        deliver_notices(settings, lake.publisher)
+    _say_done(undo_plan_answer(done.plan), undone_answer(done))
 
 
-def _say_plan(plan: Answer, *, dry_run: bool, as_json: bool) -> None:
+def _say_plan(plan: Answer, *, dry_run: bool) -> None:
     """Programs get one document: the plan alone only if that is all."""
     from backfill_assets.answers.rollback import NOT_DONE
 
-    if dry_run or not as_json:
-        say_answer(replace(plan, parts=(*plan.parts, NOT_DONE)) if dry_run else plan, as_json=as_json)
+    if dry_run or not wants_json():
+        say_answer(replace(plan, parts=(*plan.parts, NOT_DONE)) if dry_run else plan)
 
 
-def _say_done(plan: Answer, done: Answer, *, as_json: bool) -> None:
+def _say_done(plan: Answer, done: Answer) -> None:
     """People have seen the plan."""
-    say_answer(replace(done, parts=(*plan.parts, *done.parts)) if as_json else done, as_json=as_json)
+    say_answer(replace(done, parts=(*plan.parts, *done.parts)) if wants_json() else done)
 
 
 def new_rollback_id(now: datetime | None = None) -> str:

@@ -14,7 +14,7 @@ from backfill_assets.cli.completion import complete_days, complete_table_or_plan
 from backfill_assets.cli.foreground import foreground_builder
 from backfill_assets.cli.ids import find_plan, find_timeline, is_plan, typed_storage
 from backfill_assets.cli.options import DAYS, as_json, on_timeline, version
-from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.output import say_answer, wants_json
 from backfill_assets.cli.runs import plan_on_main, plan_on_timeline, run_on_main, run_on_timeline, stale_readers_of
 from backfill_assets.cli.wiring import current_catalog, current_settings
 from backfill_assets.days import DayRange
@@ -93,7 +93,6 @@ def run(
     limits: str,
     daemon: bool,
     roll_back_if_wrong: bool,
-    as_json: bool,
 ) -> None:
     """Build days of TABLES in this process, step by step. Each step is published when its gates pass.
 
@@ -122,7 +121,7 @@ def run(
 
         of_plan = partial(Options.of_plan, waves=waves, limits=limits)
         options = partial(of_plan, daemon=daemon, roll_back_if_wrong=roll_back_if_wrong)
-        stage_plan(plan, options, as_json=as_json)
+        stage_plan(plan, options)
         return
     _refuse(context, _OF_PLANS, "with a table: it is about carrying out a plan")
     if not days:
@@ -132,11 +131,11 @@ def run(
     chosen = sorted({day for each in days for day in each})
     asked = RunRequest(tables, chosen, upstream=upstream, downstream=downstream, version=version, force=force)
     if on is None:
-        _on_main(asked, verify=verify, dry_run=dry_run, as_json=as_json)
+        _on_main(asked, verify=verify, dry_run=dry_run)
     else:
         if verify:
             raise click.UsageError("--verify is about published days: give it without --on.")
-        _on_timeline(asked, find_timeline(typed_storage(), on, change=True), dry_run=dry_run, as_json=as_json)
+        _on_timeline(asked, find_timeline(typed_storage(), on, change=True), dry_run=dry_run)
 
 
 def _refuse(context: click.Context, others: tuple[str, ...], why: str) -> None:
@@ -147,29 +146,29 @@ def _refuse(context: click.Context, others: tuple[str, ...], why: str) -> None:
             raise click.UsageError(f"{option.opts[0]} cannot be given {why}.")
 
 
-def _on_main(asked: RunRequest, *, verify: bool, dry_run: bool, as_json: bool) -> None:
+def _on_main(asked: RunRequest, *, verify: bool, dry_run: bool) -> None:
     from backfill_assets.answers.run import ran_answer, run_plan_answer
 
     settings = current_settings()
     plan = plan_on_main(settings, asked)
-    if dry_run or not as_json:
-        say_answer(run_plan_answer(plan), as_json=as_json)
+    if dry_run or not wants_json():
+        say_answer(run_plan_answer(plan))
     if not dry_run:
         with ExitStack() as stack:
             ran = run_on_main(plan, foreground_builder(settings, stack), verify=verify)
-        say_answer(ran_answer(ran, stale_readers_of(settings, ran)), as_json=as_json)
+        say_answer(ran_answer(ran, stale_readers_of(settings, ran)))
 
 
-def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool, as_json: bool) -> None:
+def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool) -> None:
     from backfill_assets.answers.run import run_plan_answer
     from backfill_assets.answers.timelines import ran_answer
     from backfill_assets.timeline.opened import OpenedTimeline
 
     settings = current_settings()
     planned = plan_on_timeline(settings, asked, name)
-    if dry_run or not as_json:
-        say_answer(run_plan_answer(planned.plan, name, planned.left_out), as_json=as_json)
+    if dry_run or not wants_json():
+        say_answer(run_plan_answer(planned.plan, name, planned.left_out))
     if not dry_run:
         done = run_on_timeline(settings, planned)
         stale = OpenedTimeline(typed_storage(), done.timeline).stale_days(current_catalog().steps)
-        say_answer(ran_answer(done, stale), as_json=as_json)
+        say_answer(ran_answer(done, stale))

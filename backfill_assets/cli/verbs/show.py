@@ -30,7 +30,7 @@ Examples:
 @on_timeline
 @limit(10, "The most rows to show.")
 @as_json
-def show(table: str, day: date, at: str | None, on: str | None, limit: int, as_json: bool) -> None:
+def show(table: str, day: date, at: str | None, on: str | None, limit: int) -> None:
     """Show one DAY of TABLE: status, publication, checksum, metrics, files, and its first rows.
 
     Reads published data as of one entry of the publication log. Starts no Spark.
@@ -47,4 +47,4 @@ def show(table: str, day: date, at: str | None, on: str | None, limit: int, as_j
     else:
         publication = find_publication(storage, at) if at else None
         found = look_at_day(storage, steps, table, day, limit, publication)
-    say_answer(day_answer(found), as_json=as_json)
+    say_answer(day_answer(found))

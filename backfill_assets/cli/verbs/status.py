@@ -28,7 +28,7 @@ Examples:
 @days("Only these days.  [default: all known days]")
 @on_timeline
 @as_json
-def status(tables: tuple[str, ...], days: DayRange | None, on: str | None, as_json: bool) -> None:
+def status(tables: tuple[str, ...], days: DayRange | None, on: str | None) -> None:
     """Show which days of TABLES, or of every table, are fresh, stale, missing or changed by another writer.
 
     Tables that are named are shown day by day. Reads the publication log and the Delta logs only: no data is read but
@@ -40,7 +40,7 @@ def status(tables: tuple[str, ...], days: DayRange | None, on: str | None, as_js
     With PLAN, show how far its campaign is: its nine steps, their results, its newest difference, and what comes next.
     """
     if any(map(is_plan, tables)):
-        _of_plan(tables, days, on, as_json=as_json)
+        _of_plan(tables, days, on)
         return
     from backfill_assets.answers.status import look_at_main, look_at_timeline, status_answer
 
@@ -52,12 +52,12 @@ def status(tables: tuple[str, ...], days: DayRange | None, on: str | None, as_js
         found = look_at_main(publisher.storage, steps, chosen, days)
     else:
         found = look_at_timeline(publisher, find_timeline(publisher.storage, on), steps, chosen, days)
-    say_answer(status_answer(found), as_json=as_json)
+    say_answer(status_answer(found))
 
 
-def _of_plan(tables: tuple[str, ...], days: DayRange | None, on: str | None, *, as_json: bool) -> None:
+def _of_plan(tables: tuple[str, ...], days: DayRange | None, on: str | None) -> None:
     if len(tables) > 1 or days or on:
         raise click.UsageError("A plan is shown alone: give its id, or tables.")
     with ExitStack() as stack:
         plan = find_plan(typed_storage(), tables[0])
-        say_campaign(campaign_run(plan, "backfill status", stack), journal=True, as_json=as_json)
+        say_campaign(campaign_run(plan, "backfill status", stack), journal=True)

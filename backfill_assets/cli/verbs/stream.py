@@ -15,6 +15,7 @@ import click
 from backfill_assets.cli.completion import complete_days, complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.options import DAY, as_json
+from backfill_assets.cli.output import wants_json
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.errors import InvalidRequest
 
@@ -28,8 +29,9 @@ _EPILOG = """
 Examples:
   backfill stream raw_sales --from landing
   backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning
-  backfill stream raw_sales --from landing --rate 2000 --rate-in 06:00-22:00=500
+  backfill stream raw_sales --from landing --rate 2000 --rate 06:00-22:00=500
 """
+_MOST_FILES, _MOST_EVENTS = 100, 100_000
 
 
 @click.command(epilog=_EPILOG)
@@ -51,33 +53,18 @@ Examples:
 )
 @click.option("--available-now", is_flag=True, help="Read what there is now, and end.")
 @click.option(
-    "--every",
-    type=click.FloatRange(min=0.1),
-    default=1.0,
-    show_default=True,
-    help="Seconds between micro-batches, at least.",
-)
-@click.option("--rate", metavar="RATE", help="Read history at most so fast: records a second (2000) or bytes (5MB).")
-@click.option(
-    "--rate-in",
-    "rate_hours",
-    metavar="HOURS=RATE",
+    "--rate",
+    "rates",
+    metavar="[HOURS=]RATE",
     multiple=True,
-    help="Another rate in hours of the day (UTC): 06:00-22:00=500.",
+    help="Read history at most so fast: records a second (2000) or bytes (5MB); in hours of the day (UTC) at another "
+    "rate (06:00-22:00=500).",
 )
 @click.option(
-    "--files-in-flight",
+    "--batch",
+    "most",
     type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="Landed files that are read at once.",
-)
-@click.option(
-    "--events-in-flight",
-    type=click.IntRange(min=1),
-    default=100_000,
-    show_default=True,
-    help="Events of a topic that are read at once.",
+    help=f"The most that is read at once.  [default: {_MOST_FILES} landed files, {_MOST_EVENTS:,} events of a topic]",
 )
 @click.option(
     "--accept-gap", is_flag=True, help="Go on after events that the broker deleted before they were read; recorded."
@@ -88,11 +75,6 @@ Examples:
     help="Read a topic that is another one than was read under its name, from its first event on.",
 )
 @click.option("--no-follow", is_flag=True, help="Raw only: leave facts and reports to nightly runs.")
-@click.option(
-    "--checkpoint",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where Spark keeps its plans, by source; a cache.  [default: <home>/streams/TABLE]",
-)
 @as_json
 def stream(
     table: str,
@@ -100,16 +82,11 @@ def stream(
     from_beginning: bool,
     since: date | None,
     available_now: bool,
-    every: float,
-    rate: str | None,
-    rate_hours: tuple[str, ...],
-    files_in_flight: int,
-    events_in_flight: int,
+    rates: tuple[str, ...],
+    most: int | None,
     accept_gap: bool,
     new_topic: bool,
     no_follow: bool,
-    checkpoint: Path | None,
-    as_json: bool,
 ) -> None:
     """Read the events of a source into the raw table TABLE as they come. Ctrl-C ends it after the running batch.
 
@@ -125,19 +102,21 @@ def stream(
 
     settings = current_settings()
     _require_own_spark(settings)
+    hours = [text for text in rates if "=" in text]
+    always = next((text for text in rates if text not in hours), None)
     request = StreamRequest(
         table=table,
         source=parse_source(source_text),
         start=StartRequest(from_beginning, since, accept_gap, new_topic),
-        limit=ReadLimit.parse(rate, rate_hours, files_in_flight, events_in_flight),
-        trigger=Trigger(every, available_now),
+        limit=ReadLimit.parse(always, hours, most or _MOST_FILES, most or _MOST_EVENTS),
+        trigger=Trigger(available_now=available_now),
         follow=not no_follow,
-        checkpoint=checkpoint or settings.home / "streams" / table,
+        checkpoint=settings.home / "streams" / table,
         properties=_kafka_properties(),
     )
     with ExitStack() as stack:
         lake = foreground_builder(settings, stack, STREAM_SETTINGS).lake
-        report = _json_report if as_json else _report
+        report = _json_report if wants_json() else _report
         try:
             run_stream(lake, request, _run_info(table), report_progress, report)
         except KeyboardInterrupt:

@@ -56,13 +56,13 @@ def timeline() -> None:
 
 @timeline.command("list")
 @as_json
-def list_timelines(as_json: bool) -> None:
+def list_timelines() -> None:
     """List the timelines, those of open campaigns too."""
     from backfill_assets.answers.timelines import timelines_answer
     from backfill_assets.timeline.places import all_places
 
     publisher = open_publisher(current_settings())
-    say_answer(timelines_answer(all_places(publisher.storage, publisher.now())), as_json=as_json)
+    say_answer(timelines_answer(all_places(publisher.storage, publisher.now())))
 
 
 @timeline.command("create")
@@ -85,7 +85,7 @@ def list_timelines(as_json: bool) -> None:
 @days("Of the version, only these days.  [default: all that are published]")
 @click.option("--fresh", is_flag=True, help="Bring its days up to date every night.")
 @as_json
-def create(name: str, at: str, of_version: str | None, days: DayRange | None, fresh: bool, as_json: bool) -> None:
+def create(name: str, at: str, of_version: str | None, days: DayRange | None, fresh: bool) -> None:
     """Make a timeline at main, as it is now or was.
 
     All of its days read through to that state. At another timeline it begins with the days of that one. No file is read
@@ -107,7 +107,7 @@ def create(name: str, at: str, of_version: str | None, days: DayRange | None, fr
             made = create_timeline(storage, made)
         else:
             made = _create_of_version(lake, name, of_version, str(days or ""), fresh=fresh)
-        _say(lake, made, as_json)
+        _say(lake, made)
 
 
 def _create_of_version(lake: Lake, name: str, asked: str, days: str, *, fresh: bool) -> NamedTimeline:
@@ -134,7 +134,7 @@ def _create_of_version(lake: Lake, name: str, asked: str, days: str, *, fresh: b
 @days("Only these days of TABLES.  [default: all that differ]")
 @click.option("--as", "name", metavar="NAME", help="The name of the timeline.  [default: TABLE-rewound]")
 @as_json
-def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name: str | None, as_json: bool) -> None:
+def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name: str | None) -> None:
     """Make a timeline of days as they were once.
 
     Its days of TABLES are what they were at a moment, with what is computed from them. Files are named, and none is
@@ -155,14 +155,14 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     storage = open_storage(current_settings())
     if to is None:
         found = moments_worth_going_to(storage, tables, _MOST_MOMENTS)
-        say_answer(moments_answer(found, tables), as_json=as_json)
+        say_answer(moments_answer(found, tables))
         return
     asked = RewindRequest(name or f"{tables[0].replace('_', '-')}-rewound", tables, days, getpass.getuser())
     require_timeline_name(asked.name)
     moment = moments.find_moment(storage, find_moment(storage, to), tables[0])
     with _lake() as lake:
         made = rewound_timeline(storage, lake.catalog.steps, asked, moment, lake.publisher.now())
-        _say(lake, create_timeline(storage, made), as_json)
+        _say(lake, create_timeline(storage, made))
 
 
 @timeline.command("forward")
@@ -171,7 +171,7 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
 @click.option("--without-arrivals", is_flag=True, help="Read raw and all else as of the timeline's moment.")
 @click.option("--as", "other", metavar="OTHER", help="Go forward on a new timeline; NAME stays as it is.")
 @as_json
-def forward(name: str, version: str | None, without_arrivals: bool, other: str | None, as_json: bool) -> None:
+def forward(name: str, version: str | None, without_arrivals: bool, other: str | None) -> None:
     """Compute the days of a timeline again.
 
     Raw is read as it is now: rows that arrived since the moment are taken once. Days that are right already are kept;
@@ -203,7 +203,7 @@ def forward(name: str, version: str | None, without_arrivals: bool, other: str |
             change = _change(found.moment, version, without_arrivals=without_arrivals)
             done = attempt_forward(lake.publisher, found, other, getpass.getuser(), change, go)
     stale = OpenedTimeline(lake.storage, done.timeline).stale_days(lake.catalog.steps)
-    say_answer(forwarded_answer(done, stale), as_json=as_json)
+    say_answer(forwarded_answer(done, stale))
 
 
 def _change(moment: str, version: str | None, *, without_arrivals: bool) -> str:
@@ -215,12 +215,12 @@ def _change(moment: str, version: str | None, *, without_arrivals: bool) -> str:
 @timeline.command("show")
 @name_argument
 @as_json
-def show(name: str, as_json: bool) -> None:
+def show(name: str) -> None:
     """Show the days of a timeline beside main."""
     from backfill_assets.timeline.places import find_place
 
     with _lake() as lake:
-        _say(lake, find_place(lake.storage, find_timeline(lake.storage, name), lake.publisher.now()), as_json)
+        _say(lake, find_place(lake.storage, find_timeline(lake.storage, name), lake.publisher.now()))
 
 
 @timeline.command("open")
@@ -228,7 +228,7 @@ def show(name: str, as_json: bool) -> None:
 @click.argument("tables", shell_complete=complete_table, nargs=-1)
 @click.option("--sql", "only_sql", is_flag=True, help="Print the views of Spark SQL alone, for spark-sql -f.")
 @as_json
-def open_command(name: str, tables: tuple[str, ...], only_sql: bool, as_json: bool) -> None:
+def open_command(name: str, tables: tuple[str, ...], only_sql: bool) -> None:
     """Show how to read a timeline from any engine.
 
     TABLES, or all, are as it has them: its own days, and all others as of its base. Writes a plain Delta table for each
@@ -245,7 +245,7 @@ def open_command(name: str, tables: tuple[str, ...], only_sql: bool, as_json: bo
         for view in views.values():
             click.echo(view)
     else:
-        say_answer(opened_answer(opened.timeline.name, views, recipe_of(opened, next(iter(views)))), as_json=as_json)
+        say_answer(opened_answer(opened.timeline.name, views, recipe_of(opened, next(iter(views)))))
 
 
 @timeline.command("publish")
@@ -269,7 +269,6 @@ def publish(
     new_days_only: bool,
     dry_run: bool,
     yes: bool,
-    as_json: bool,
 ) -> None:
     """Bring a timeline into main.
 
@@ -286,13 +285,13 @@ def publish(
     if not as_current:
         if new_days_only:
             raise click.UsageError("--new-days-only is given with --as-current.")
-        stopped = publish_by_plan(name, table, expected, dry_run=dry_run, as_json=as_json)
+        stopped = publish_by_plan(name, table, expected, dry_run=dry_run)
         ctx.exit(1 if stopped else 0)
     if table or expected:
         raise click.UsageError("--as-current publishes all of a timeline: leave out --table and --expect.")
     with _lake() as lake:
         found = _to_change(lake.publisher, name)
-        publish_as_current(lake, found, new_days_only=new_days_only, dry_run=dry_run, yes=yes, as_json=as_json)
+        publish_as_current(lake, found, new_days_only=new_days_only, dry_run=dry_run, yes=yes)
 
 
 @timeline.command("keep")
@@ -301,7 +300,7 @@ def publish(
 @click.option("--fresh/--not-fresh", default=None, help="Bring its days up to date every night, or do so no longer.")
 @click.option("--name", "new_name", metavar="OTHER", help="Give it another name.")
 @as_json
-def keep(name: str, keep_days: int | None, fresh: bool | None, new_name: str | None, as_json: bool) -> None:
+def keep(name: str, keep_days: int | None, fresh: bool | None, new_name: str | None) -> None:
     """Say how long a timeline is kept, and how.
 
     Without options it is kept until it is deleted.
@@ -317,7 +316,7 @@ def keep(name: str, keep_days: int | None, fresh: bool | None, new_name: str | N
             found = keep_fresh(lake.storage, found, now, fresh=fresh)
         if keep_days is not None or (fresh is None and new_name is None):
             found = keep_timeline(lake.storage, found, keep_days, now)
-        _say(lake, found, as_json)
+        _say(lake, found)
 
 
 @timeline.command("delete")
@@ -363,10 +362,10 @@ def _lake() -> Iterator[Lake]:
         yield foreground_builder(current_settings(), stack).lake
 
 
-def _say(lake: Lake, found: NamedTimeline, as_json: bool) -> None:
+def _say(lake: Lake, found: NamedTimeline) -> None:
     from backfill_assets.answers.timelines import look_at, timeline_answer
 
-    say_answer(timeline_answer(look_at(lake, found)), as_json=as_json)
+    say_answer(timeline_answer(look_at(lake, found)))
 
 
 def _to_change(publisher: Publisher, name: str) -> NamedTimeline:

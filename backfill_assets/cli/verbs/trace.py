@@ -40,7 +40,7 @@ Examples:
 )
 @on_timeline
 @as_json
-def trace(key: str, table: str | None, day: date | None, personal: str | None, on: str | None, as_json: bool) -> None:
+def trace(key: str, table: str | None, day: date | None, personal: str | None, on: str | None) -> None:
     """Follow the row with KEY from its landed line through raw, bronze or quarantine and fact to each report.
 
     Reads all tables as of one entry of the publication log. KEY is the key of a bronze or fact table, with a slash
@@ -58,4 +58,4 @@ def trace(key: str, table: str | None, day: date | None, personal: str | None, o
         key = with_token(key, personal, publisher.storage, settings.token_key_file)
     name = find_timeline(publisher.storage, on) if on else None
     found = look_at_row(publisher, LandingZone(settings.landing), current_catalog(), key, table, day, name)
-    say_answer(trace_answer(found), as_json=as_json)
+    say_answer(trace_answer(found))

@@ -58,7 +58,7 @@ class StreamOptions(dg.Config):
             "--available-now": self.available_now,
             "--new-topic": self.new_topic,
         }
-        values = [("--since", self.since), ("--rate", self.rate), *(("--rate-in", each) for each in self.rate_in)]
+        values = [("--since", self.since), ("--rate", self.rate), *(("--rate", each) for each in self.rate_in)]
         return [
             *(table, "--from", self.source or source),
             *(flag for flag, wanted in flags.items() if wanted),

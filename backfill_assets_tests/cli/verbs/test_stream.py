@@ -57,7 +57,7 @@ def test_facts_follow_landed_events_of_today(backfill: Backfill, spark: SparkSes
     days = DayRange(days.first, min(days.last, spec.start.date() - timedelta(days=1)))
     plan = backfill.json("plan", fact, "--days", days, "--version", "v1")["plan"]
     landing.land(events[400:])
-    second = batches(backfill(*stream, "--rate", "2000", "--rate-in", "06:00-22:00=500").stdout)
+    second = batches(backfill(*stream, "--rate", "2000", "--rate", "06:00-22:00=500").stdout)
     assert sum(batch["events"] for batch in (*first, *second)) == EVENTS
     assert batches(backfill(*stream).stdout) == []
     assert not backfill.json("plan", plan)["moved"], "a plan holds while a stream extends its days"

@@ -153,5 +153,5 @@ def test_options_become_those_of_the_command() -> None:
     )
     assert " ".join(options.arguments("raw_sales", "landing")) == (
         "raw_sales --from kafka://b:9092/sales --from-beginning --since 2017-03-01 --rate 2000 "
-        "--rate-in 06:00-22:00=500 --rate-in 22:00-23:00=1"
+        "--rate 06:00-22:00=500 --rate 22:00-23:00=1"
     )
