@@ -150,8 +150,9 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill timeline list": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
     "backfill timeline keep trial --for 14": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
     "backfill timeline delete trial": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
-    "backfill timeline create finance-v1 --version fact_sales_transactions=v1 --fresh": f"{_AS_CURRENT}"
+    "backfill timeline create finance-v1 --version fact_sales_transactions=v1": f"{_AS_CURRENT}"
     "test_a_switch_and_the_way_back_bring_days_and_version_together",
+    "backfill timeline keep finance-v1 --fresh": f"{_AS_CURRENT}test_it_is_kept_fresh_until_it_is_said_otherwise",
     "backfill timeline forward finance-v1": f"{_AS_CURRENT}"
     "test_a_switch_and_the_way_back_bring_days_and_version_together",
     "backfill timeline publish finance-v1 --as-current --dry-run": f"{_AS_CURRENT}"

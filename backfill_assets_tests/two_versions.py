@@ -48,6 +48,7 @@ def keep_first_version(backfill: Backfill) -> None:
     lakehouse = backfill.lakehouse
     publish_inputs(lakehouse, "in", DAYS)
     publish_facts(lakehouse, "one", DAYS, "v1", 100)
-    backfill("timeline", "create", READY, "--version", f"{FACT}=v1", "--fresh")
+    backfill("timeline", "create", READY, "--version", f"{FACT}=v1")
+    backfill("timeline", "keep", READY, "--fresh")
     backfill("timeline", "forward", READY)
     publish_facts(lakehouse, "two", DAYS, "v2", 200)

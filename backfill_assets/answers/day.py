@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 DAMAGED = "damaged"
+_MOST_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class FoundDay:
 
 
 def look_at_day(
-    storage: Storage, declared: Sequence[Step], table: str, day: date, limit: int, publication: str | None = None
+    storage: Storage, declared: Sequence[Step], table: str, day: date, publication: str | None = None
 ) -> FoundDay:
     """The day as of the last closed entry of the log, or of the one that closed ``publication``.
 
@@ -87,12 +88,10 @@ def look_at_day(
     )
     if found.is_damaged:
         note_damage(storage, table, day, gone)
-    return found if gone else _with_sample(found, read_published(storage, table, publication).dataset(), limit)
+    return found if gone else _with_sample(found, read_published(storage, table, publication).dataset())
 
 
-def look_at_day_on_timeline(
-    storage: Storage, declared: Sequence[Step], table: str, day: date, limit: int, name: str
-) -> FoundDay:
+def look_at_day_on_timeline(storage: Storage, declared: Sequence[Step], table: str, day: date, name: str) -> FoundDay:
     """The day as the timeline ``name`` shows it: its own, or that of its base."""
     opened = open_timeline(storage, name)
     held = opened.held(table).get(day)
@@ -111,11 +110,11 @@ def look_at_day_on_timeline(
         files=held.files,
         gone=gone_files(storage, table, held.files),
     )
-    return _with_sample(found, opened.dataset(table), limit) if held.files and not found.gone else found
+    return _with_sample(found, opened.dataset(table)) if held.files and not found.gone else found
 
 
-def _with_sample(found: FoundDay, rows: ds.Dataset, limit: int) -> FoundDay:
-    return replace(found, sample=rows.head(limit, filter=pc.field("day") == found.day))
+def _with_sample(found: FoundDay, rows: ds.Dataset) -> FoundDay:
+    return replace(found, sample=rows.head(_MOST_ROWS, filter=pc.field("day") == found.day))
 
 
 def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -> str:

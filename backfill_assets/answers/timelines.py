@@ -1,18 +1,19 @@
-"""Timelines: which there are, what each holds beside what is published, and what became of one that went forward."""
+"""Timelines: which there are, what each holds beside what is published, and the moments worth going to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, HeldDay, NamedTimeline, RawRead
 from backfill_assets.published.moments import HeldDays, differing, held_days
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Special, Tone, size
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Special, Tone, plain, size
 from backfill_assets.text import format_count, format_ranges
 from backfill_assets.timeline.forward import Forwarded
+from backfill_assets.timeline.moments_listed import MomentWorthGoingTo, what_changed
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.places import is_of_campaign
 from backfill_assets.timeline.readiness import days_behind
@@ -289,3 +290,52 @@ def ran_answer(done: TimelineRun, stale: StaleDays) -> Answer:
         ),
         next=(*next_for_stale(timeline, stale), f"backfill diff main {timeline.name}"),
     )
+
+
+# ------------------------------------------------------------------ the moments worth going to
+
+
+@dataclass(frozen=True)
+class Changed(Special):
+    """What a publication changed, by table; or the gate that failed after it."""
+
+    moment: MomentWorthGoingTo
+
+    def plain(self) -> object:
+        gate = self.moment.failed
+        if gate is not None:
+            return {"table": gate.table, "first_bad_day": str(gate.first_bad_day), "days": gate.days, "why": gate.why}
+        return {table: self._table(table, days) for table, days in self.moment.changed.items()}
+
+    def _table(self, table: str, days: int) -> dict[str, object]:
+        columns, switch = self.moment.columns.get(table), self.moment.switched.get(table)
+        return {
+            "days": days,
+            "versions": list(self.moment.versions[table]),
+            **({"version_before": switch[0]} if switch else {}),
+            **({"columns": plain(asdict(columns))} if columns else {}),
+        }
+
+    def shown(self, *, short: bool) -> str:
+        return what_changed(self.moment)
+
+
+def moments_answer(found: Iterable[MomentWorthGoingTo], tables: Iterable[str]) -> Answer:
+    columns = ("publication", "at", "by", "kind", "changed")
+    rows = [(Id(each.publication), each.at, each.by, ", ".join(each.kinds), Changed(each)) for each in found]
+    table = Grid("moments", columns, rows, drop=("kind", "by"))
+    if not rows:
+        return Answer(parts=(table, Line("Nothing of these tables was published yet.")))
+    words = "Beside a failed gate is the publication that was the newest then." if _has_gate(rows) else ""
+    asked, newest = " ".join(tables), rows[0][0].text
+    return Answer(
+        parts=(table, *([Line(words)] if words else [])),
+        next=(
+            f"backfill timeline rewind {asked} --to {newest}",
+            f"backfill timeline rewind {asked} --to {newest}^     the state just before it",
+        ),
+    )
+
+
+def _has_gate(rows: Iterable[tuple[object, ...]]) -> bool:
+    return any("failed gate" in str(row[3]) for row in rows)

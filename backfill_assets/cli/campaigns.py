@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.ids import find_plan, typed_storage
-from backfill_assets.cli.notices import deliver_notices, notice_sender
-from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.output import deliver_notices, notice_sender, say_answer
 from backfill_assets.cli.wiring import current_settings
 
 if TYPE_CHECKING:

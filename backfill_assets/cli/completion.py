@@ -16,7 +16,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from backfill_assets.cli import ids
-from backfill_assets.cli.short_ids import ShortIds
 from backfill_assets.cli.wiring import current_catalog
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def complete_command(incomplete: str, commands: Iterable[tuple[str, str]]) -> li
 
 def _ids(incomplete: str, known: list[str]) -> list[CompletionItem]:
     """Short, with the whole id beside it; whole once more than the short one was typed."""
-    short = ShortIds(frozenset(known))
+    short = ids.ShortIds(frozenset(known))
     items = [CompletionItem(short(id), help=id) for id in known if short(id).startswith(incomplete)]
     return items or [CompletionItem(id) for id in known if id.startswith(incomplete)]
 

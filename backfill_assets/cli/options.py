@@ -63,8 +63,3 @@ expect = click.option(
 def version(text: str) -> Decorator[Any]:
     """``--version V`` of the logic of a table."""
     return click.option("--version", shell_complete=complete_version, metavar="VERSION", help=text)
-
-
-def limit(default: int, text: str) -> Decorator[Any]:
-    """``--limit N``: the most that is shown."""
-    return click.option("--limit", type=click.IntRange(min=0), default=default, show_default=True, help=text)

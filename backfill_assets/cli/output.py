@@ -1,4 +1,4 @@
-"""What commands print and ask: tables for people, JSON for scripts, colours only on a terminal."""
+"""What commands print, ask and send: tables for people, JSON for scripts, colours only on a terminal."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.text import Text
 
-from backfill_assets.report.answer import Answer
+from backfill_assets.report.answer import NOT_DONE, Answer
 from backfill_assets.text import escape_controls
+
+if TYPE_CHECKING:
+    from backfill_assets.publication.outbox import NoticeDelivery, Sender
+    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.settings import Settings
 
 _PIPED_WIDTH = 200
 _TYPED, JSON = "backfill_assets.typed", "backfill_assets.json"
@@ -47,6 +53,23 @@ def say_answer(answer: Answer, *, as_markdown: bool = False) -> None:
         return
     show = all_ids() if screen() else str
     Terminal(console(), screen(), show, _has_json()).say(answer)
+
+
+def go_on(plan: Answer, question: str = "", *, dry_run: bool, yes: bool = True) -> bool:
+    """Show what would be done, and ask unless ``yes``; whether to do it. Programs get the plan if that is all."""
+    if dry_run:
+        say_answer(replace(plan, parts=(*plan.parts, NOT_DONE)))
+        return False
+    if not wants_json():
+        say_answer(plan)
+    if not yes:
+        ask(question)
+    return True
+
+
+def say_done(plan: Answer, done: Answer) -> None:
+    """What was done; programs get the plan with it, which people have seen."""
+    say_answer(replace(done, parts=(*plan.parts, *done.parts)) if wants_json() else done)
 
 
 def say(*lines: str, style: str = "") -> None:
@@ -116,3 +139,30 @@ def on_terminal() -> bool:
 
 def _as_text(value: Any) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
+
+
+# ------------------------------------------------------------------ notices
+
+
+def deliver_notices(settings: Settings, publisher: Publisher) -> NoticeDelivery:
+    """Send the notices that are due, and say so. A notice that cannot be sent does not fail the command."""
+    from backfill_assets.answers.maintenance import delivery_answer
+    from backfill_assets.publication.outbox import deliver
+
+    found = deliver(publisher, notice_sender(settings))
+    if not wants_json() and (found.sent or found.failed):
+        say_answer(delivery_answer(found, settings.notices))
+    return found
+
+
+def notice_sender(settings: Settings) -> Sender:
+    """The sender that BACKFILL_NOTICES names; ``log`` prints, with ``--json`` to standard error."""
+    from backfill_assets.publication.senders import sender_of
+
+    return sender_of(settings.notices, _print_beside_json if wants_json() else say_lines)
+
+
+def _print_beside_json(message: str) -> None:
+    """With ``--json``, standard output has only JSON."""
+    for line in message.split("\n"):
+        click.echo(escape_controls(line), err=True)

@@ -175,6 +175,9 @@ class Line:
     """The key of the sentence in JSON; sentences without one are ``notes``."""
 
 
+NOT_DONE = Line("Nothing was done: --dry-run.", Tone.QUIET)
+
+
 @dataclass(frozen=True)
 class Grid:
     """Rows of typed cells. A narrow terminal leaves columns out as ``drop`` orders; no row is ever wrapped."""

@@ -7,6 +7,7 @@ type again is neither cut nor left out. A pipe gets tab-separated text, each row
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -50,6 +51,8 @@ _FRAME, _BETWEEN = 1, 3
 """What the box adds to a line, and to each column."""
 
 ShowId = Callable[[str], str]
+_ID = re.compile(r"(?<![\w-])[\w-]+-[\w-]*\d[\w-]*")
+"""A word that may be an id; what is none is shown as it is."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +78,23 @@ class Terminal:
             self.say(section)
         if self.for_people:
             for lead, command in zip(["Next: ", *["  or: "] * len(answer.next)], answer.next, strict=False):
-                self._line(f"{lead}{command}")
+                self._line(f"{lead}{self._typed(command)}")
 
     def _part(self, part: Part) -> None:
         match part:
             case Line():
                 self._line(part.text, part.tone)
-                self._line(f"  -> {part.do}" if part.do else "")
+                self._line(f"  -> {self._typed(part.do)}" if part.do else "")
             case Grid():
                 (self._box if self.for_people else self._tabs)(part)
             case Chart():
                 self._line(part.words)
             case Fact():
                 self._facts([part])
+
+    def _typed(self, command: str) -> str:
+        """What to type, with short ids: ``ID^`` is the state just before a publication."""
+        return _ID.sub(lambda found: self.show_id(found[0]), command)
 
     def _line(self, text: str, tone: Tone = Tone.PLAIN) -> None:
         if text:
@@ -133,13 +140,14 @@ class Terminal:
             self._line(table.title, Tone.STRONG)
         shown_rows = replace(table, rows=table.rows[: table.most])
         fitted = _Fitted.of(shown_rows, self._cells(shown_rows), self.console.width)
-        if table.one_by_one and (fitted.left_out or fitted.is_cut):
-            self._one_by_one(table)
-            return
-        self.console.print(fitted.drawn(table), crop=False, width=max(self.console.width, fitted.least_width))
+        is_listed = table.one_by_one and (fitted.left_out or fitted.is_cut)
+        if is_listed:
+            self._one_by_one(shown_rows)
+        else:
+            self.console.print(fitted.drawn(table), crop=False, width=max(self.console.width, fitted.least_width))
         if more := len(table.rows) - len(shown_rows.rows):
             self._line(f"and {format_count(more, 'more row')}", Tone.QUIET)
-        if note := fitted.note(has_json=self.has_json):
+        if not is_listed and (note := fitted.note(has_json=self.has_json)):
             self._line(note, Tone.QUIET)
 
     def _one_by_one(self, table: Grid) -> None:

@@ -22,7 +22,7 @@ kept = Kept()
 kept.itself = kept
 atexit.register(print, "handlers run")
 """
-_QUICK = "from backfill_assets.cli.quick_end import end_at_once; end_at_once()"
+_QUICK = "from backfill_assets.cli.group import end_at_once; end_at_once()"
 
 
 @pytest.mark.parametrize(("first", "said"), [("", ["handlers run", "looked at"]), (_QUICK, ["handlers run"])])

@@ -70,15 +70,14 @@ def test_a_line_is_resolved_once_a_corrected_version_is_accepted(backfill: Backf
 
 def test_rows_are_shown_as_they_were_landed(backfill: Backfill) -> None:
     """With file, line and every reason: what a person sends to the source system."""
-    (row,) = backfill.json("raw", "quarantine", "quarantine_sales", FIRST, "--reason", "BIGINT")["rows"]
-    assert row["at"] == {"file": "sales/2017-03-01/bad.jsonl.gz", "line": 2}
+    rows = backfill.json("raw", "quarantine", "quarantine_sales", FIRST)["rows"]
+    (row,) = (each for each in rows if each["at"] == {"file": "sales/2017-03-01/bad.jsonl.gz", "line": 2})
     assert row["reasons"] == [
         "quantity: 'many' is not a bigint",
         "retail_disc: not greater than or equal to 0 (was -2.00)",
     ]
     assert row["landed"]["basket_id"] == "2" and "household_id" not in row["landed"]
-    output = backfill("raw", "quarantine", "bronze_sales", FIRST, "--limit", 1).output
-    assert "bad.jsonl.gz:1" in output and "2 more rows are not shown: --limit 3" in output
+    assert "bad.jsonl.gz:1" in backfill("raw", "quarantine", "bronze_sales", FIRST).output
 
 
 def test_rows_that_are_still_bad_are_left_alone(backfill: Backfill, workshop: Workshop) -> None:

@@ -42,7 +42,8 @@ def test_both_are_kept_up_to_date_and_the_switch_there_and_back_is_each_of_them_
     wrong: Workshop, only_one: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    types("timeline", "create", "by-v1", "--version", f"{FACT}=v1", "--fresh")
+    types("timeline", "create", "by-v1", "--version", f"{FACT}=v1")
+    types("timeline", "keep", "by-v1", "--fresh")
     first = types("timeline", "forward", "by-v1")
     assert [step["staged"] for step in first["steps"]] == [[]] * len(first["steps"]), "main has all of it"
     wrong.build_all(DAYS, "v2")

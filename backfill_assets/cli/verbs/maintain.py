@@ -7,9 +7,8 @@ import click
 from backfill_assets.cli.completion import complete_publication
 from backfill_assets.cli.foreground import report_progress, run_info
 from backfill_assets.cli.ids import find_publication
-from backfill_assets.cli.notices import deliver_notices
 from backfill_assets.cli.options import as_json, yes
-from backfill_assets.cli.output import ask, say_answer, wants_json
+from backfill_assets.cli.output import deliver_notices, go_on, say_answer, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.errors import NotDelivered
 from backfill_assets.text import format_count
@@ -79,12 +78,8 @@ def _abort(typed: str, reason: str, dry_run: bool, yes: bool) -> None:
     if known is None:
         raise unknown_publication(publisher.storage, publication)
     publisher.require_open(publication)
-    if dry_run or not wants_json():
-        say_answer(abort_plan_answer(known[0]))
-    if dry_run:
+    if not go_on(abort_plan_answer(known[0]), "Give this up?", dry_run=dry_run, yes=yes):
         return
-    if not yes:
-        ask("Give this up?")
     left = publisher.abort(publication, by=run_info("backfill maintain --abort").launched_by, reason=reason)
     say_answer(aborted_answer(publication, left))
 

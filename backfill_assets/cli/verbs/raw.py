@@ -9,7 +9,7 @@ import click
 from backfill_assets.cli.completion import complete_days, complete_publication, complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
 from backfill_assets.cli.ids import find_moment
-from backfill_assets.cli.options import DAYS, as_json, limit
+from backfill_assets.cli.options import DAYS, as_json
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange
@@ -66,7 +66,7 @@ def refresh(table: str, days: DayRange, dry_run: bool) -> None:
 
     Events of a topic are not read again. A second refresh finds nothing, and starts no Spark.
     """
-    from backfill_assets.answers.refresh import FoundRefresh, refresh_answer
+    from backfill_assets.answers.raw import FoundRefresh, refresh_answer
 
     step = current_catalog().step(table)
     with ExitStack() as stack:
@@ -82,12 +82,10 @@ def refresh(table: str, days: DayRange, dry_run: bool) -> None:
 @raw.command(epilog=_QUARANTINE)
 @click.argument("table", shell_complete=complete_table, required=False)
 @click.argument("days", type=DAYS, shell_complete=complete_days, metavar="[DAY|A..B]", required=False)
-@click.option("--reason", default="", metavar="TEXT", help="Only rows with a reason that contains this text.")
-@limit(10, "The most rows to show of the days.")
 @click.option("--replay", is_flag=True, help="Judge the rows again, and build the days on which some are accepted.")
 @click.option("--dry-run", is_flag=True, help="With --replay: judge only.")
 @as_json
-def quarantine(table: str | None, days: DayRange | None, reason: str, limit: int, replay: bool, dry_run: bool) -> None:
+def quarantine(table: str | None, days: DayRange | None, replay: bool, dry_run: bool) -> None:
     """Show why rows of TABLE, or of every table, were rejected; of a DAY also the rows as they landed.
 
     A row with two reasons is counted twice. A row is resolved if the source has landed an accepted version of it
@@ -97,12 +95,12 @@ def quarantine(table: str | None, days: DayRange | None, reason: str, limit: int
     as any run does, with everything downstream that reads them: gates decide, and every received row stays accounted
     for. That starts Spark. The exit code is 1 if no row would be accepted.
     """
-    from backfill_assets.answers import quarantine as answers
+    from backfill_assets.answers import raw as answers
     from backfill_assets.landing.quarantine import rejects_named
 
     rejects, settings = rejects_named(current_catalog(), table), current_settings()
     if not replay:
-        found = answers.look_at_rejects(open_storage(settings), rejects, days, reason, limit)
+        found = answers.look_at_rejects(open_storage(settings), rejects, days)
         say_answer(answers.rejects_answer(found))
         return
     with ExitStack() as stack:
@@ -129,7 +127,7 @@ def positions(table: str, at: str | None) -> None:
     the same for the raw versions that its days were computed from. All events before the next offset had been read,
     and none from it on. "Live since" is the offset at which history ended. Starts no Spark.
     """
-    from backfill_assets.answers.positions import look_at_positions, positions_answer
+    from backfill_assets.answers.raw import look_at_positions, positions_answer
 
     current_catalog().table(table)
     storage = open_storage(current_settings())

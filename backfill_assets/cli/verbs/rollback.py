@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,8 @@ import click
 from backfill_assets.cli.completion import complete_undoable
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
 from backfill_assets.cli.ids import find_undoable
-from backfill_assets.cli.notices import deliver_notices
 from backfill_assets.cli.options import as_json, yes
-from backfill_assets.cli.output import ask, say_answer, wants_json
+from backfill_assets.cli.output import ask, deliver_notices, go_on, say_done
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from backfill_assets.campaign.standing import PlanFacts
     from backfill_assets.lakehouse.records import InputRead, Prepared
     from backfill_assets.publication.publisher import Published, Publisher
-    from backfill_assets.report.answer import Answer
 
 _COMMAND, _QUESTION = "backfill rollback", "Put this back?"
 _EPILOG = """
@@ -111,7 +108,7 @@ def _find(publisher: Publisher, publication: str) -> Prepared:
 
 
 def _roll_back_publication(publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool) -> None:
-    from backfill_assets.answers.rollback import rollback_plan_answer, rolled_back_answer
+    from backfill_assets.answers.history import rollback_plan_answer, rolled_back_answer
     from backfill_assets.landing.raw_rollback import require_sound_rollback
     from backfill_assets.publication.rollback import require_in_force, require_in_place, rollback_request, undoable
 
@@ -121,13 +118,10 @@ def _roll_back_publication(publisher: Publisher, prepared: Prepared, *, dry_run:
     request = rollback_request(publisher, prepared, current_catalog().steps)
     require_in_place(publisher, request)
     plan = rollback_plan_answer(prepared, request.leaves_stale)
-    _say_plan(plan, dry_run=dry_run)
-    if dry_run:
+    if not go_on(plan, _QUESTION, dry_run=dry_run, yes=yes):
         return
-    if not yes:
-        ask(_QUESTION)
     done = _roll_back(publisher, prepared.publication.id, looked_at)
-    _say_done(plan, rolled_back_answer(done, request.leaves_stale))
+    say_done(plan, rolled_back_answer(done, request.leaves_stale))
 
 
 def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRead, ...]) -> Published:
@@ -141,7 +135,7 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
 
 
 def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool) -> None:
-    from backfill_assets.answers.rollback import undo_plan_answer, undone_answer
+    from backfill_assets.answers.history import undo_plan_answer, undone_answer
     from backfill_assets.campaign.look import carry_out_undo
     from backfill_assets.campaign.undo import plan_undo
     from backfill_assets.campaign.undo_days import require_undoable
@@ -150,28 +144,14 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool) -> None:
     with ExitStack() as stack:
         lake = foreground_builder(settings, stack).lake
         plan = plan_undo(lake, prepared.publication.id)
-        _say_plan(undo_plan_answer(plan), dry_run=dry_run)
-        if dry_run:
+        if not go_on(undo_plan_answer(plan), dry_run=dry_run):
             return
         require_undoable(plan.days)
         if not yes:
             ask(_QUESTION)
         done = carry_out_undo(lake, plan, run_info(_COMMAND), report_progress)
         deliver_notices(settings, lake.publisher)
-    _say_done(undo_plan_answer(done.plan), undone_answer(done))
-
-
-def _say_plan(plan: Answer, *, dry_run: bool) -> None:
-    """Programs get one document: the plan alone only if that is all."""
-    from backfill_assets.answers.rollback import NOT_DONE
-
-    if dry_run or not wants_json():
-        say_answer(replace(plan, parts=(*plan.parts, NOT_DONE)) if dry_run else plan)
-
-
-def _say_done(plan: Answer, done: Answer) -> None:
-    """People have seen the plan."""
-    say_answer(replace(done, parts=(*plan.parts, *done.parts)) if wants_json() else done)
+    say_done(undo_plan_answer(done.plan), undone_answer(done))
 
 
 def new_rollback_id(now: datetime | None = None) -> str:

@@ -8,7 +8,7 @@ import click
 
 from backfill_assets.cli.completion import complete_publication, complete_table
 from backfill_assets.cli.ids import find_publication, find_timeline
-from backfill_assets.cli.options import as_json, day, limit, on_timeline
+from backfill_assets.cli.options import as_json, day, on_timeline
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 
@@ -28,9 +28,8 @@ Examples:
     "--at", shell_complete=complete_publication, metavar="PUBLICATION", help="After this publication.  [default: now]"
 )
 @on_timeline
-@limit(10, "The most rows to show.")
 @as_json
-def show(table: str, day: date, at: str | None, on: str | None, limit: int) -> None:
+def show(table: str, day: date, at: str | None, on: str | None) -> None:
     """Show one DAY of TABLE: status, publication, checksum, metrics, files, and its first rows.
 
     Reads published data as of one entry of the publication log. Starts no Spark.
@@ -43,8 +42,8 @@ def show(table: str, day: date, at: str | None, on: str | None, limit: int) -> N
         raise click.UsageError("Give one of --on NAME and --at PUBLICATION.")
     storage, steps = open_storage(current_settings()), catalog.steps
     if on is not None:
-        found = look_at_day_on_timeline(storage, steps, table, day, limit, find_timeline(storage, on))
+        found = look_at_day_on_timeline(storage, steps, table, day, find_timeline(storage, on))
     else:
         publication = find_publication(storage, at) if at else None
-        found = look_at_day(storage, steps, table, day, limit, publication)
+        found = look_at_day(storage, steps, table, day, publication)
     say_answer(day_answer(found))

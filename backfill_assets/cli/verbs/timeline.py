@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets.cli.campaigns import campaign_run, stage_plan
 from backfill_assets.cli.completion import (
     complete_publication,
     complete_state,
@@ -17,17 +18,23 @@ from backfill_assets.cli.completion import (
     complete_timeline,
     complete_timeline_or_plan,
 )
-from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
+from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.ids import find_moment, find_plan, find_state, find_timeline, is_plan
 from backfill_assets.cli.options import as_json, days, version, yes
-from backfill_assets.cli.output import ask, say, say_answer
-from backfill_assets.cli.publish_timeline import publish_as_current, publish_by_plan
+from backfill_assets.cli.output import ask, go_on, say, say_answer, say_done, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
+from backfill_assets.report.answer import Answer, Fact, Id
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
+    from datetime import date
+
+    from backfill_assets.campaign.course import CampaignState
     from backfill_assets.days import DayRange
     from backfill_assets.lakehouse.named_timelines import NamedTimeline
+    from backfill_assets.lakehouse.storage import Storage
+    from backfill_assets.plan.records import Plan
+    from backfill_assets.plan.status import DayStatus
     from backfill_assets.publication.publisher import Publisher
     from backfill_assets.rebuild.lake import Lake
     from backfill_assets.timeline.forward import Forwarded
@@ -83,34 +90,34 @@ def list_timelines() -> None:
     help="For the days of this version of a step, and what is computed from them.",
 )
 @days("Of the version, only these days.  [default: all that are published]")
-@click.option("--fresh", is_flag=True, help="Bring its days up to date every night.")
 @as_json
-def create(name: str, at: str, of_version: str | None, days: DayRange | None, fresh: bool) -> None:
+def create(name: str, at: str, of_version: str | None, days: DayRange | None) -> None:
     """Make a timeline at main, as it is now or was.
 
     All of its days read through to that state. At another timeline it begins with the days of that one. No file is read
     or copied.
 
     With --version it is for another version of a step, beside the current one: `timeline forward` computes its days,
-    and `timeline publish --as-current` switches to it in a second.
+    `timeline keep --fresh` brings them up to date every night, and `timeline publish --as-current` switches to it in a
+    second.
     """
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
     from backfill_assets.timeline.rewind import timeline_based_on
 
     require_timeline_name(name)
-    if of_version is None and (days or fresh):
-        raise click.UsageError("--days and --fresh are of a timeline with a --version.")
+    if of_version is None and days:
+        raise click.UsageError("--days are of a timeline with a --version.")
     with _lake() as lake:
         storage, by = lake.storage, getpass.getuser()
         if of_version is None:
             made = timeline_based_on(storage, find_state(storage, at), name, by, lake.publisher.now())
             made = create_timeline(storage, made)
         else:
-            made = _create_of_version(lake, name, of_version, str(days or ""), fresh=fresh)
+            made = _create_of_version(lake, name, of_version, str(days or ""))
         _say(lake, made)
 
 
-def _create_of_version(lake: Lake, name: str, asked: str, days: str, *, fresh: bool) -> NamedTimeline:
+def _create_of_version(lake: Lake, name: str, asked: str, days: str) -> NamedTimeline:
     from backfill_assets.lakehouse.named_timelines import TimelineVersion
     from backfill_assets.timeline.of_version import create_of_version
 
@@ -118,7 +125,7 @@ def _create_of_version(lake: Lake, name: str, asked: str, days: str, *, fresh: b
     if not is_there:
         raise click.UsageError(f"--version {asked} names no version. Type --version {asked}=V.")
     step = current_catalog().step(table)
-    of = TimelineVersion(step=step.name, version=version, days=days, fresh=fresh)
+    of = TimelineVersion(step=step.name, version=version, days=days)
     return create_of_version(lake, name, step, of, getpass.getuser())
 
 
@@ -144,7 +151,7 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     A week or month of which only a part goes back stays as published, and is named as stale: `timeline forward`
     computes it.
     """
-    from backfill_assets.answers.moments import moments_answer
+    from backfill_assets.answers.timelines import moments_answer
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
     from backfill_assets.published import moments
     from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
@@ -226,9 +233,8 @@ def show(name: str) -> None:
 @timeline.command("open")
 @name_argument
 @click.argument("tables", shell_complete=complete_table, nargs=-1)
-@click.option("--sql", "only_sql", is_flag=True, help="Print the views of Spark SQL alone, for spark-sql -f.")
 @as_json
-def open_command(name: str, tables: tuple[str, ...], only_sql: bool) -> None:
+def open_command(name: str, tables: tuple[str, ...]) -> None:
     """Show how to read a timeline from any engine.
 
     TABLES, or all, are as it has them: its own days, and all others as of its base. Writes a plain Delta table for each
@@ -241,11 +247,7 @@ def open_command(name: str, tables: tuple[str, ...], only_sql: bool) -> None:
     storage = open_storage(current_settings())
     opened = open_timeline(storage, find_timeline(storage, name))
     views = opened.views(tables)
-    if only_sql:
-        for view in views.values():
-            click.echo(view)
-    else:
-        say_answer(opened_answer(opened.timeline.name, views, recipe_of(opened, next(iter(views)))))
+    say_answer(opened_answer(opened.timeline.name, views, recipe_of(opened, next(iter(views)))))
 
 
 @timeline.command("publish")
@@ -285,13 +287,79 @@ def publish(
     if not as_current:
         if new_days_only:
             raise click.UsageError("--new-days-only is given with --as-current.")
-        stopped = publish_by_plan(name, table, expected, dry_run=dry_run)
+        stopped = _publish_by_plan(name, table, expected, dry_run=dry_run)
         ctx.exit(1 if stopped else 0)
     if table or expected:
         raise click.UsageError("--as-current publishes all of a timeline: leave out --table and --expect.")
     with _lake() as lake:
         found = _to_change(lake.publisher, name)
-        publish_as_current(lake, found, new_days_only=new_days_only, dry_run=dry_run, yes=yes)
+        _publish_as_current(lake, found, new_days_only=new_days_only, dry_run=dry_run, yes=yes)
+
+
+def _publish_as_current(lake: Lake, timeline: NamedTimeline, *, new_days_only: bool, dry_run: bool, yes: bool) -> None:
+    """Show what becomes current, ask, and publish days and version together."""
+    from backfill_assets.answers.timelines import as_current_answer
+    from backfill_assets.timeline.switch import carry_out_switch, plan_switch
+
+    plan = plan_switch(lake, timeline, new_days_only=new_days_only)
+    shown = as_current_answer(plan)
+    if not go_on(shown, f"Make {plan.version} of {plan.step.name} current?", dry_run=dry_run, yes=yes):
+        return
+    done = carry_out_switch(lake, plan, run_info("backfill timeline publish --as-current")).publication
+    say_done(shown, Answer(parts=(Fact("publication", Id(done)),), next=(f"backfill rollback {done}",)))
+
+
+def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: bool) -> bool:
+    """Plan it and stage the plan; one that was begun for the same goes on. Whether a finding blocks it."""
+    from backfill_assets.answers.plan import plan_answer
+    from backfill_assets.campaign.run import Options
+    from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, timeline_request
+    from backfill_assets.plan.expectations import Expectation
+    from backfill_assets.plan.keep import plan_and_keep
+    from backfill_assets.rebuild.person import os_person
+    from backfill_assets.timeline.rewind import differing_from_main
+
+    settings = current_settings()
+    publisher = open_publisher(settings)
+    storage = publisher.storage
+    found = _to_change(publisher, name)
+    asked = timeline_request(current_catalog().steps, found, differing_from_main(storage, found), table)
+    begun = plan_begun(asked, [Expectation.parse(text) for text in expected], _open_plans(storage))
+    if begun is not None and not dry_run:
+        report_step(f"{begun.id} was begun for this before: it goes on")
+        stage_plan(begun.id, Options.of_plan)
+        return False
+    plan, now = plan_and_keep(settings, current_catalog(), asked, expected, by=os_person())
+    if not wants_json():
+        say_answer(plan_answer(plan, now))
+        say(*filter(None, [left_sentence(asked, found.name, _statuses(storage, asked.target))]))
+    if plan.stopped or dry_run:
+        if wants_json():
+            say_answer(Answer(parts=(Fact("plan", Id(plan.id)), Fact("stopped", plan.stopped))))
+        return plan.stopped
+    stage_plan(plan.id, Options.of_plan)
+    return False
+
+
+def _statuses(storage: Storage, table: str) -> Mapping[date, DayStatus]:
+    from backfill_assets.plan.status import day_statuses
+    from backfill_assets.published.observed import observe
+
+    observed = observe(storage, current_catalog().table_names)
+    return day_statuses(observed.with_current(current_catalog().steps), observed)[table]
+
+
+def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:
+    """Those that can go on: of the days of the others, a new plan is made."""
+    from backfill_assets.campaign.look import look
+    from backfill_assets.campaign.standing import PlanStanding, standing_of
+    from backfill_assets.lakehouse.campaign_journal import campaign_of
+    from backfill_assets.plan.observe import open_plans
+    from backfill_assets.publication.publisher import Publisher
+
+    publisher = Publisher(storage)
+    found = ((plan, look(publisher, campaign_of(plan.id), plan)) for plan in open_plans(storage))
+    return [(plan, facts.course) for plan, facts in found if standing_of(facts) is not PlanStanding.OVERTAKEN]
 
 
 @timeline.command("keep")
@@ -345,7 +413,6 @@ def delete(name: str, yes: bool) -> None:
 def _abandon(plan: str, *, yes: bool) -> str:
     """Give up the campaign of ``plan``; its name."""
     from backfill_assets.campaign.steps import abandon
-    from backfill_assets.cli.campaigns import campaign_run
 
     with ExitStack() as stack:
         at = campaign_run(plan, "backfill timeline delete", stack)

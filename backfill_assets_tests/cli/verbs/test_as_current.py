@@ -228,7 +228,6 @@ def test_what_makes_no_sense_is_refused_with_what_to_type(kept: Backfill) -> Non
     assert "There is no table 'facts'" in create("x", "--version", "facts=v1")
     assert f"{READY} has v1 of {FACT} already" in create("x", "--version", f"{FACT}={FIRST}")
     assert f"--version {FACT}=V" in create("x", "--version", FACT, code=2)
-    assert "--fresh" in create("x", "--fresh", code=2)
     assert "add --yes" in kept(*SWITCH[:-1], exit_code=2).stderr
     assert "--as-current" in kept("timeline", "publish", READY, "--new-days-only", exit_code=2).stderr
     assert "--table" in kept(*SWITCH, "--table", FACT, exit_code=2).stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.answers import quarantine as answers
+from backfill_assets.answers import raw as answers
 from backfill_assets.landing import quarantine
 from backfill_assets_tests.cli.command import Backfill
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.answers.refresh import FoundRefresh, refresh_answer
+from backfill_assets.answers.raw import FoundRefresh, refresh_answer
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.refresh import RefreshResult

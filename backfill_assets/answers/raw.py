@@ -1,30 +1,40 @@
-"""Rejected rows: why, as they were landed, and what the current contract would make of them."""
+"""What came in: rows that were rejected, files that their source has corrected, positions of sources."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
 
 from backfill_assets.days import DayRange
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.places import format_place, place_values
 from backfill_assets.landing.quarantine import Group, Rejects, groups, letters
+from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.placement import IMPLAUSIBLE
+from backfill_assets.published.boundaries import DaysBoundary, PartitionPosition, RawBoundary, versions_text
+from backfill_assets.published.moments import find_moment
+from backfill_assets.published.positions import is_raw, table_boundaries
 from backfill_assets.published.reading import anything_published
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.rebuild.refresh import RefreshResult, RowCounts
 from backfill_assets.rebuild.replay import Judged, judge_again, rebuild
-from backfill_assets.report.answer import Answer, Datum, Days, Fact, Grid, Id, Line, Part, Worded
+from backfill_assets.report.answer import Answer, Datum, Days, Fact, Grid, Id, Line, Part, Tone, Worded
 from backfill_assets.text import format_range
 
+# ------------------------------------------------------------------ rejected rows
+
+
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MOST_ROWS = 10
 _APART = ("source_file", "source_line", "reasons", "day", "arrival_day", "content_hash")
 _HINT = (
     "Fix the contract in a new version of the step, or ask the source to land corrected rows as a new file. They are"
@@ -47,20 +57,13 @@ class FoundRejects:
     days: DayRange | None
     groups: Sequence[Group]
     rows: Sequence[Mapping[str, Any]] = ()
-    limit: int = 0
-    """The most of ``rows`` that are shown."""
 
 
-def look_at_rejects(
-    storage: Storage, rejects: Sequence[Rejects], days: DayRange | None, reason: str, limit: int
-) -> FoundRejects:
-    """Reads the quarantine as it is published. ``reason`` is a part of a reason, in any case of letters."""
-    wanted = reason.lower()
-    found = [group for group in groups(storage, rejects, days) if wanted in group.reason.lower()]
+def look_at_rejects(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> FoundRejects:
+    """Reads the quarantine as it is published."""
     snapshot = Snapshot.newest(storage)
     rows = [row for each in rejects for row in (letters(snapshot, each.table, days) if days else ())]
-    chosen = [row for row in rows if any(wanted in each.lower() for each in row["reasons"])]
-    return FoundRejects(rejects, days, found, chosen, limit)
+    return FoundRejects(rejects, days, groups(storage, rejects, days), rows)
 
 
 def rejects_answer(found: FoundRejects) -> Answer:
@@ -74,11 +77,8 @@ def rejects_answer(found: FoundRejects) -> Answer:
     if found.days is None:
         first = found.groups[0]
         return Answer(parts=tuple(parts), next=(f"backfill raw quarantine {first.table} {first.days[0]}",))
-    rows = [*map(_row, found.rows[: found.limit])]
-    table = Grid("rows", ("at", "day", "arrival day", "reasons", "landed"), rows, one_by_one=True)
-    more = len(found.rows) - found.limit
-    hidden = [Line(f"{more:,} more rows are not shown: --limit {len(found.rows)}")] if more > 0 else []
-    return Answer(parts=(*parts, table, *hidden))
+    columns, rows = ("at", "day", "arrival day", "reasons", "landed"), [*map(_row, found.rows)]
+    return Answer(parts=(*parts, Grid("rows", columns, rows, most=_MOST_ROWS, one_by_one=True)))
 
 
 def _reason(group: Group) -> Sequence[object]:
@@ -196,3 +196,118 @@ def require_one_freed(found: FoundReplay) -> None:
     raise StillBad(
         f"None of {found.still_bad:,} quarantined rows would be accepted; nothing was built.\n{listed}", hint=_HINT
     )
+
+
+# ------------------------------------------------------------------ corrected files
+
+
+@dataclass(frozen=True)
+class FoundRefresh:
+    """Files by arrival day, and rows that are added and deleted by event day."""
+
+    files: Sequence[ArrivalFiles]
+    rows: Mapping[date, tuple[int, int]]
+    publication: str = ""
+    """Empty if nothing was published."""
+    dry_run: bool = False
+
+    @classmethod
+    def previewed(cls, files: Sequence[ArrivalFiles], counts: RowCounts) -> FoundRefresh:
+        rows: dict[date, tuple[int, int]] = {}
+        for (_, day), (added, deleted) in sorted(counts.items(), key=lambda each: each[0][1]):
+            before = rows.get(day, (0, 0))
+            rows[day] = before[0] + added, before[1] + deleted
+        return cls(files, rows, dry_run=True)
+
+    @classmethod
+    def done(cls, result: RefreshResult) -> FoundRefresh:
+        return cls(result.files, result.rows, result.publication)
+
+
+def refresh_answer(found: FoundRefresh) -> Answer:
+    """Files that differ, the days whose rows change, and what to do about what is computed from them."""
+    files = Grid("files", ("arrival day", "unchanged", "changed", "gone", "new"), [*map(_files, found.files)])
+    rows = Grid("rows", ("event day", "added", "deleted"), [(day, *counts) for day, counts in found.rows.items()])
+    publication = Fact("publication", Id(found.publication))
+    if not (found.publication or (found.dry_run and (found.rows or any(each.differs for each in found.files)))):
+        return Answer(parts=(files, rows, Line("Raw has just what the source has: nothing was appended."), publication))
+    if found.dry_run:
+        return Answer(parts=(files, rows, Line("Nothing was done: --dry-run."), publication))
+    stale = Fact("stale now", Days.of(found.rows))
+    return Answer(
+        parts=(files, rows, publication, stale), next=("backfill status", f"backfill rollback {found.publication}")
+    )
+
+
+def _files(found: ArrivalFiles) -> Sequence[object]:
+    kinds: Sequence[Sequence[LandedFile | str]] = (found.unchanged, found.changed, found.gone, found.new)
+    return found.day, *map(_paths, kinds)
+
+
+def _paths(files: Sequence[LandedFile | str]) -> Worded:
+    return Worded([each if isinstance(each, str) else each.path for each in files], f"{len(files):,}")
+
+
+# ------------------------------------------------------------------ positions
+
+
+@dataclass(frozen=True)
+class FoundPositions:
+    """``boundaries`` has one of a raw table; of others one for each group of days that had read the same."""
+
+    table: str
+    version: int
+    log_entry: int
+    boundaries: Sequence[DaysBoundary]
+
+
+def look_at_positions(storage: Storage, table: str, at: str | None) -> FoundPositions:
+    """In the newest state, or in the one that ``at`` names: a publication, a Delta version of ``table``, or a time.
+
+    Raises :class:`InvalidRequest` if nothing was published to the table by then.
+    """
+    snapshot = Snapshot.newest(storage) if at is None else find_moment(storage, at, table).snapshot
+    if at is None and table not in snapshot.versions:
+        raise InvalidRequest(
+            f"Nothing was published to {table} in {storage.root}.", hint=f"backfill run {table} --days A..B builds it."
+        )
+    found = table_boundaries(snapshot, table)
+    return FoundPositions(table, snapshot.versions[table], snapshot.sequence, found)
+
+
+# ------------------------------------------------------------------ the answer
+
+
+def positions_answer(found: FoundPositions) -> Answer:
+    """Of a raw table its partitions and landed files; of any other its days by what they were computed from."""
+    read = _of_raw(found.boundaries[0].boundary) if is_raw(found.table) else _of_days(found)
+    facts = (Fact("table", found.table), Fact("version", found.version), Fact("log entry", found.log_entry))
+    return Answer(parts=(*facts, *read))
+
+
+def _of_raw(boundary: RawBoundary) -> Iterator[Part]:
+    yield Fact("landed files", boundary.landed_files)
+    yield Fact("newest arrival", boundary.newest_arrival)
+    if boundary.unknown:
+        yield Line(f"Unknown: {boundary.unknown}.", Tone.WARN)
+    columns = ("topic", "partition", "next offset", "live since")
+    rows = [(each.topic, each.partition, each.next_offset, each.live_since) for each in boundary.positions]
+    yield Grid("partitions", columns, rows)
+
+
+def _of_days(found: FoundPositions) -> Iterator[Part]:
+    columns = ("days", "computed from", "versions", "positions", "landed files", "newest arrival", "unknown")
+    rows = [_boundary(each.days, each.boundary) for each in found.boundaries]
+    yield Grid("boundaries", columns, rows, drop=("newest arrival", "unknown"))
+    if not rows:
+        yield Line(f"No published day of {found.table} says which raw version it was computed from.")
+
+
+def _boundary(days: Sequence[date], read: RawBoundary) -> Sequence[object]:
+    versions = Worded(read.versions, versions_text(read.versions))
+    positions = [_position(each) for each in read.positions]
+    return Days.of(days), read.table, versions, positions, read.landed_files, read.newest_arrival, read.unknown
+
+
+def _position(each: PartitionPosition) -> Worded:
+    return Worded(asdict(each), f"topic {each.topic}: {each}")

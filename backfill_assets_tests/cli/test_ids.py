@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from backfill_assets.cli.short_ids import ShortIds, distinguishing_part, is_whole, matching
+from backfill_assets.cli.ids import ShortIds, distinguishing_part, is_whole, matching
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, create_timeline
 from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets_tests.cli.command import Backfill
