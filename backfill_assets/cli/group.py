@@ -43,7 +43,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Set up": {
         "init": ("verbs.init:init", "Write a project with datasets of your own."),
         "doctor": ("verbs.doctor:doctor", "Check this machine, and say what to do."),
-        "dataset": ("verbs.dataset:dataset", "Try a dataset's declaration on the first landed file."),
+        "dataset": ("verbs.dataset:dataset", "Write the declaration of a dataset, and try it."),
         "maintain": ("verbs.maintain:maintain", "Compact and delete files, give up what is stuck, send notices."),
         "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
         "ui": ("queries.ui:ui", "Open the page of Dagster's UI about a table, plan or timeline."),

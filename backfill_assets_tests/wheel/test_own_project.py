@@ -23,9 +23,9 @@ REPORT = "report_orders"
 TABLES = ("raw_orders", "bronze_orders", "quarantine_orders", REPORT)
 VERSION = """
 
-@ORDERS.version(OrdersOfADay, "v2", "With the tax.", ORDERS.bronze)
-def with_the_tax(orders: DataFrame) -> DataFrame:
-    return orders_of_a_day(orders).withColumn("amount", (F.col("amount") * 105 / 100).cast("decimal(28,2)"))
+@DATASET.version(EntriesOfADay, "v2", "With the tax.", DATASET.bronze)
+def with_the_tax(entries: DataFrame) -> DataFrame:
+    return entries_of_a_day(entries).withColumn("amount", (F.col("amount") * 105 / 100).cast("decimal(28,2)"))
 """
 COMPANY = """
 import dagster as dg
@@ -91,7 +91,7 @@ class Project:
         folder.mkdir(parents=True, exist_ok=True)
         moment = f"{day}T10:00:00Z"
         lines = [
-            json.dumps({"order_id": id, "ordered_at": moment, "amount": amount, "sent_at": moment})
+            json.dumps({"entry_id": id, "happened_at": moment, "amount": amount, "sent_at": moment})
             for id, amount in orders
         ]
         (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))

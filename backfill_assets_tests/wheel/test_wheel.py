@@ -25,7 +25,7 @@ def test_profiles_locks_and_defaults_are_within_the_package(wheel: ZipFile) -> N
     shipped = [file.relative_to(ROOT) for file in (ROOT / "spark_conf").rglob("*") if file.is_file()]
     assert len(shipped) > 10
     assert {f"backfill_assets/{file}" for file in (*shipped, Path("dagster.yaml"))} <= names
-    assert "backfill_assets/init_project/orders.txt" in names and "backfill_assets/report/answer.html" in names
+    assert "backfill_assets/init_project/dataset.txt" in names and "backfill_assets/report/answer.html" in names
     assert not [name for name in names if name.startswith("backfill_assets_tests")]
 
 

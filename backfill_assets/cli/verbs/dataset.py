@@ -1,21 +1,37 @@
-"""``backfill dataset``: try what a dataset declares."""
+"""``backfill dataset``: write the declaration of a dataset, and try it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from backfill_assets.cli.completion import complete_dataset
 from backfill_assets.cli.foreground import foreground_builder, report_progress
 from backfill_assets.cli.options import as_json
-from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.output import say, say_answer
+from backfill_assets.cli.verbs.init import template_text
 from backfill_assets.cli.wiring import current_catalog, current_settings
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.report.answer import Answer, Fact, Grid, Line, Part, Tone
+from backfill_assets.text import format_count
+
+if TYPE_CHECKING:
+    from backfill_assets.landing.declaration_trial import CheckedFile, Find
+    from backfill_assets.model.declaration import Dataset
+    from backfill_assets.rebuild.lake import Lake, Progress
 
 _EPILOG = """
 \b
 Examples:
-  backfill dataset check sea_temperatures
+  backfill dataset new sea_temperatures       a module to change, in the package of your datasets
+  backfill dataset check sea_temperatures     tries it on the first landed file
   backfill dataset check sales --json
 """
 
@@ -23,6 +39,40 @@ Examples:
 @click.group(epilog=_EPILOG)
 def dataset() -> None:
     """Work on the declaration of a dataset."""
+
+
+@dataset.command(epilog=_EPILOG)
+@click.argument("name")
+def new(name: str) -> None:
+    """Write the declaration of a dataset called NAME, to be changed.
+
+    It is a module of the package that BACKFILL_DATASETS or pyproject.toml names, and is registered by being there.
+    """
+    folder = _new_module_in(name)
+    file = folder / f"{name}.py"
+    file.write_text(template_text("dataset.txt", package=current_settings().datasets.split(".")[0], name=name))
+    say(
+        f"Written: {file}",
+        "What comes next:",
+        f"  change it, and land a file in {current_settings().landing / name}/<arrival day>/",
+        f"  backfill dataset check {name}     tries it on that file",
+        f"  backfill run report_{name} --upstream --days A..B",
+    )
+
+
+def _new_module_in(name: str) -> Path:
+    """The folder of the package of datasets. Raises :class:`InvalidRequest` if NAME is taken, or cannot be a module."""
+    if not re.fullmatch("[a-z][a-z0-9_]*", name):
+        raise InvalidRequest(f"{name!r} cannot be the name of a dataset.", hint="Write it like sea_temperatures.")
+    taken = {each.name for each in current_catalog().datasets} | {*current_catalog().table_names}
+    package = current_settings().datasets
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise InvalidRequest(f"{package} is one module.", hint=f"Make a package of it: a folder with {name}.py in it.")
+    folder = Path(found.submodule_search_locations[0])
+    if name in taken or f"report_{name}" in taken or (folder / f"{name}.py").exists():
+        raise InvalidRequest(f"{name} is there already.", hint="Choose another name, or change what is there.")
+    return folder
 
 
 @dataset.command(epilog=_EPILOG)
@@ -38,13 +88,74 @@ def check(ctx: click.Context, name: str) -> None:
 
     The exit code is 1 if a row would be quarantined, if something is wrong, or if nothing has landed.
     """
-    from backfill_assets.answers.declaration import trial_answer, try_declaration
-
     catalog = current_catalog()
     declared = catalog.dataset(name)
     with ExitStack() as stack:
         lake = foreground_builder(current_settings(), stack).lake
-        found = try_declaration(lake, declared, catalog.table, report_progress)
-    say_answer(trial_answer(found))
+        found = _try(lake, declared, catalog.table, report_progress)
+    say_answer(_trial_answer(found))
     if not found.is_good:
         ctx.exit(1)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Transforms that return other columns than their contract; without such problems, what became of each file."""
+
+    dataset: Dataset
+    problems: Sequence[str]
+    files: Sequence[CheckedFile] = ()
+
+    @property
+    def is_good(self) -> bool:
+        return not self.problems and all(each.good for each in self.files)
+
+
+def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> _Trial:
+    """Starts Spark. ``find`` gives a table by its name. Writes nothing, and needs no lakehouse."""
+    from backfill_assets.landing.declaration_trial import check_file, prepare_for_few_rows, schema_problems
+
+    spark = lake.spark()
+    prepare_for_few_rows(spark)
+    problems: list[str] = []
+    for step in (each for each in declared.steps if each.source is None):
+        progress(f"{step.name}: comparing its columns with the contract")
+        problems += schema_problems(spark, step, step.version(), find)
+    sources = [step.source for step in declared.steps if step.source is not None]
+    files = [check_file(spark, lake.landing, declared, each, find, progress) for each in ([] if problems else sources)]
+    return _Trial(declared, problems, files)
+
+
+def _trial_answer(found: _Trial) -> Answer:
+    """What is wrong with the declaration; or how many rows of each file would be quarantined, and why."""
+    files = [(each.file, each.whole, each.rows, each.quarantined, each.good) for each in found.files]
+    reasons = [
+        (each.file, each.reason, each.rows, each.line, each.example) for file in found.files for each in file.reasons
+    ]
+    gates = [
+        (each.table, each.day, rule.rule, rule.observed, rule.expected, rule.next_step)
+        for file in found.files
+        for each in file.broken
+        for rule in [each.outcome]
+    ]
+    columns = ("table", "day", "held back by", "observed", "expected", "what to do")
+    return Answer(
+        parts=(
+            Fact("problems", list(found.problems)),
+            *_sentences(found),
+            Grid("files", ("file", "whole", "rows", "quarantined", "good"), files),
+            Grid("reasons", ("file", "reason", "rows", "first line", "example"), reasons, drop=("file",)),
+            Grid("gates", columns, gates, one_by_one=True),
+        )
+    )
+
+
+def _sentences(found: _Trial) -> Iterator[Part]:
+    if not found.problems:
+        steps, tables = format_count(len(found.dataset.steps), "step"), format_count(len(found.dataset.tables), "table")
+        yield Line(f"{found.dataset.name}: {steps} and {tables} are declared soundly.", Tone.GOOD)
+    for file in found.files:
+        cut = "" if file.whole else f" The first {file.rows:,} rows were read."
+        because = ", because:" if file.quarantined else "."
+        rows = f"{file.quarantined:,} of {file.rows:,} rows would be quarantined"
+        yield Line(f"{file.file}: {rows}{because}{cut}", Tone.PLAIN if file.good else Tone.WARN)

@@ -21,7 +21,7 @@ _OF_PACKAGE: Mapping[str, str] = MappingProxyType(
         "package.txt": "__init__.py",
         "definitions.txt": "definitions.py",
         "datasets.txt": "datasets/__init__.py",
-        "orders.txt": "datasets/orders.py",
+        "dataset.txt": "datasets/orders.py",
     }
 )
 _BESIDE: Mapping[str, str] = MappingProxyType(
@@ -73,7 +73,12 @@ def _require_new_package(folder: Path) -> None:
 
 
 def _text(template: str, package: str) -> str:
-    return Template((_TEMPLATES / template).read_text(encoding="utf-8")).substitute(package=package)
+    return template_text(template, package=package, name="orders")
+
+
+def template_text(template: str, **words: str) -> str:
+    """A file of a new project, with ``words`` put in."""
+    return Template((_TEMPLATES / template).read_text(encoding="utf-8")).substitute(words)
 
 
 def _say_next(folder: Path, there: list[Path]) -> None:
