@@ -145,7 +145,8 @@ def day_answer(found: FoundDay) -> Answer:
     columns = tuple(found.sample.column_names) if found.sample is not None else ()
     sample = Grid("sample", columns, [[*map(Datum, row.values())] for row in rows], one_by_one=True)
     nothing = [] if rows or found.gone else [Line("No rows.")]
-    return Answer(parts=(*_facts(found), *_trouble(found), sample, *nothing))
+    made_of = (f"backfill history {found.table} --days {found.day}",) if found.publication and not found.on else ()
+    return Answer(parts=(*_facts(found), *_trouble(found), sample, *nothing), next=made_of)
 
 
 def _facts(found: FoundDay) -> Iterator[Part]:

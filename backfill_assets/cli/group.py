@@ -24,20 +24,22 @@ if TYPE_CHECKING:
 SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Work": {
         "plan": ("verbs.plan:plan", "Show what a rebuild would do, cost and risk."),
-        "run": ("verbs.run:run", "Build a range of days in this process, without a daemon."),
-        "diff": ("verbs.diff:diff", "Compare a plan, two states, or what is recomputed."),
+        "run": ("verbs.run:run", "Build days of tables now, or stage a plan for approval."),
+        "diff": ("verbs.diff:diff", "Show what a plan or a timeline would change, day by day."),
         "approve": ("verbs.approve:approve", "Publish what a plan has staged: all tables at once."),
-        "rollback": ("verbs.rollback:rollback", "Put back what the days held before a publication."),
+        "rollback": ("verbs.rollback:rollback", "Undo a publication or a plan: put back what was there before."),
     },
     "Look": {
         "status": ("verbs.status:status", "Show which days are fresh, stale or missing."),
         "show": ("verbs.show:show", "Show one day of a table: its state and its rows."),
-        "history": ("verbs.history:history", "List publications, newest first."),
-        "trace": ("verbs.trace:trace", "Follow one row from its landed line to each report."),
+        "history": ("verbs.history:history", "List what was published and undone, by whom, newest first."),
+        "trace": ("verbs.trace:trace", "Say where a number comes from, from its landed line on."),
     },
-    "Timelines": {"timeline": ("verbs.timeline:timeline", "Work on days of tables beside what is published.")},
+    "Timelines": {
+        "timeline": ("verbs.timeline:timeline", "Try a version, or an earlier state, beside what is published.")
+    },
     "What came in": {
-        "raw": ("verbs.raw:raw", "Rejected rows, files that were corrected, positions of sources."),
+        "raw": ("verbs.raw:raw", "Look at rejected rows, corrected files and positions in topics."),
         "stream": ("verbs.stream:stream", "Read events into raw as they come; facts follow."),
     },
     "Set up": {
@@ -56,10 +58,12 @@ ADDED = "backfill.commands"
 
 _EPILOG = """
 \b
-Examples:
-  backfill status
-  backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29
-  backfill rollback <publication>
+What people ask first:
+  which days are stale?        backfill status
+  undo what was published      backfill history, then backfill rollback PUBLICATION
+  why is a number what it is?  backfill show TABLE DAY, then backfill trace KEY
+  try a version beside main    backfill timeline --help
+  rebuild history              backfill plan TABLE --days A..B
 
 Settings come from the environment: backfill doctor --help lists them.
 """
@@ -117,13 +121,21 @@ class CommandGroup(click.Group):
         return command_names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return _with_link(load_command(cmd_name)) if cmd_name in COMMANDS or cmd_name in _added() else None
+        return (
+            _with_link(_with_examples_first(load_command(cmd_name)))
+            if cmd_name in COMMANDS or cmd_name in _added()
+            else None
+        )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from backfill_assets.cli.completion import complete_command
 
         named = complete_command(incomplete, ((name, _line(name)) for name in command_names()))
         return [*named, *(click.Command.shell_complete(self, ctx, incomplete) if incomplete.startswith("-") else [])]
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for write in (self.format_usage, self.format_help_text, self.format_epilog, self.format_options):
+            write(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections = {**SECTIONS, "More": [name for name in command_names() if name not in COMMANDS]}
@@ -175,6 +187,20 @@ def load_command(name: str) -> click.Command:
 def _line(name: str) -> str:
     """The line of a command in the overview. Those of this package are not imported for it."""
     return COMMANDS[name][1] if name in COMMANDS else load_command(name).get_short_help_str(80)
+
+
+def _with_examples_first(command: click.Command) -> click.Command:
+    """The command with its examples at the top of its help, and those of its own commands too."""
+    found = copy(command)
+
+    def format_help(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for write in (found.format_usage, found.format_epilog, found.format_help_text, found.format_options):
+            write(ctx, formatter)
+
+    found.format_help = format_help  # type: ignore[method-assign]
+    if isinstance(found, click.Group):
+        found.commands = {name: _with_examples_first(each) for name, each in found.commands.items()}
+    return found
 
 
 def _with_link(command: click.Command) -> click.Command:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import date
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from backfill_assets.cli.group import COMMANDS, command_names, main
+from backfill_assets.cli.group import COMMANDS, command_names, load_command, main
 from backfill_assets_tests.cli.command import Backfill
+
+MOST_OPTIONS = 80
 
 
 def test_help_comes_at_once_and_imports_nothing_heavy() -> None:
@@ -46,6 +49,20 @@ def test_every_command_has_examples_and_its_line_in_the_overview(name: str) -> N
     assert "Examples:" in told.output and f"backfill {name}" in told.output
     line = COMMANDS[name][1] if name in COMMANDS else command.get_short_help_str(80)
     assert line in CliRunner().invoke(main, ["--help"]).output
+
+
+def _options(command: click.Command) -> Iterator[str]:
+    """Of a verb and the verbs below it. Help and --json mean one thing everywhere, and give a verb no value."""
+    yield from (each.opts[0] for each in command.params if isinstance(each, click.Option) and each.expose_value)
+    for each in command.commands.values() if isinstance(command, click.Group) and command is not main else ():
+        yield from _options(each)
+
+
+def test_options_are_few() -> None:
+    """Each is one more thing to know. Before one is added, another can go, or be said by a file or a setting."""
+    found = [*_options(main), *(name for verb in COMMANDS for name in _options(load_command(verb)))]
+    assert "--lakehouse" in found and "--from-beginning" in found and "--without-arrivals" in found
+    assert len(found) <= MOST_OPTIONS
 
 
 def test_a_command_that_is_not_there_gets_the_nearest(backfill: Backfill) -> None:

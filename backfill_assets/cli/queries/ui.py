@@ -8,7 +8,8 @@ import sys
 import click
 
 from backfill_assets.cli.completion import complete_anything, complete_days
-from backfill_assets.cli.output import say, say_json, screen
+from backfill_assets.cli.options import as_json
+from backfill_assets.cli.output import say, say_json, screen, wants_json
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.errors import InvalidRequest
 
@@ -28,8 +29,8 @@ Examples:
     "--day", "day_text", shell_complete=complete_days, metavar="YYYY-MM-DD", help="Of a table: the page of this day."
 )
 @click.option("--print", "only_print", is_flag=True, help="Print the address, and open nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def ui(about: str | None, day_text: str | None, only_print: bool, as_json: bool) -> None:
+@as_json
+def ui(about: str | None, day_text: str | None, only_print: bool) -> None:
     """Open the page about a table, a plan, a campaign or a timeline in the browser; by default the overview.
 
     Of the UI that `make dev` of this home has started, or that BACKFILL_UI names. Without a desktop, and on a pipe, the
@@ -50,7 +51,7 @@ def ui(about: str | None, day_text: str | None, only_print: bool, as_json: bool)
     if not address:
         raise no_ui()
     url = f"{address}{page}"
-    if as_json:
+    if wants_json():
         say_json({"url": url})
         return
     say(url)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _EPILOG = """
 \b
 Examples:
-  backfill approve plan-0123456789abcdef           look once more, say yes: all of its tables are published at once
+  backfill approve plan-0123456789abcdef           look once more, then say yes
   backfill approve plan-0123456789abcdef --yes     in a script
-  backfill rollback plan-0123456789abcdef          put all of them back
+  backfill rollback plan-0123456789abcdef          put all of its tables back
 """
 
 

@@ -38,13 +38,6 @@ Examples:
   backfill diff plan-0123456789abcdef --html           also as a page with charts
   backfill diff main with-v2                           what publishing a timeline would change
   backfill diff <publication> --recomputed             prove that its days can be computed again
-
-\b
-Exit codes with --recomputed:
-  0   every day came out equal
-  1   nothing was compared; the message says why
-  3   a day came out different
-  4   no day came out different, but some cannot be reproduced
 """
 
 
@@ -103,6 +96,13 @@ def diff(
     some changed rows side by side. Personal columns are not shown. Days with the same content are not read.
 
     The difference of a plan is stored with it. The exit code is 1 if an expectation of the plan is not met.
+
+    \b
+    Exit codes with --recomputed:
+      0   every day came out equal
+      1   nothing was compared; the message says why
+      3   a day came out different
+      4   no day came out different, but some cannot be reproduced
     """
     if recomputed:
         if right or tables or days or page is not None:

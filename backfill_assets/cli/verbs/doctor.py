@@ -13,22 +13,6 @@ _EPILOG = """
 Examples:
   backfill doctor
   backfill doctor --json
-
-\b
-Settings come from the environment:
-  BACKFILL_HOME       where everything is kept    [default: .data]
-  BACKFILL_DATASETS   the package that declares the datasets    [default: that of pyproject.toml]
-  BACKFILL_LAKEHOUSE  the lakehouse               [default: <home>/lakehouse]
-  BACKFILL_LANDING    the landing zone            [default: <home>/landing]
-  BACKFILL_CORE_HOUR_PRICE   price of a core for an hour, for plans    [default: no price]
-  BACKFILL_TIMELINE_DAYS     days until abandoned staged days are closed    [default: 14]
-  BACKFILL_APPROVAL_BY       who may approve: anyone, another-person or listed    [default: anyone]
-  BACKFILL_DIRTY_TREE  refuse: publish only with committed code    [default: allow]
-  BACKFILL_NOTICES    where notices go: log, file:PATH or webhook:URL    [default: log]
-  BACKFILL_SHARED_SPARK  never: not the Spark of a running `make dev`    [default: use]
-  BACKFILL_UI         Dagster's UI, if `make dev` did not start it
-  SPARK_REMOTE        a Spark Connect server      [default: Spark runs inside the process]
-  NO_COLOR            no colours
 """
 
 
@@ -39,6 +23,22 @@ def doctor(ctx: click.Context) -> None:
     """Check Java, JARs, memory, disk, ports, landing zone, token key and lakehouse; say what to do.
 
     Changes nothing. The exit code is 1 if something would stop a run.
+
+    \b
+    Settings come from the environment:
+      BACKFILL_HOME             where everything is kept    [default: .data]
+      BACKFILL_DATASETS         the package that declares the datasets
+      BACKFILL_LAKEHOUSE        the lakehouse               [default: <home>/lakehouse]
+      BACKFILL_LANDING          the landing zone            [default: <home>/landing]
+      BACKFILL_CORE_HOUR_PRICE  price of a core for an hour, for plans
+      BACKFILL_TIMELINE_DAYS    days until abandoned staged days are closed    [14]
+      BACKFILL_APPROVAL_BY      anyone, another-person or listed may approve   [anyone]
+      BACKFILL_DIRTY_TREE       refuse: publish only with committed code       [allow]
+      BACKFILL_NOTICES          log, file:PATH or webhook:URL                  [log]
+      BACKFILL_SHARED_SPARK     never: not the Spark of a running `make dev`   [use]
+      BACKFILL_UI               Dagster's UI, if `make dev` did not start it
+      SPARK_REMOTE              a Spark Connect server      [default: Spark inside]
+      NO_COLOR                  no colours
     """
     from backfill_assets.answers.machine import examine, machine_answer
 

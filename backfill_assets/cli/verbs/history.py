@@ -15,7 +15,7 @@ _EPILOG = """
 Examples:
   backfill history
   backfill history fact_daily_revenue --days 2017-03-01..2017-03-07
-  backfill history --limit 1 --json
+  backfill history --limit 1 --json                 the newest, for a script
 """
 
 

@@ -26,9 +26,9 @@ _COMMAND, _QUESTION = "backfill rollback", "Put this back?"
 _EPILOG = """
 \b
 Examples:
-  backfill rollback <publication>                    look, then say yes
-  backfill rollback <publication> --yes              in a script
-  backfill rollback plan-0123456789abcdef --dry-run  what undoing a campaign would do, and how long it takes
+  backfill history                                    lists publications, newest first
+  backfill rollback <publication>                     shows what comes back, and asks; --yes in a script
+  backfill rollback plan-0123456789abcdef --dry-run   what undoing a campaign would do
 """
 
 

@@ -16,8 +16,8 @@ _EPILOG = """
 \b
 Examples:
   backfill show fact_daily_revenue 2017-03-01
-  backfill show fact_daily_revenue 2017-03-01 --at <publication>
-  backfill show fact_daily_revenue 2017-03-01 --on with-v2
+  backfill show fact_daily_revenue 2017-03-01 --at <publication>    as it was then
+  backfill show fact_daily_revenue 2017-03-01 --on with-v2          on a timeline
 """
 
 

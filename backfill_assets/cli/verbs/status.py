@@ -17,9 +17,9 @@ from backfill_assets.days import DayRange
 _EPILOG = """
 \b
 Examples:
-  backfill status fact_daily_revenue --days 2017-03-01..2017-05-29
-  backfill status fact_daily_revenue --on trial                as the days are on a timeline
-  backfill status plan-0123456789abcdef                        each step of a campaign, and what comes next
+  backfill status                                     which days of which tables are stale
+  backfill status fact_daily_revenue --on trial       day by day, as they are on a timeline
+  backfill status plan-0123456789abcdef               each step of a campaign, and what comes next
 """
 
 

@@ -43,8 +43,8 @@ _EPILOG = """
 \b
 Examples:
   backfill timeline create trial
-  backfill timeline rewind fact_sales_transactions --to 2017-06-01T12:00 --as before-v2
-  backfill timeline forward before-v2 --version v2 --as with-v2
+  backfill run fact_daily_revenue --days 2017-03-01..2017-03-07 --version v2 --on trial
+  backfill diff main trial                       what `timeline publish trial` would change
 """
 _MOST_MOMENTS = 20
 

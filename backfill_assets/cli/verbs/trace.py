@@ -15,9 +15,9 @@ from backfill_assets.cli.wiring import current_catalog, current_settings, open_p
 _EPILOG = """
 \b
 Examples:
-  backfill trace 32074897568-825412
-  backfill trace USD --table bronze_fx_rates --day 2017-03-01
-  backfill trace @/2016-02-15T00:30:00Z --personal patient-0001
+  backfill trace 32074897568-825412                              a row of a fact
+  backfill trace USD --table bronze_fx_rates --day 2017-03-01    a row of this table
+  backfill trace @/2016-02-15T00:30:00Z --personal               @ is a personal value
 """
 
 
