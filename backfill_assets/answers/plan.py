@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from backfill_assets.days import Cadence
@@ -50,7 +51,8 @@ def plan_file_answer(found: CheckedPlanFile) -> Answer:
         for each in found.problems
         if each.message not in known
     )
-    shown = () if found.plan is None else (_section(found.plan, found.planned_at or datetime.now(UTC)),)
+    now = found.planned_at or datetime.now(UTC)
+    shown = () if found.plan is None else (replace(plan_answer(found.plan, now), name="plan"),)
     return Answer(f"{found.path} {_verdict(found)}", (*facts, *wrong), shown, name=found.path)
 
 
@@ -105,11 +107,6 @@ def boundaries_table(found: Sequence[PlannedBoundary]) -> Grid:
 
 def _offset(at: PlannedPosition) -> tuple[str, int, int]:
     return at.topic, at.partition, at.next_offset
-
-
-def _section(plan: Plan, now: datetime) -> Answer:
-    shown = plan_answer(plan, now)
-    return Answer(shown.title, shown.parts, next=shown.next, name="plan")
 
 
 def _verdict(found: CheckedPlanFile) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.model.placement import is_ingestion
@@ -22,58 +22,49 @@ class StepRan:
     """The result of one step."""
 
     step: str
-    days: int
-    unchanged: int
-    rows: int
-    deduplicated: int | None
-    """Rows that gave way to another of their key, where the step counts them."""
-    publications: tuple[str, ...]
+    result: BuildResult
     seconds: float
-    appended_elsewhere: Mapping[str, tuple[date, ...]]
-    """The days outside the run that gained rows, by table."""
-    verified: Mapping[str, str] = field(default_factory=dict)
-    """Of the extended days that were verified, what was found, by table and day."""
-    versions: tuple[str, ...] = ()
-    """The versions of the logic that the days have; none for raw."""
-    built: Mapping[str, Sequence[date]] = field(default_factory=dict)
-    """The days that were published, by table; late rows that went elsewhere among them."""
 
-    @classmethod
-    def of(cls, step: str, result: BuildResult, seconds: float) -> StepRan:
-        days = [day for day in result.days if day.table == step]
-        return cls(
-            step=step,
-            days=len(days),
-            unchanged=sum(day.reused for day in days),
-            rows=sum(day.rows for day in days),
-            deduplicated=_deduplicated_rows(days),
-            publications=result.publications,
-            seconds=round(seconds, 1),
-            appended_elsewhere=result.appended_elsewhere,
-            verified={f"{day.table} {day.day}": day.verified for day in result.days if day.verified},
-            versions=tuple(sorted({day.code_version for day in days if not is_ingestion(day.code_version)})),
-            built=_published_days(result),
-        )
+    @property
+    def days(self) -> list[BuiltDay]:
+        """Of the table that is called as the step."""
+        return [day for day in self.result.days if day.table == self.step]
+
+    @property
+    def unchanged(self) -> int:
+        return sum(day.reused for day in self.days)
 
     @property
     def published(self) -> int:
-        return self.days - self.unchanged
+        return len(self.days) - self.unchanged
+
+    @property
+    def deduplicated(self) -> int | None:
+        """Rows that gave way to another of their key, where the step counts them."""
+        counts = [int(count) for day in self.days if (count := day.metrics.get("deduplicated")) is not None]
+        return sum(counts) if counts else None
+
+    @property
+    def versions(self) -> list[str]:
+        """The versions of the logic that the days have; none for raw."""
+        return sorted({day.code_version for day in self.days if not is_ingestion(day.code_version)})
+
+    @property
+    def verified(self) -> Mapping[str, str]:
+        """Of the extended days that were verified, what was found, by table and day."""
+        return {f"{day.table} {day.day}": day.verified for day in self.result.days if day.verified}
+
+    @property
+    def built(self) -> Mapping[str, Sequence[date]]:
+        """The days that were published, by table; late rows that went elsewhere among them."""
+        found = {table: list(days) for table, days in self.result.appended_elsewhere.items()}
+        for day in self.result.days:
+            if not day.reused:
+                found.setdefault(day.table, []).append(day.day)
+        return found
 
     def __str__(self) -> str:
         return f"{self.step}: {self.published:,} published, {self.unchanged:,} unchanged, in {self.seconds:.1f} s"
-
-
-def _published_days(result: BuildResult) -> dict[str, list[date]]:
-    found = {table: list(days) for table, days in result.appended_elsewhere.items()}
-    for day in result.days:
-        if not day.reused:
-            found.setdefault(day.table, []).append(day.day)
-    return found
-
-
-def _deduplicated_rows(days: Sequence[BuiltDay]) -> int | None:
-    counts = [int(count) for day in days if (count := day.metrics.get("deduplicated")) is not None]
-    return sum(counts) if counts else None
 
 
 # ------------------------------------------------------------------ what would be built
@@ -151,10 +142,10 @@ def ran_answer(ran: Sequence[StepRan], stale: Mapping[str, Sequence[date]]) -> A
         (
             each.step,
             ", ".join(each.versions),
-            *(each.days, each.published, each.unchanged, each.rows, each.deduplicated),
-            seconds(each.seconds),
-            [Id(publication) for publication in each.publications],
-            {table: Days.of(days) for table, days in each.appended_elsewhere.items()},
+            *(len(each.days), each.published, each.unchanged, sum(day.rows for day in each.days), each.deduplicated),
+            seconds(round(each.seconds, 1)),
+            [Id(publication) for publication in each.result.publications],
+            {table: Days.of(days) for table, days in each.result.appended_elsewhere.items()},
             each.verified,
         )
         for each in ran
@@ -164,7 +155,7 @@ def ran_answer(ran: Sequence[StepRan], stale: Mapping[str, Sequence[date]]) -> A
 
 
 def _said(ran: Sequence[StepRan]) -> Iterator[Part]:
-    for table, days in (item for step in ran for item in step.appended_elsewhere.items()):
+    for table, days in (item for step in ran for item in step.result.appended_elsewhere.items()):
         late = format_ranges(days)
         yield Line(
             f"{table}: rows were appended to {late} as well; what is computed from it is stale: run {late} too",
@@ -172,7 +163,7 @@ def _said(ran: Sequence[StepRan]) -> Iterator[Part]:
         )
     for day, found in (item for step in ran for item in step.verified.items()):
         yield Line(f"{day} was extended by a stream; verified: {found}")
-    if ran and all(not step.published and not step.verified and not step.appended_elsewhere for step in ran):
+    if ran and all(not step.published and not step.verified and not step.result.appended_elsewhere for step in ran):
         yield Line("Nothing was computed: every day was published before, from the same inputs by the same code.")
 
 

@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from uuid import uuid4
 import click
 
 from backfill_assets.cli.running_dev import shared_spark
-from backfill_assets.cli.wiring import current_catalog
+from backfill_assets.cli.wiring import current_catalog, current_settings
 from backfill_assets.text import escape_controls
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from backfill_assets.rebuild.builder import Builder
+    from backfill_assets.rebuild.lake import Lake
     from backfill_assets.rebuild.outcome import RunInfo
     from backfill_assets.settings import Settings
 
@@ -50,6 +51,13 @@ def foreground_builder(settings: Settings, stack: ExitStack, options: Mapping[st
         return foreground_spark(chosen, stack, options, keeper)
 
     return Builder.from_settings(chosen, current_catalog(), spark)
+
+
+@contextmanager
+def foreground_lake() -> Iterator[Lake]:
+    """What a command works on that may compute: Spark starts when a day has to be, and ends with the block."""
+    with ExitStack() as stack:
+        yield foreground_builder(current_settings(), stack).lake
 
 
 def foreground_spark(

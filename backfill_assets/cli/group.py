@@ -121,11 +121,7 @@ class CommandGroup(click.Group):
         return command_names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return (
-            _with_link(_with_examples_first(load_command(cmd_name)))
-            if cmd_name in COMMANDS or cmd_name in _added()
-            else None
-        )
+        return _with_examples_first(load_command(cmd_name)) if cmd_name in command_names() else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from backfill_assets.cli.completion import complete_command
@@ -201,38 +197,6 @@ def _with_examples_first(command: click.Command) -> click.Command:
     if isinstance(found, click.Group):
         found.commands = {name: _with_examples_first(each) for name, each in found.commands.items()}
     return found
-
-
-def _with_link(command: click.Command) -> click.Command:
-    """The command, which ends with the address of the page that it is about if a UI runs and a person reads."""
-    linked, run = copy(command), command.invoke
-
-    def invoke(ctx: click.Context) -> Any:
-        try:
-            result = run(ctx)
-        except click.exceptions.Exit:
-            _say_link(ctx)
-            raise
-        _say_link(ctx)
-        return result
-
-    linked.invoke = invoke  # type: ignore[method-assign]
-    return linked
-
-
-def _say_link(ctx: click.Context) -> None:
-    from backfill_assets.cli.output import say_hint, screen, wants_json
-
-    if not screen() or wants_json():
-        return
-    from backfill_assets.cli.running_dev import running_ui
-    from backfill_assets.cli.wiring import current_settings
-
-    if address := running_ui(current_settings()):
-        from backfill_assets.cli.pages import page_of
-
-        if page := page_of(ctx.info_name or "", ctx.params):
-            say_hint(f"{address}{page}")
 
 
 def _refuse_unknown(ctx: click.Context, name: str) -> None:

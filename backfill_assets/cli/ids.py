@@ -15,7 +15,9 @@ from backfill_assets.text import format_count, format_first
 
 if TYPE_CHECKING:
     from backfill_assets.lakehouse.named_timelines import NamedTimeline
+    from backfill_assets.lakehouse.records import Prepared
     from backfill_assets.lakehouse.storage import Storage
+    from backfill_assets.publication.publisher import Publisher
 
 LEAST_TYPED = 4
 """A text of fewer characters is taken for the beginning of no id."""
@@ -211,6 +213,26 @@ def find_undoable(storage: Storage, text: str) -> str:
         return text
     known = publications(storage)
     return text if text in known else complete(text, [*known, *plans(storage), *_campaigns_if(storage, text)], "id")
+
+
+def campaign_meant(text: str) -> str:
+    """The campaign of a plan or of a campaign's name, in full; empty for a publication."""
+    from backfill_assets.lakehouse.campaign_journal import campaign_of
+    from backfill_assets.lakehouse.plans import is_plan_id
+    from backfill_assets.lakehouse.timelines import CAMPAIGN
+
+    campaign = campaign_of(text) if is_plan_id(text) else text
+    return campaign if campaign.startswith(CAMPAIGN) else ""
+
+
+def prepared(publisher: Publisher, publication: str) -> Prepared:
+    """What the log has of a publication; raises :class:`InvalidRequest` with the likeliest if it has none."""
+    from backfill_assets.published.reading import anything_published, unknown_publication
+
+    found = publisher.log.find_prepared(publication) if anything_published(publisher.storage) else None
+    if found is None:
+        raise unknown_publication(publisher.storage, publication)
+    return found[0]
 
 
 def _campaigns_if(storage: Storage, text: str) -> list[str]:

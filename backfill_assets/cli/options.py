@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import date
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from backfill_assets.cli.completion import complete_days, complete_timeline, complete_version
 from backfill_assets.cli.output import JSON
@@ -41,6 +42,15 @@ def _note_json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 def days(text: str, *, required: bool = False) -> Decorator[Any]:
     """``--days A..B``, as a :class:`DayRange`."""
     return click.option("--days", type=DAYS, shell_complete=complete_days, metavar="A..B", required=required, help=text)
+
+
+def refuse(context: click.Context, given: Container[str], why: str) -> None:
+    """Raise for each of the parameters called ``given`` that was typed: it would be ignored."""
+    for each in context.command.params:
+        typed = context.get_parameter_source(each.name or "") is not ParameterSource.DEFAULT
+        if typed and each.name in given:
+            name = each.opts[0] if isinstance(each, click.Option) else each.make_metavar(context).strip("[]")
+            raise click.UsageError(f"{name} cannot be given {why}.")
 
 
 day = click.argument("day", type=DAY, shell_complete=complete_days, metavar="DAY")

@@ -110,11 +110,6 @@ def wants_json() -> bool:
     return bool(context and context.meta.get(JSON))
 
 
-def say_hint(text: str) -> None:
-    """Print a line that is beside the point, dimmed."""
-    say(text, style="dim")
-
-
 def ask(question: str) -> None:
     """Ask a person to confirm. Without a terminal it raises an error with the command to type instead."""
     if not on_terminal():

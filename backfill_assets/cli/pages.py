@@ -1,47 +1,18 @@
-"""The page of Dagster's UI that a command is about: a link below its output, while a UI runs."""
+"""The page of Dagster's UI about a table, a plan, a campaign or a timeline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from backfill_assets.cli.wiring import current_catalog
 from backfill_assets.errors import BackfillError
-from backfill_assets.ui_addresses import BACKFILLS, asset_page
+from backfill_assets.ui_addresses import asset_page
 
-_OVERVIEW = "/assets"
 _START_HERE = asset_page("start_here")
-_PAGES: Mapping[str, str] = {
-    "doctor": "/deployment",
-    "demo": BACKFILLS,
-    "maintain": "/asset-groups",
-    "timeline": asset_page("timelines"),
-    "history": _OVERVIEW,
-    "rollback": _OVERVIEW,
-    "status": _OVERVIEW,
-    "plan": asset_page("campaign"),
-    "stream": _OVERVIEW,
-}
-"""Of commands that are about no table, plan or timeline, or were given none."""
-_WITHOUT = frozenset({"ui", "sample", "dataset", "lab", "spark"})
-"""Commands about nothing that the UI shows."""
-
-
-def page_of(command: str, parameters: Mapping[str, Any]) -> str:
-    """The path of the page that a command is about, by what was given to it; empty for one about none."""
-    if command in _WITHOUT:
-        return ""
-    words = _words(parameters)
-    day = parameters.get("day")
-    for word in words:
-        if page := page_about(word, str(day) if day else ""):
-            return page
-    return _PAGES.get(command, "")
 
 
 def page_about(word: str, day: str = "") -> str:
-    """The page of a table, a plan, a campaign or a timeline; empty for another word.
+    """The path of the page; empty for another word.
 
     Of a campaign that is carried out by commands it is the first page, which names the commands that it waits for.
     """
@@ -52,14 +23,6 @@ def page_about(word: str, day: str = "") -> str:
             return _START_HERE
         return asset_page("campaign", campaign)
     return asset_page("timelines", name) if (name := _timeline(word)) else ""
-
-
-def _words(parameters: Mapping[str, Any]) -> Sequence[str]:
-    """What names something, the most precise first."""
-    names = ("name", "plan", "tables", "table", "target", "what", "left", "right", "step")
-    given = (parameters.get(name) for name in names)
-    flat = (each for value in given for each in (value if isinstance(value, tuple) else (value,)))
-    return [each for each in flat if isinstance(each, str) and each]
 
 
 def _campaign(word: str) -> str:

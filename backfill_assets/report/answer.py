@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import enum
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -256,9 +255,6 @@ class Answer:
             **({"next": list(self.next)} if self.next else {}),
             **({"links": dict(self.links)} if self.links else {}),
         }
-
-    def json_text(self) -> str:
-        return json.dumps(self.as_json(), indent=2, default=str)
 
 
 def _rows(table: Grid) -> Iterator[dict[str, Any]]:

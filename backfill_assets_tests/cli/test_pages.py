@@ -1,11 +1,11 @@
-"""Which page of the UI a command is about, by what was given to it."""
+"""Which page of the UI is about a word."""
 
 from __future__ import annotations
 
 import pytest
 
 from backfill_assets.cli import ids, pages
-from backfill_assets.cli.pages import page_of
+from backfill_assets.cli.pages import page_about
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, write
 from backfill_assets.ui_addresses import asset_page
 from backfill_assets_tests.cli.command import Backfill
@@ -20,34 +20,29 @@ def timelines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "given", "page"),
+    ("word", "day", "page"),
     [
-        ("run", {"name": "before", "tables": ("bronze_sales",)}, asset_page("timelines", "before")),
-        ("timeline", {}, asset_page("timelines")),
-        ("show", {"table": "bronze_sales", "day": "2017-03-01"}, asset_page("bronze_sales", "2017-03-01")),
-        ("history", {"table": None}, "/assets"),
-        ("doctor", {}, "/deployment"),
-        ("ui", {"about": "bronze_sales"}, ""),
+        ("before", "", asset_page("timelines", "before")),
+        ("bronze_sales", "", asset_page("bronze_sales")),
+        ("bronze_sales", "2017-03-01", asset_page("bronze_sales", "2017-03-01")),
+        ("nothing", "", ""),
     ],
 )
-def test_a_command_leads_to_the_page_of_what_it_made_or_names(
-    command: str, given: dict[str, object], page: str
-) -> None:
-    assert page_of(command, given) == page
+def test_a_table_and_a_timeline_have_pages(word: str, day: str, page: str) -> None:
+    assert page_about(word, day) == page
 
 
 @pytest.mark.parametrize(
-    ("carried", "command", "page"),
+    ("carried", "page"),
     [
-        ([], "plan", asset_page("start_here")),
-        ([False], "approve", asset_page("start_here")),
-        ([True], "approve", asset_page("campaign", "campaign-x")),
-        ([True, False], "status", asset_page("campaign", "campaign-x")),
-        ([True], "plan", asset_page("campaign", "campaign-x")),
+        ([], asset_page("start_here")),
+        ([False], asset_page("start_here")),
+        ([True], asset_page("campaign", "campaign-x")),
+        ([True, False], asset_page("campaign", "campaign-x")),
     ],
 )
 def test_a_campaign_that_commands_carry_has_no_page_of_its_own(
-    backfill: Backfill, monkeypatch: pytest.MonkeyPatch, carried: list[bool], command: str, page: str
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch, carried: list[bool], page: str
 ) -> None:
     """The first page names the commands that it waits for."""
     monkeypatch.setattr(pages, "_campaign", lambda word: "campaign-x")
@@ -55,4 +50,4 @@ def test_a_campaign_that_commands_carry_has_no_page_of_its_own(
     for number, daemon in enumerate(carried):
         entry = JournalEntry(kind="resumed" if number else "started", report={"daemon": daemon}, at=MADE)
         write(backfill.lakehouse.storage, "campaign-x", entry)
-    assert page_of(command, {"plan": "plan-x"}) == page
+    assert page_about("plan-x") == page

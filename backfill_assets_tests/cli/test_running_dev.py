@@ -14,14 +14,12 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from backfill_assets.cli.foreground import foreground_builder, foreground_spark
 from backfill_assets.cli.running_dev import dev_file, noted_dev, running_dev, running_ui, shared_spark, ui_of_arguments
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.service import record_file
 from backfill_assets_tests.cli.command import Backfill
-from backfill_assets_tests.cli.golden import STYLE
 from backfill_assets_tests.cli.terminal import terminal
 
 DAY = date(2017, 3, 1)
@@ -136,26 +134,17 @@ def test_a_ui_that_does_not_answer_is_none_and_costs_little(tmp_path: Path, port
     assert time.monotonic() - began < 0.2
 
 
-def test_commands_end_with_the_link_of_what_they_are_about(
+def test_the_page_about_a_table_is_of_the_ui_that_runs(
     backfill: Backfill, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a terminal alone, while a UI answers; JSON and pipes stay as they are."""
+    """Without one, the command says how to start it."""
     backfill.lakehouse.publish("first", {"fact_daily_revenue": {DAY: [1]}})
     address = f"http://127.0.0.1:{port}"
     with noted_dev(Settings.at(backfill.home), address, "sc://127.0.0.1:1"):
-        with terminal(100):
-            shown = _lines(backfill("show", "fact_daily_revenue", DAY))
-            assert shown[-1] == f"{address}/assets/fact_daily_revenue?view=partitions&partition={DAY}"
-            assert _lines(backfill("status", "fact_daily_revenue"))[-1] == f"{address}/assets/fact_daily_revenue"
-            assert _lines(backfill("timeline", "list"))[-1] == f"{address}/assets/timelines"
-            assert address not in backfill("status", "--json").output
-            assert address not in backfill("sample", "--help").output
-        assert address not in backfill("status").output
-        assert backfill("ui", "fact_daily_revenue", "--day", DAY).output.strip() == shown[-1]
+        day = f"{address}/assets/fact_daily_revenue?view=partitions&partition={DAY}"
+        assert backfill("ui", "fact_daily_revenue", "--day", DAY).output.strip() == day
         assert backfill.json("ui") == {"url": f"{address}/assets"}
         assert "is no table, plan, campaign or timeline" in backfill("ui", "nothing", exit_code=1).stderr
-    with terminal(100):
-        assert address not in backfill("status").output
     assert "make dev" in backfill("ui", exit_code=1).stderr
     monkeypatch.setenv("BACKFILL_UI", address)
     assert backfill("ui").output.strip() == f"{address}/assets"
@@ -173,8 +162,3 @@ def test_the_browser_is_opened_where_there_is_a_desktop(
         assert opened == []
         backfill("ui")
     assert opened == [f"http://127.0.0.1:{port}/assets"]
-
-
-def _lines(done: Result) -> list[str]:
-    """Without colours."""
-    return STYLE.sub("", done.output).splitlines()

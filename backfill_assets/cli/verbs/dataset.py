@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.completion import complete_dataset
-from backfill_assets.cli.foreground import foreground_builder, report_progress
+from backfill_assets.cli.foreground import foreground_lake, report_progress
 from backfill_assets.cli.options import as_json
 from backfill_assets.cli.output import say, say_answer
 from backfill_assets.cli.verbs.init import template_text
@@ -90,8 +89,7 @@ def check(ctx: click.Context, name: str) -> None:
     """
     catalog = current_catalog()
     declared = catalog.dataset(name)
-    with ExitStack() as stack:
-        lake = foreground_builder(current_settings(), stack).lake
+    with foreground_lake() as lake:
         found = _try(lake, declared, catalog.table, report_progress)
     say_answer(_trial_answer(found))
     if not found.is_good:

@@ -6,16 +6,16 @@ import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from backfill_assets.cli.completion import complete_state, complete_table
-from backfill_assets.cli.foreground import foreground_builder, foreground_spark, report_progress
+from backfill_assets.cli.foreground import foreground_builder, foreground_lake, report_progress
 from backfill_assets.cli.group import CommandFailed
-from backfill_assets.cli.ids import find_plan, find_state, find_undoable
+from backfill_assets.cli.ids import campaign_meant, find_plan, find_state, find_undoable
 from backfill_assets.cli.options import as_json, days
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
@@ -24,10 +24,8 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from backfill_assets.difference.kept import Difference
-    from backfill_assets.lakehouse.storage import Storage
+    from backfill_assets.publication.publisher import Publisher
     from backfill_assets.rebuild.reproduce import Reproduction
     from backfill_assets.report.answer import Answer
     from backfill_assets.settings import Settings
@@ -136,8 +134,8 @@ def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
     from backfill_assets.plan.keep import plan_as_kept
 
     plan = plan_as_kept(settings, id)
-    with ExitStack() as stack:
-        found = find_difference(foreground_builder(settings, stack).lake, plan, report_progress)
+    with foreground_lake() as lake:
+        found = find_difference(lake, plan, report_progress)
     steps, ui, publisher = current_catalog().steps, running_ui(settings), open_publisher(settings)
 
     def answer(*, drawn: bool) -> Answer:
@@ -158,8 +156,8 @@ def _of_states(
         current_catalog().table(table)
     left, right = (find_state(open_storage(settings), text) for text in (left, right))
     steps, asked = current_catalog().steps, StatesRequest(left, right, tables, days)
-    with ExitStack() as stack:
-        found = compare_states(foreground_builder(settings, stack).lake, steps, asked, report_progress)
+    with foreground_lake() as lake:
+        found = compare_states(lake, steps, asked, report_progress)
     return found, partial(difference_answer, found, declared_of(steps))
 
 
@@ -178,36 +176,27 @@ def _recompute(what: str) -> None:
     """Stage every day of a publication again. Raises if a day came out different or cannot be reproduced."""
     from backfill_assets.answers.difference import reproduction_answer
     from backfill_assets.published.reading import closing_entry
-    from backfill_assets.rebuild.builder import Builder
 
     settings = current_settings()
-    publication = _publication(open_storage(settings), what)
+    publication = _publication(open_publisher(settings), what)
     closing_entry(open_storage(settings), publication)
     with ExitStack() as stack:
-
-        @cache
-        def spark() -> SparkSession:
-            return foreground_spark(settings, stack)
-
-        found = Builder.from_settings(settings, current_catalog(), spark).reproduce(publication, report_progress)
+        found = foreground_builder(settings, stack, {}).reproduce(publication, report_progress)
     say_answer(reproduction_answer(publication, found))
     _judge(publication, found)
 
 
-def _publication(storage: Storage, what: str) -> str:
+def _publication(publisher: Publisher, what: str) -> str:
     """Of a plan or a campaign the one that brought its days, also if it was undone since."""
-    from backfill_assets.lakehouse.campaign_journal import campaign_of, plan_of
-    from backfill_assets.lakehouse.plans import is_plan_id
-    from backfill_assets.lakehouse.timelines import CAMPAIGN
-    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.lakehouse.campaign_journal import plan_of
     from backfill_assets.publication.rollback import newest
     from backfill_assets.published.reading import anything_published
 
-    found = find_undoable(storage, what)
-    campaign = campaign_of(found) if is_plan_id(found) else found
-    if not campaign.startswith(CAMPAIGN):
+    found = find_undoable(publisher.storage, what)
+    campaign = campaign_meant(found)
+    if not campaign:
         return found
-    brought = newest(Publisher(storage), campaign) if anything_published(storage) else None
+    brought = newest(publisher, campaign) if anything_published(publisher.storage) else None
     if brought is None:
         plan = plan_of(campaign)
         raise InvalidRequest(f"{plan} has published nothing.", hint=f"backfill status {plan} shows how it stands.")

@@ -6,7 +6,7 @@ import click
 
 from backfill_assets.cli.completion import complete_publication
 from backfill_assets.cli.foreground import report_progress, run_info
-from backfill_assets.cli.ids import find_publication
+from backfill_assets.cli.ids import find_publication, prepared
 from backfill_assets.cli.options import as_json, yes
 from backfill_assets.cli.output import deliver_notices, go_on, say_answer, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
@@ -70,15 +70,12 @@ def _maintain(dry_run: bool, clock_checked: bool) -> None:
 
 def _abort(typed: str, reason: str, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.maintenance import abort_plan_answer, aborted_answer
-    from backfill_assets.published.reading import anything_published, unknown_publication
 
     publisher = open_publisher(current_settings())
     publication = find_publication(publisher.storage, typed)
-    known = publisher.log.find_prepared(publication) if anything_published(publisher.storage) else None
-    if known is None:
-        raise unknown_publication(publisher.storage, publication)
+    known = prepared(publisher, publication)
     publisher.require_open(publication)
-    if not go_on(abort_plan_answer(known[0]), "Give this up?", dry_run=dry_run, yes=yes):
+    if not go_on(abort_plan_answer(known), "Give this up?", dry_run=dry_run, yes=yes):
         return
     left = publisher.abort(publication, by=run_info("backfill maintain --abort").launched_by, reason=reason)
     say_answer(aborted_answer(publication, left))

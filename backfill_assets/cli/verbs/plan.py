@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from backfill_assets.cli.completion import complete_table_or_plan
 from backfill_assets.cli.ids import find_plan, is_plan, typed_storage
-from backfill_assets.cli.options import as_json, days, expect, version
+from backfill_assets.cli.options import as_json, days, expect, refuse, version
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings
 from backfill_assets.days import DayRange
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from backfill_assets.plan_file.check import CheckedPlanFile
 
 SCOPES = ("onwards", "whole", "downstream", "source")
-_WITH_A_FILE = {"file", "check", "json", "as_markdown"}
+_OF_TABLES = ("target", "days", "version", "scope", "force", "expected")
 _EPILOG = """
 \b
 Examples:
@@ -85,7 +84,7 @@ def plan(
 
     settings, moved = current_settings(), None
     if file is not None or check:
-        _refuse_beside_a_file(ctx)
+        refuse(ctx, _OF_TABLES, "with -f or --check: the file says it")
         checked = _read(file, check=check)
         answer = plan_files_answer(checked) if file and file.is_dir() else plan_file_answer(checked[0])
         exit_code = max(each.exit_code for each in checked)
@@ -114,15 +113,6 @@ def _table_and_days(target: str | None, days: DayRange | None) -> tuple[str, Day
     if days is None:
         raise click.UsageError("--days A..B is missing: which days of the table?")
     return target, days
-
-
-def _refuse_beside_a_file(ctx: click.Context) -> None:
-    """A file says everything: what is given beside it would be in no review."""
-    for parameter in ctx.command.params:
-        given = ctx.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
-        if given and parameter.name not in _WITH_A_FILE:
-            name = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.make_metavar(ctx).strip("[]")
-            raise click.UsageError(f"{name} cannot be given with -f or --check: the file says it.")
 
 
 def _read(place: Path | None, *, check: bool) -> Sequence[CheckedPlanFile]:

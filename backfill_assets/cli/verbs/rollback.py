@@ -11,7 +11,7 @@ import click
 
 from backfill_assets.cli.completion import complete_undoable
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
-from backfill_assets.cli.ids import find_undoable
+from backfill_assets.cli.ids import campaign_meant, find_undoable, prepared
 from backfill_assets.cli.options import as_json, yes
 from backfill_assets.cli.output import ask, deliver_notices, go_on, say_done
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
@@ -48,21 +48,21 @@ def rollback(what: str, dry_run: bool, yes: bool) -> None:
     """
     publisher = open_publisher(current_settings())
     what = find_undoable(publisher.storage, what)
-    prepared = _find(publisher, _publication(publisher, what))
-    if campaign := prepared.publication.provenance.campaign:
-        _require_undoable(publisher, campaign, prepared)
-        _undo_campaign(prepared, dry_run=dry_run, yes=yes)
+    found = _find(publisher, _publication(publisher, what))
+    if campaign := found.publication.provenance.campaign:
+        _require_undoable(publisher, campaign, found)
+        _undo_campaign(found, dry_run=dry_run, yes=yes)
     else:
-        _roll_back_publication(publisher, prepared, dry_run=dry_run, yes=yes)
+        _roll_back_publication(publisher, found, dry_run=dry_run, yes=yes)
 
 
-def _require_undoable(publisher: Publisher, campaign: str, prepared: Prepared) -> None:
+def _require_undoable(publisher: Publisher, campaign: str, found: Prepared) -> None:
     """The publication that undid it is there to bring it back; its cut-over may be named as well as its plan."""
     from backfill_assets.campaign.standing import PlanWord, require_allowed
     from backfill_assets.publication.rollback import require_in_force
 
-    if prepared.publication.provenance.undoes:
-        require_in_force(publisher, prepared)
+    if found.publication.provenance.undoes:
+        require_in_force(publisher, found)
     else:
         require_allowed(PlanWord.ROLLBACK, _facts(publisher, campaign))
 
@@ -73,15 +73,12 @@ def _publication(publisher: Publisher, what: str) -> str:
     What a dead process has begun is ended first: it may be what is asked for.
     """
     from backfill_assets.campaign.standing import PlanWord, require_allowed
-    from backfill_assets.lakehouse.campaign_journal import campaign_of
-    from backfill_assets.lakehouse.plans import is_plan_id
-    from backfill_assets.lakehouse.timelines import CAMPAIGN
     from backfill_assets.published.reading import anything_published
 
     if not anything_published(publisher.storage):
         return what
-    campaign = campaign_of(what) if is_plan_id(what) else what
-    if not campaign.startswith(CAMPAIGN):
+    campaign = campaign_meant(what)
+    if not campaign:
         publisher.recover()
         return what
     facts = _facts(publisher, campaign)
@@ -97,30 +94,26 @@ def _facts(publisher: Publisher, campaign: str) -> PlanFacts:
 
 
 def _find(publisher: Publisher, publication: str) -> Prepared:
-    from backfill_assets.published.reading import anything_published, unknown_publication
-
-    found = publisher.log.find_prepared(publication) if anything_published(publisher.storage) else None
-    if found is None:
-        raise unknown_publication(publisher.storage, publication)
+    found = prepared(publisher, publication)
     if publisher.log.outcome(publisher.log.head(), publication) == "aborted":
         raise InvalidRequest(f"The publication {publication} was aborted: there is nothing to roll back.")
-    return found[0]
+    return found
 
 
-def _roll_back_publication(publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool) -> None:
+def _roll_back_publication(publisher: Publisher, found: Prepared, *, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.history import rollback_plan_answer, rolled_back_answer
     from backfill_assets.landing.raw_rollback import require_sound_rollback
     from backfill_assets.publication.rollback import require_in_force, require_in_place, rollback_request, undoable
 
-    undoable(publisher, prepared.publication.id)
-    require_in_force(publisher, prepared)
-    looked_at = require_sound_rollback(publisher, current_catalog(), prepared)
-    request = rollback_request(publisher, prepared, current_catalog().steps)
+    undoable(publisher, found.publication.id)
+    require_in_force(publisher, found)
+    looked_at = require_sound_rollback(publisher, current_catalog(), found)
+    request = rollback_request(publisher, found, current_catalog().steps)
     require_in_place(publisher, request)
-    plan = rollback_plan_answer(prepared, request.leaves_stale)
+    plan = rollback_plan_answer(found, request.leaves_stale)
     if not go_on(plan, _QUESTION, dry_run=dry_run, yes=yes):
         return
-    done = _roll_back(publisher, prepared.publication.id, looked_at)
+    done = _roll_back(publisher, found.publication.id, looked_at)
     say_done(plan, rolled_back_answer(done, request.leaves_stale))
 
 
@@ -134,7 +127,7 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
     return roll_back(publisher, publication, id=new_rollback_id(), steps=steps, provenance=provenance, inputs=looked_at)
 
 
-def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool) -> None:
+def _undo_campaign(found: Prepared, *, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.history import undo_plan_answer, undone_answer
     from backfill_assets.campaign.look import carry_out_undo
     from backfill_assets.campaign.undo import plan_undo
@@ -143,7 +136,7 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool) -> None:
     settings = current_settings()
     with ExitStack() as stack:
         lake = foreground_builder(settings, stack).lake
-        plan = plan_undo(lake, prepared.publication.id)
+        plan = plan_undo(lake, found.publication.id)
         if not go_on(undo_plan_answer(plan), dry_run=dry_run):
             return
         require_undoable(plan.days)

@@ -11,14 +11,13 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from backfill_assets.cli.campaigns import stage_plan
 from backfill_assets.cli.completion import complete_days, complete_table_or_plan
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.ids import find_plan, find_timeline, is_plan, typed_storage
-from backfill_assets.cli.options import DAYS, as_json, on_timeline, version
+from backfill_assets.cli.options import DAYS, as_json, on_timeline, refuse, version
 from backfill_assets.cli.output import go_on, say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
@@ -128,12 +127,12 @@ def run(
         if len(tables) > 1:
             raise click.UsageError("A plan is carried out alone: give its id, or tables with --days.")
         plan = find_plan(typed_storage(), tables[0])
-        _refuse(context, _OF_TABLES, "with a plan: a kept plan does not change; plan anew")
+        refuse(context, _OF_TABLES, "with a plan: a kept plan does not change; plan anew")
         from backfill_assets.campaign.run import Options
 
         stage_plan(plan, partial(Options.of_plan, waves=waves, limits=limits, daemon=daemon))
         return
-    _refuse(context, _OF_PLANS, "with a table: it is about carrying out a plan")
+    refuse(context, _OF_PLANS, "with a table: it is about carrying out a plan")
     if not days:
         raise click.UsageError("--days A..B is missing: which days of the tables?")
     from backfill_assets.plan.table_run import RunRequest
@@ -146,14 +145,6 @@ def run(
         if verify:
             raise click.UsageError("--verify is about published days: give it without --on.")
         _on_timeline(asked, find_timeline(typed_storage(), on, change=True), dry_run=dry_run)
-
-
-def _refuse(context: click.Context, others: tuple[str, ...], why: str) -> None:
-    """Options that would be ignored."""
-    for option in context.command.params:
-        given = context.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT
-        if option.name in others and given:
-            raise click.UsageError(f"{option.opts[0]} cannot be given {why}.")
 
 
 # ------------------------------------------------------------------ on main
@@ -250,7 +241,7 @@ def _build_step(each: PlannedStep, builder: Builder, info: RunInfo, *, force: bo
         verify=verify,
         progress=report_progress,
     )
-    return StepRan.of(each.name, result, time.monotonic() - started)
+    return StepRan(each.name, result, time.monotonic() - started)
 
 
 def _interruption(step: str, ran: Sequence[StepRan]) -> Interrupted:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +18,7 @@ from backfill_assets.cli.completion import (
     complete_timeline,
     complete_timeline_or_plan,
 )
-from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
+from backfill_assets.cli.foreground import foreground_lake, report_progress, report_step, run_info
 from backfill_assets.cli.ids import find_moment, find_plan, find_state, find_timeline, is_plan
 from backfill_assets.cli.options import as_json, days, version, yes
 from backfill_assets.cli.output import ask, go_on, say, say_answer, say_done, wants_json
@@ -107,7 +107,7 @@ def create(name: str, at: str, of_version: str | None, days: DayRange | None) ->
     require_timeline_name(name)
     if of_version is None and days:
         raise click.UsageError("--days are of a timeline with a --version.")
-    with _lake() as lake:
+    with foreground_lake() as lake:
         storage, by = lake.storage, getpass.getuser()
         if of_version is None:
             made = timeline_based_on(storage, find_state(storage, at), name, by, lake.publisher.now())
@@ -167,7 +167,7 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     asked = RewindRequest(name or f"{tables[0].replace('_', '-')}-rewound", tables, days, getpass.getuser())
     require_timeline_name(asked.name)
     moment = moments.find_moment(storage, find_moment(storage, to), tables[0])
-    with _lake() as lake:
+    with foreground_lake() as lake:
         made = rewound_timeline(storage, lake.catalog.steps, asked, moment, lake.publisher.now())
         _say(lake, create_timeline(storage, made))
 
@@ -195,7 +195,7 @@ def forward(name: str, version: str | None, without_arrivals: bool, other: str |
     from backfill_assets.timeline.opened import OpenedTimeline
 
     run = run_info("backfill timeline forward")
-    with _lake() as lake:
+    with foreground_lake() as lake:
         found = _to_change(lake.publisher, name)
 
         def go(timeline: NamedTimeline) -> Forwarded:
@@ -226,7 +226,7 @@ def show(name: str) -> None:
     """Show the days of a timeline beside main."""
     from backfill_assets.timeline.places import find_place
 
-    with _lake() as lake:
+    with foreground_lake() as lake:
         _say(lake, find_place(lake.storage, find_timeline(lake.storage, name), lake.publisher.now()))
 
 
@@ -291,7 +291,7 @@ def publish(
         ctx.exit(1 if stopped else 0)
     if table or expected:
         raise click.UsageError("--as-current publishes all of a timeline: leave out --table and --expect.")
-    with _lake() as lake:
+    with foreground_lake() as lake:
         found = _to_change(lake.publisher, name)
         _publish_as_current(lake, found, new_days_only=new_days_only, dry_run=dry_run, yes=yes)
 
@@ -376,7 +376,7 @@ def keep(name: str, keep_days: int | None, fresh: bool | None, new_name: str | N
     from backfill_assets.lakehouse.named_timelines import keep_timeline, rename_timeline
     from backfill_assets.timeline.of_version import keep_fresh
 
-    with _lake() as lake:
+    with foreground_lake() as lake:
         found, now = _to_change(lake.publisher, name), lake.publisher.now()
         if new_name is not None:
             found = rename_timeline(lake.storage, found, new_name, now)
@@ -420,13 +420,6 @@ def _abandon(plan: str, *, yes: bool) -> str:
             ask(f"Give up {at.campaign}?")
         abandon(at)
     return at.campaign
-
-
-@contextmanager
-def _lake() -> Iterator[Lake]:
-    """Spark starts when a day has to be computed."""
-    with ExitStack() as stack:
-        yield foreground_builder(current_settings(), stack).lake
 
 
 def _say(lake: Lake, found: NamedTimeline) -> None:

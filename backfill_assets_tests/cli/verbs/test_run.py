@@ -263,7 +263,7 @@ def test_the_summary_says_how_many_rows_were_deduplicated() -> None:
     ]
     revenue_day = BuiltDay("fact_daily_revenue", date(2017, 3, 1), 4, "0", "p", 1, "v1", False, "")
     ran = [
-        StepRan.of("bronze_sales", BuildResult(tuple(days), ("p",)), 1.0),
-        StepRan.of("fact_daily_revenue", BuildResult((revenue_day,)), 1.0),
+        StepRan("bronze_sales", BuildResult(tuple(days), ("p",)), 1.0),
+        StepRan("fact_daily_revenue", BuildResult((revenue_day,)), 1.0),
     ]
     assert [row["deduplicated"] for row in ran_answer(ran, {}).as_json()["steps"]] == [3, None]
