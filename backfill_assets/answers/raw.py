@@ -77,8 +77,9 @@ def rejects_answer(found: FoundRejects) -> Answer:
     if found.days is None:
         first = found.groups[0]
         return Answer(parts=tuple(parts), next=(f"backfill raw quarantine {first.table} {first.days[0]}",))
-    columns, rows = ("at", "day", "arrival day", "reasons", "landed"), [*map(_row, found.rows)]
-    return Answer(parts=(*parts, Grid("rows", columns, rows, most=_MOST_ROWS, one_by_one=True)))
+    columns_of_rows = ("at", "day", "arrival day", "reasons", "landed")
+    rows = Grid("rows", columns_of_rows, [*map(_row, found.rows)], most=_MOST_ROWS, one_by_one=True)
+    return Answer(parts=(*parts, rows))
 
 
 def _reason(group: Group) -> Sequence[object]:

@@ -58,8 +58,6 @@ def complete_version(ctx: click.Context, param: click.Parameter, incomplete: str
 @_quiet
 def complete_step_version(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """``STEP=V``, of steps that have several versions."""
-    from backfill_assets.cli.wiring import current_catalog
-
     steps = [step for step in current_catalog().steps if len(step.versions) > 1]
     return _starting(incomplete, [f"{step.name}={version.name}" for step in steps for version in step.versions])
 
@@ -88,31 +86,26 @@ def complete_timeline(ctx: click.Context, param: click.Parameter, incomplete: st
     return [CompletionItem(each.name, help=each.change) for each in found if each.name.startswith(incomplete)]
 
 
-def complete_table_or_plan(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _any_of(*offers: Offer) -> Offer:
+    return lambda ctx, param, incomplete: [item for offer in offers for item in offer(ctx, param, incomplete)]
+
+
+def _main(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _starting(incomplete, [ids.MAIN])
+
+
+def _first_plan(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Plans only in the first place: each is carried out alone."""
-    plans = complete_plan(ctx, param, incomplete) if not _given(ctx) else []
-    return [*complete_table(ctx, param, incomplete), *plans]
+    return [] if _given(ctx) else complete_plan(ctx, param, incomplete)
 
 
-def complete_undoable(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [*complete_publication(ctx, param, incomplete), *complete_plan(ctx, param, incomplete)]
-
-
-def complete_timeline_or_plan(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [*complete_timeline(ctx, param, incomplete), *complete_plan(ctx, param, incomplete)]
-
-
-def complete_state(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """States of tables: main, timelines and publications; on the left of a comparison also plans."""
-    plans = complete_plan(ctx, param, incomplete) if param.name == "left" else []
-    timelines, main = complete_timeline(ctx, param, incomplete), _starting(incomplete, [ids.MAIN])
-    return [*main, *timelines, *plans, *complete_publication(ctx, param, incomplete)]
-
-
-def complete_anything(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What has a page in the UI."""
-    tables, plans = complete_table(ctx, param, incomplete), complete_plan(ctx, param, incomplete)
-    return [*tables, *plans, *complete_timeline(ctx, param, incomplete)]
+complete_table_or_plan = _any_of(complete_table, _first_plan)
+complete_undoable = _any_of(complete_publication, complete_plan)
+complete_timeline_or_plan = _any_of(complete_timeline, complete_plan)
+complete_state = _any_of(_main, complete_timeline, complete_publication)
+complete_plan_or_state = _any_of(complete_state, complete_plan)
+complete_anything = _any_of(complete_table, complete_plan, complete_timeline)
+"""What has a page in the UI."""
 
 
 def complete_command(incomplete: str, commands: Iterable[tuple[str, str]]) -> list[CompletionItem]:

@@ -59,7 +59,7 @@ def test_a_value_is_written_one_way(value: object, text: str) -> None:
 
 def test_programs_get_types_and_whole_values() -> None:
     """Nothing is rounded, shortened or cut; days are ranges."""
-    found = json.loads(ANSWER.json_text())
+    found = json.loads(json.dumps(ANSWER.as_json()))
     assert (found["rows"], found["read"], found["next"]) == (12_345, 3_145_728, ["backfill plan fact", "backfill diff"])
     assert found["notes"] == [{"text": "It is stale.", "tone": "warn", "do": "backfill run fact"}]
     assert len(found["tables"][0]["which_days"]) == 9
@@ -142,7 +142,7 @@ def test_values_of_rows_are_shown_as_they_are() -> None:
     """An id of a store is no count: it has no commas. Programs get its type."""
     table = Grid("sample", tuple(ROW), [[*map(Datum, ROW.values())]])
     assert "31782\t1.50" in _printed(Answer(parts=(table,)), 80, for_people=False)
-    assert json.loads(Answer(parts=(table,)).json_text())["sample"] == [{**ROW, "amount": "1.50"}]
+    assert json.loads(json.dumps(Answer(parts=(table,)).as_json()))["sample"] == [{**ROW, "amount": "1.50"}]
     assert table.numbers() == {"store_id", "amount", "seen"}
 
 
@@ -156,7 +156,7 @@ def test_rows_that_are_too_wide_are_shown_one_by_one_where_the_table_says_so() -
 def test_a_mapping_has_a_line_for_each_of_its_names() -> None:
     answer = Answer(parts=(Fact("metrics", {"rows": 1_200, "late": 3}),))
     assert _printed(answer, 80) == "  metrics  rows 1,200\n  metrics  late 3\n"
-    assert json.loads(answer.json_text()) == {"metrics": {"rows": 1200, "late": 3}}
+    assert json.loads(json.dumps(answer.as_json())) == {"metrics": {"rows": 1200, "late": 3}}
 
 
 def test_a_cell_of_many_lines_says_how_many_more_there_are() -> None:

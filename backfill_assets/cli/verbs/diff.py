@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from backfill_assets.cli.completion import complete_state, complete_table
+from backfill_assets.cli.completion import complete_plan_or_state, complete_state, complete_table
 from backfill_assets.cli.foreground import foreground_builder, foreground_lake, report_progress
 from backfill_assets.cli.group import CommandFailed
 from backfill_assets.cli.ids import campaign_meant, find_plan, find_state, find_undoable
@@ -52,7 +52,7 @@ class DaysNotReproduced(CommandFailed):
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("left", shell_complete=complete_state, metavar="PLAN|LEFT")
+@click.argument("left", shell_complete=complete_plan_or_state, metavar="PLAN|LEFT")
 @click.argument("right", shell_complete=complete_state, required=False)
 @click.option(
     "--table",
