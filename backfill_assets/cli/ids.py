@@ -93,7 +93,8 @@ class ShortIds:
         before = (found["kind"] or "") if found else ""
         sizes = range(min(LEAST_SHOWN, len(part)), len(part) + 1) if part else ()
         texts = (f"{before}{part[:size]}" for size in sizes)
-        return next((text for text in texts if matching(text, self.known) == [id]), id)
+        # Digits alone would be read as a version where a moment is typed.
+        return next((text for text in texts if matching(text, self.known) == [id] and not text.isdigit()), id)
 
 
 # ------------------------------------------------------------------ shown
