@@ -116,6 +116,27 @@ def test_a_time_in_nanoseconds_does_not_stop_the_stream(stream: SmallStream, kaf
     assert stream.reports[-1].figures["events"] == 10
 
 
+def test_events_whose_stored_bytes_are_damaged_are_named_and_do_not_stop_the_stream(
+    stream: SmallStream, kafka_broker: Broker
+) -> None:
+    """The broker sends what its disk has, and the reader finds that the checksum is another one."""
+    topic = Topic(kafka_broker, kafka_broker.new_topic(1), 1)
+    topic.send(sales(range(3)))
+    topic.send([sale(3), sale(4)])
+    topic.send(sales(range(5, 8)))
+    damaged = kafka_broker.damage(topic.name, 3)
+    stream.source = topic.source
+    stream.run()
+    assert stream.read() == topic.sent
+    without_key = [row for row in stream.raw() if not row["basket_id"]]
+    unread = {row["source_line"]: row["rescued"] or row["unparsed_line"] for row in without_key}
+    assert 3 in unread and len(unread) == damaged
+    assert all("unreadable" in reason and "Exception" in reason for reason in unread.values())
+    topic.send(sales(range(8, 10)))
+    stream.run()
+    assert stream.read() == topic.sent and stream.positions().next_offsets == {0: 10}
+
+
 def test_an_event_of_which_no_row_can_be_made_stands_alone_with_its_reason(
     stream: SmallStream, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
