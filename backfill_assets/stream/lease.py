@@ -144,10 +144,6 @@ class StreamStatus(AuditRecord):
         """Whether the stream is known to run: its lease is fresh, and its process has not ended."""
         return not self.ended and self.until > now and not self.holder.is_gone()
 
-    def was_killed(self, now: datetime) -> bool:
-        """The stream has ended without saying so."""
-        return not self.ended and not self.is_running(now)
-
 
 @dataclass
 class StreamLease:
