@@ -32,8 +32,7 @@ _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as
 
 def plan_on_main(settings: Settings, asked: RunRequest) -> RunPlan:
     """From the logs and from the names of landed files."""
-    from backfill_assets.landing.landed_days import LandedSource, landed_source
-    from backfill_assets.landing.zone import LandingZone
+    from backfill_assets.landing.zone import LandedSource, LandingZone, landed_source
     from backfill_assets.plan.table_run import RunContext, plan_run
     from backfill_assets.published.observed import observe
     from backfill_assets.published.rolled_back import rollbacks

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from backfill_assets.lakehouse.records import is_of_stream
-from backfill_assets.landing.places import format_place
+from backfill_assets.landing.landed_lines import format_place
 from backfill_assets.model.deletion import DELETION
 
 Row = Mapping[str, Any]

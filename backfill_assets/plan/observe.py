@@ -13,8 +13,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import campaign_journal
 from backfill_assets.lakehouse.plans import kept_plan, open_plan_ids
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.landed_days import LandedDay, landed_days
-from backfill_assets.landing.zone import LandingZone
+from backfill_assets.landing.zone import LandedDay, LandingZone, landed_days
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Step

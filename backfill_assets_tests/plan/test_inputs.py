@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from backfill_assets.days import DayRange, TableDay
-from backfill_assets.landing.landed_days import LandedDay
+from backfill_assets.landing.zone import LandedDay
 from backfill_assets.plan.inputs import PlanInputs, inputs_of
 from backfill_assets.plan.records import Lookback, Pinned, PlanRequest, Scope
 from backfill_assets.plan.scope import choose
