@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.campaign.day_outcomes import CampaignDays, campaign_days
+from backfill_assets.campaign.look import CampaignDays, campaign_days
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.plans import PlanUnderWay, kept_plan, plan_ids, under_way

@@ -10,12 +10,11 @@ from backfill_assets.campaign.approval import (
     ApprovalVerdict,
     Attempt,
     decide,
+    letter_terms,
     moved_days,
     moved_sentence,
 )
-from backfill_assets.campaign.approvers import letter_terms
-from backfill_assets.campaign.breaker import Exceeded
-from backfill_assets.campaign.breaker_input import held_back_lines
+from backfill_assets.campaign.breaker import Exceeded, held_back_lines
 from backfill_assets.campaign.run import CampaignRun, StepReport, shadow_report
 from backfill_assets.difference.find import declared_of, find_difference, last_difference
 from backfill_assets.difference.kept import Difference
@@ -23,7 +22,7 @@ from backfill_assets.difference.letter import difference_answer
 from backfill_assets.difference.records import TableCompared
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.lakehouse.plans import keep_page, page_uri
-from backfill_assets.plan.durations import times_table
+from backfill_assets.plan.cost import times_table
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import as_ranges
 from backfill_assets.rebuild.lake import Progress

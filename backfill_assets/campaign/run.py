@@ -13,9 +13,16 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.campaign.approvers import approvers_hint, may_approve
-from backfill_assets.campaign.breaker import Exceeded, Limits, judge
-from backfill_assets.campaign.breaker_input import computed_seconds, held_back_lines, input_of, staged_contents
+from backfill_assets.campaign.approval import approvers_hint, may_approve
+from backfill_assets.campaign.breaker import (
+    Exceeded,
+    Limits,
+    computed_seconds,
+    held_back_lines,
+    input_of,
+    judge,
+    staged_contents,
+)
 from backfill_assets.campaign.course import (
     CampaignState,
     Move,
@@ -24,8 +31,7 @@ from backfill_assets.campaign.course import (
     next_move,
     state_of,
 )
-from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
-from backfill_assets.campaign.look import catch_up, look
+from backfill_assets.campaign.look import catch_up, held_back_days, look
 from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
 from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import FiguresRead, complete
@@ -38,10 +44,9 @@ from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, Jour
 from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.plan.durations import sizes, step_line
-from backfill_assets.plan.keep import planned_by
+from backfill_assets.plan.cost import sizes, step_line
+from backfill_assets.plan.keep import planned_by, rebuilt_steps, shadow_steps
 from backfill_assets.plan.records import Plan, PlannedStep
-from backfill_assets.plan.shadow_steps import rebuilt_steps, shadow_steps
 from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.builder import Builder
@@ -451,7 +456,7 @@ def shadow_report(done: Iterable[ShadowedStep]) -> StepReport:
         for each in steps
     }
     held = [each for step in steps for each in step.held_back]
-    return {"days": counts, "held_back": held_back_lines(held), HELD_BACK_DAYS: held_back_days(held)}
+    return {"days": counts, "held_back": held_back_lines(held), journal.HELD_BACK_DAYS: held_back_days(held)}
 
 
 def now() -> datetime:

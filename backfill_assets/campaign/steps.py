@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from backfill_assets.campaign.approval import MovedDays
-from backfill_assets.campaign.breaker_input import held_back_lines
+from backfill_assets.campaign.breaker import held_back_lines
 from backfill_assets.campaign.course import Move, is_published
 from backfill_assets.campaign.cutover import cut_over
-from backfill_assets.campaign.day_outcomes import campaign_days
-from backfill_assets.campaign.look import read_up_to
+from backfill_assets.campaign.look import campaign_days, read_up_to
 from backfill_assets.campaign.notice import begins, completion
 from backfill_assets.campaign.recheck import Review, compare_and_keep, evidence
 from backfill_assets.campaign.run import CampaignRun, StepReport, now, shadow_report
@@ -27,9 +26,9 @@ from backfill_assets.lakehouse.timelines import newest_days, timelines_of
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import NO_DAYS, Days
+from backfill_assets.plan.keep import shadow_steps
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlannedStep, Scope, as_ranges, days_of
-from backfill_assets.plan.shadow_steps import shadow_steps
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.publication.outbox import Sender, announce, begins_key, deliver, withdraw
 from backfill_assets.published.boundaries import DaysBoundary, boundary_line

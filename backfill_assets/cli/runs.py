@@ -157,9 +157,8 @@ def plan_on_timeline(settings: Settings, asked: RunRequest, name: str) -> PlanOn
     Raises :class:`InvalidRequest` for raw tables, and for the timeline of a campaign.
     """
     from backfill_assets.plan.table_run import RunContext, plan_run
-    from backfill_assets.timeline.places import refuse_campaign
     from backfill_assets.timeline.run_on import refuse_raw
-    from backfill_assets.timeline.view import observe_timeline
+    from backfill_assets.timeline.view import observe_timeline, refuse_campaign
 
     refuse_campaign(name)
     steps = [current_catalog().step(table) for table in asked.tables]

@@ -123,7 +123,7 @@ _READ_HERE = 500
 """A part of so many offsets that Spark cannot read is read by the client of this process."""
 _LAST_MS = 253_402_300_799_999
 """The end of the year 9999 in milliseconds since 1970: a later time is one in microseconds or nanoseconds."""
-_EVENTS = T.StructType(
+_COLUMNS = T.StructType(
     [
         T.StructField("key", T.BinaryType()),
         T.StructField("value", T.BinaryType()),
@@ -187,7 +187,7 @@ class EachEvent:
 
     def _by_spark(self, part: OffsetRange) -> DataFrame:
         found = read_range(self.spark, self.broker.source, part.partition, part.first, part.end, self.properties)
-        return found.select(*_EVENTS.names)
+        return found.select(*_COLUMNS.names)
 
     def _alone(self, records: Sequence[KafkaRecord]) -> list[KafkaRecord]:
         """``records``, each of them readable: the value of one that is not is replaced by the reason."""
@@ -210,7 +210,7 @@ class EachEvent:
             (each.key, each.value, topic, each.partition, each.offset, event_time(each.time, self.now))
             for each in records
         ]
-        return self.spark.createDataFrame(rows, _EVENTS)
+        return self.spark.createDataFrame(rows, _COLUMNS)
 
     def _fails(self, events: DataFrame) -> Exception | None:
         try:

@@ -21,7 +21,6 @@ from backfill_assets.plan.records import (
     Plan,
     PlanFinding,
     PlannedBoundary,
-    PlannedPosition,
     PlannedStep,
     PlanRequest,
     PlanTerms,
@@ -33,6 +32,7 @@ from backfill_assets.plan.records import (
 )
 from backfill_assets.plan_file.check import CheckedPlanFile
 from backfill_assets.plan_file.read import FileProblem
+from backfill_assets.published.boundaries import PartitionPosition
 from backfill_assets.report.markdown import markdown
 from backfill_assets_tests.plan.world import D
 
@@ -159,7 +159,7 @@ def test_a_look_back_says_how_far_and_what_it_finds(
 
 def test_a_stream_is_named_up_to_where_it_was_read() -> None:
     """A row for each partition; a plan without a stream has no such table."""
-    positions = (PlannedPosition(topic="orders", partition=0, next_offset=1_234, live_since=1_000),)
+    positions = (PartitionPosition(topic="orders", partition=0, next_offset=1_234, live_since=1_000),)
     boundary = PlannedBoundary(
         tables=("raw_sales",), days=(str(D),), raw="raw_sales", versions=(12,), positions=positions
     )
