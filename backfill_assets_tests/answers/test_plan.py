@@ -258,7 +258,7 @@ def test_the_command_of_a_plan_asks_for_the_same_again() -> None:
 
 # ------------------------------------------------------------------ a plan file
 
-WRONG = FileProblem("There is no key 'taget'.", "Did you mean target?", 4)
+WRONG = FileProblem("There is no key 'taget'.", "Did you mean target?")
 TERMS = PlanTerms(title="Rates", waves="100%", limits="money=5", approvers=("ana", "bela"), notices=("managers",))
 
 
@@ -279,11 +279,11 @@ def test_a_file_has_its_verdict_first_and_the_terms_of_its_plan() -> None:
     }
 
 
-def test_what_is_wrong_with_a_file_comes_with_its_line_and_what_to_do() -> None:
+def test_what_is_wrong_with_a_file_comes_with_what_to_do() -> None:
     """A finding of the plan is said with the plan, once."""
     found = plan_file_answer(CheckedPlanFile("x.yaml", problems=(WRONG,), valid=False))
     assert found.title == "x.yaml is not a valid plan file." and not found.facts()["valid"]
-    note = {"text": "x.yaml:4: There is no key 'taget'.", "tone": "bad", "do": "Did you mean target?"}
+    note = {"text": "x.yaml: There is no key 'taget'.", "tone": "bad", "do": "Did you mean target?"}
     assert found.as_json()["notes"] == [note]
     stops = PlanFinding(kind="k", severity="stops", message="It is late.", next_step="")
     of_plan = CheckedPlanFile("x.yaml", _plan(FACT, findings=(stops,)), NOW, (FileProblem("It is late."),))
