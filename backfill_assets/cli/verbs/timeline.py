@@ -147,8 +147,8 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     from backfill_assets.answers.moments import moments_answer
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
     from backfill_assets.published import moments
+    from backfill_assets.timeline.moments_listed import moments_worth_going_to
     from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
-    from backfill_assets.timeline.worth_going_to import moments_worth_going_to
 
     for table in tables:
         current_catalog().table(table)
