@@ -7,7 +7,7 @@ goes on: it adopts what was staged, and looks up on the log what was published.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -33,7 +33,6 @@ from backfill_assets.campaign.course import (
 )
 from backfill_assets.campaign.look import catch_up, held_back_days, look
 from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
-from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import FiguresRead, complete
 from backfill_assets.difference.find import declared_of, find_difference
 from backfill_assets.difference.kept import Difference
@@ -97,7 +96,9 @@ class Options:
         """
         own = plan.terms
         shares = waves or own.waves
-        found = cls(Shares.parse(shares) if shares else Shares(), _limits_over(own.limits, limits), **flags)
+        found = cls(
+            Shares.parse(shares) if shares else Shares(), Limits.parse(limits, Limits.parse(own.limits)), **flags
+        )
         found.require_as_planned(plan)
         return found
 
@@ -114,10 +115,6 @@ class Options:
                     f"{plan.id} has {name} of its own, {planned}, and a kept plan does not change.",
                     hint=f"Leave the {name} out; or change them in the file of the plan, and plan again.",
                 )
-
-
-def _limits_over(own: str, given: str) -> Limits:
-    return Limits.parse(given, Limits.parse(own))
 
 
 @dataclass
@@ -356,22 +353,12 @@ class CampaignRun:
 
     # ------------------------------------------------------------------ the shadow backfill
 
-    def stage_wave(self, number: int, cadences: Collection[Cadence] = tuple(Cadence)) -> list[ShadowedStep]:
-        """Stage the days of a wave and of those before it, which are adopted; of tables of ``cadences`` only."""
+    def stage_wave(self, number: int) -> list[ShadowedStep]:
+        """Stage the days of a wave and of those before it, which are adopted."""
         self.begin()
         wave = self.waves[number]
         self.progress(f"{self.campaign}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
-        chosen = days_of_wave(self.steps, wave)
-        names = [each.name for each in self.steps if each.cadence in cadences and each.name in chosen]
-        return self.stage({name: chosen[name] for name in names})
-
-    def days_of(self, number: int) -> dict[str, list[date]]:
-        """The days that the wave adds to those of earlier waves, by table."""
-        waves = self.waves
-        earlier = days_of_wave(self.steps, waves[number - 1]) if number else {}
-        so_far = days_of_wave(self.steps, waves[number])
-        fresh = {step: sorted(set(days) - set(earlier.get(step, ()))) for step, days in so_far.items()}
-        return {table: fresh[step.name] for step in self.steps for table in step.tables if fresh.get(step.name)}
+        return self.stage(days_of_wave(self.steps, wave))
 
     def stage(self, days: Mapping[str, tuple[date, ...]] | None = None) -> list[ShadowedStep]:
         """Stage ``days`` by step; by default all days of the plan."""

@@ -240,7 +240,6 @@ class _Watched:
             **_milliseconds("delay", self.delays.summary()),
             batch=status.batch + 1,
             batch_seconds=round(batch.seconds, 3),
-            batch_at=self.lease.now(),
             answer_ms=status.answer_ms if batch.answer_seconds is None else round(batch.answer_seconds * 1000),
             pace=batch.pace.factor,
             error="",
