@@ -24,12 +24,12 @@ from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.history import history
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.append import AppendBuild
-from backfill_assets.stream import live, unreadable
+from backfill_assets.stream import events as stream_events
+from backfill_assets.stream import live
 from backfill_assets.stream.batches import TopicBatches
-from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.events import event_rows
 from backfill_assets.stream.lease import StreamLease, acquire_stream, read_stream
-from backfill_assets.stream.query import Trigger
+from backfill_assets.stream.query import Checkpoint, Trigger
 from backfill_assets.stream.run import run_stream
 from backfill_assets_tests.stream.small_stream import DAY, RUN, Crashed, SmallStream, Topic, sale, sales
 
@@ -144,7 +144,7 @@ def test_an_event_of_which_no_row_can_be_made_stands_alone_with_its_reason(
     topic.send(sales(range(6)))
     topic.send([sale(6, basket_id="666")], partition=1)
     topic.send(sales(range(7, 11)))
-    monkeypatch.setattr(unreadable, "_READ_HERE", 4)
+    monkeypatch.setattr(stream_events, "_READ_HERE", 4)
     monkeypatch.setattr("backfill_assets.stream.batches.event_rows", stumbling_rows)
     stream.run()
     assert stream.read() == topic.sent
