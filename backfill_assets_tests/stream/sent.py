@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from backfill_assets.examples.sample.live_events import LiveEvent, LiveSpec, live_events
-from backfill_assets.examples.sample.live_tally import LiveTally
+from backfill_assets_tests.examples.sample.live_tally import LiveTally
 
 
 @dataclass(frozen=True)
