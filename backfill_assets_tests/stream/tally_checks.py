@@ -17,7 +17,7 @@ from typing import Any
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.live_events import LiveSpec, SaleVersion, live_events
+from backfill_assets.examples.sample.live import LiveSpec, SaleVersion, live_events
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.published.snapshot import Snapshot

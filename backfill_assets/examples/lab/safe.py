@@ -18,7 +18,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.lab.events import SOURCE, SentEvents
 from backfill_assets.examples.lab.hazard import SourceReads, TableCount
 from backfill_assets.examples.sample.landing_writer import landing
-from backfill_assets.examples.sample.rates import LEAD_DAYS, land_rates
+from backfill_assets.examples.sample.references import RATES_LEAD_DAYS, land_rates
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandedFile, LandingZone, position_id
@@ -124,7 +124,7 @@ class SafeLake:
         with landing(self.landed.root) as writer:
             land_rates(writer, days)
         for table in RATES:
-            self._build(table, list(days.widened(before=LEAD_DAYS)), None)
+            self._build(table, list(days.widened(before=RATES_LEAD_DAYS)), None)
 
     def cut_over(self, days: Sequence[date], version: str) -> str:
         """A campaign that brings ``days`` of facts by ``version``; returns its publication."""

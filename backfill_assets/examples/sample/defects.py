@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.sales_line import line
+from backfill_assets.examples.sample.landing_writer import line
 
 SUPERSESSION_WINDOW_DAYS = 7
 MOST_LATE_DAYS = 5

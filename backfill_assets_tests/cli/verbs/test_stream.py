@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.live_events import LiveSpec, live_events
-from backfill_assets.examples.sample.live_landing import LiveLanding, land_references
+from backfill_assets.examples.sample.live import LiveLanding, LiveSpec, land_references, live_events
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream import query
 from backfill_assets.stream.lease import read_stream

@@ -1,0 +1,263 @@
+"""Live sales are the same for the same spec, of the kinds that they say, and land at their rate in whole files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.days import DayRange
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.examples.sample.live import (
+    KINDS,
+    EventKind,
+    LiveEvent,
+    LiveLanding,
+    LiveSpec,
+    SaleVersion,
+    land_references,
+    live_events,
+)
+from backfill_assets.examples.sample.real import land_real
+from backfill_assets.examples.sample.sales_line import FIELDS
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets_tests.examples.sample.landed_lines import fingerprint, landed_lines
+
+START = datetime(2026, 11, 23, 23, 59, 55, tzinfo=UTC)
+OFTEN: dict[EventKind, float] = dict.fromkeys(set(KINDS) - {"sale"}, 0.08)
+SPEC = LiveSpec(seed=5, start=START, events_per_second=200, shares=OFTEN)
+
+
+def first(count: int, spec: LiveSpec = SPEC) -> list[LiveEvent]:
+    return list(islice(live_events(spec), count))
+
+
+@pytest.fixture(scope="module")
+def events() -> list[LiveEvent]:
+    """Ten seconds, over midnight."""
+    return first(2_000)
+
+
+def test_equal_specs_give_equal_events_and_others_give_others(events: list[LiveEvent]) -> None:
+    assert first(2_000) == events
+    other = first(2_000, replace(SPEC, seed=6))
+    assert not {event.version for event in other if event.version} & {event.version for event in events}
+
+
+def test_a_prefix_does_not_depend_on_how_many_follow(events: list[LiveEvent]) -> None:
+    """The lines that were sent before a kill are known after it."""
+    assert first(137) == events[:137]
+
+
+def test_each_event_has_its_moment(events: list[LiveEvent]) -> None:
+    assert [event.number for event in events] == list(range(2_000))
+    assert events[0].moment == START and events[-1].moment == START + timedelta(seconds=1_999 / 200)
+    assert {event.moment.date() for event in events} == {date(2026, 11, 23), date(2026, 11, 24)}
+
+
+def test_each_kind_is_there(events: list[LiveEvent]) -> None:
+    assert {event.kind for event in events} == set(KINDS)
+
+
+def test_lines_say_what_their_versions_say(events: list[LiveEvent]) -> None:
+    for event in events:
+        if event.version is None:
+            continue
+        row = json.loads(event.text)
+        identity = f"{row['basket_id']}-{row['product_id']}"
+        cents = round(float(row["sales_value"]) * 100)
+        day = date.fromisoformat(row["transaction_timestamp"][:10])
+        assert event.version == (identity, day, row["updated_at"], row["currency"], cents)
+        assert set(row) - set(FIELDS) == ({"loyalty_tier", "till"} if event.kind == "new_field" else set())
+
+
+def test_unreadable_lines_are_of_no_other_transaction(events: list[LiveEvent]) -> None:
+    """A version that cannot be read would still be newer than one that can."""
+    readable = {event.version.transaction_id for event in events if event.version}
+    for event in events:
+        if event.kind == "unreadable" and event.text.endswith("}"):
+            row = json.loads(event.text)
+            assert f"{row['basket_id']}-{row['product_id']}" not in readable
+
+
+def test_no_two_lines_of_a_transaction_have_one_version(events: list[LiveEvent]) -> None:
+    """Else a hash of their content would choose, which the generator does not know."""
+    texts: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for event in events:
+        if event.version:
+            texts[event.version.transaction_id, event.version.updated_at].add(event.text)
+    twice = [event.text for event in events if event.kind == "duplicate"]
+    assert twice and {len(of_version) for of_version in texts.values()} <= {1, 2}
+    same = [sorted(of_version) for of_version in texts.values() if len(of_version) == 2]
+    assert all("loyalty_tier" in with_field + plain for plain, with_field in same)
+
+
+def is_of_its_kind(event: LiveEvent, version: SaleVersion, known: tuple[str, date] | None) -> bool:
+    """``known`` is the newest version of the transaction before: its moment and day."""
+    this = version.updated_at, version.day
+    age = (event.moment.date() - version.day).days
+    if event.kind in ("sale", "new_field", "late"):
+        return known is None and age in (range(1, SPEC.late_days + 1) if event.kind == "late" else (0,))
+    assert known is not None
+    expected = {
+        "correction": known < this and known[1] == version.day,
+        "moved": known[0] < version.updated_at and known[1] != version.day,
+        "duplicate": known == this,
+        "older_version": version.updated_at < known[0],
+    }
+    return expected[event.kind]
+
+
+def test_kinds_are_what_they_say(events: list[LiveEvent]) -> None:
+    """Each event beside the newest version of its transaction before it."""
+    newest: dict[str, tuple[str, date]] = {}
+    for event in events:
+        if (version := event.version) is not None:
+            known = newest.get(version.transaction_id)
+            assert is_of_its_kind(event, version, known), event
+            newest[version.transaction_id] = max(known or ("", date.min), (version.updated_at, version.day))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"start": START.replace(tzinfo=None)}, "a moment in UTC"),
+        ({"events_per_second": 0}, "more than 0"),
+        ({"late_days": 31}, "between 0 and 30"),
+        ({"shares": {"late": 0.9, "moved": 0.2}}, "at most 1 together"),
+        ({"shares": {"strange": 0.1}}, "Kinds: sale, late"),
+    ],
+)
+def test_an_impossible_spec_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        replace(SPEC, **change)  # type: ignore[arg-type]
+    assert message in str(refused.value)
+
+
+NOON = LiveSpec(seed=1, start=datetime(2026, 11, 23, 12, tzinfo=UTC), events_per_second=30)
+TODAY = date(2026, 11, 23)
+
+
+@dataclass
+class Clock:
+    """Time passes only while someone sleeps; at each sleep it may do something."""
+
+    now: float = 100.0
+    slept: list[float] = field(default_factory=list)
+    at_sleep: Callable[[], None] = lambda: None
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        self.at_sleep()
+
+
+def live_lines(root: Path) -> list[str]:
+    return [text for path, lines in landed_lines(root, "sales").items() if "live-2" in path for text in lines]
+
+
+def test_a_file_lands_each_second_and_all_events_once(tmp_path: Path) -> None:
+    clock, live = Clock(), LiveLanding(NOON, tmp_path)
+    live.land_for(3.5, clock=clock, sleep=clock.sleep)
+    assert (live.files, live.lines, clock.slept) == (4, 105, [1, 1, 1, 0.5])
+    assert live_lines(tmp_path) == [event.text for event in islice(live_events(NOON), 105)]
+    names = [file.path for file in LandingZone(tmp_path).files("sales", [TODAY])]
+    assert names == [f"sales/{TODAY}/live-20261123T120000-1-{number:06d}-{TODAY}.jsonl.gz" for number in (1, 2, 3, 4)]
+
+
+def test_a_slow_second_is_made_up_for(tmp_path: Path) -> None:
+    """The rate is that of the whole run."""
+    clock, live = Clock(), LiveLanding(NOON, tmp_path)
+    clock.at_sleep = lambda: setattr(clock, "now", clock.now + 2)
+    live.land_for(10, clock=clock, sleep=clock.sleep)
+    assert live.lines == 300
+
+
+def test_after_midnight_they_land_on_the_next_day(tmp_path: Path) -> None:
+    spec = LiveSpec(1, datetime(2026, 11, 23, 23, 59, 59, tzinfo=UTC), 30)
+    clock, live = Clock(), LiveLanding(spec, tmp_path)
+    live.land_for(2, clock=clock, sleep=clock.sleep)
+    zone = LandingZone(tmp_path)
+    assert [len(zone.files("sales", [day])) for day in DayRange.parse("2026-11-23..2026-11-24")] == [1, 1]
+    assert len(zone.files("fx_rates", [date(2026, 11, 24)])) == 1
+
+
+def test_interrupted_it_leaves_whole_files_and_knows_how_many(tmp_path: Path) -> None:
+    clock, live = Clock(), LiveLanding(NOON, tmp_path)
+
+    def interrupt_after_two_seconds() -> None:
+        if clock.now > 102.5:
+            raise KeyboardInterrupt
+
+    clock.at_sleep = interrupt_after_two_seconds
+    with pytest.raises(KeyboardInterrupt):
+        live.land_for(None, clock=clock, sleep=clock.sleep)
+    assert live.lines == len(live_lines(tmp_path)) == 60
+
+
+def test_a_write_that_is_interrupted_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    live = LiveLanding(NOON, tmp_path)
+
+    def interrupt(path: Path, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    land_references(tmp_path, DayRange(NOON.first_day, TODAY))
+    monkeypatch.setattr(Path, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        live.land(list(islice(live_events(NOON), 5)))
+    assert (live.lines, live.files, list((tmp_path / "sales" / f"{TODAY}").iterdir())) == (0, 0, [])
+
+
+def test_a_disk_that_takes_no_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    land_references(tmp_path, DayRange(NOON.first_day, TODAY))
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(LakehouseUnusable, match="cannot be written: No space left"):
+        LiveLanding(NOON, tmp_path).land(list(islice(live_events(NOON), 5)))
+
+
+def test_each_day_has_rates_products_and_a_delivery_of_sales(tmp_path: Path) -> None:
+    """A late sale needs all of them on its own day; and the rate may be of some days before."""
+    land_references(tmp_path, DayRange(NOON.first_day, TODAY))
+    zone = LandingZone(tmp_path)
+    assert zone.days("sales") == tuple(DayRange.parse("2026-11-18..2026-11-22"))
+    assert zone.days("products") == tuple(DayRange.parse("2026-11-18..2026-11-23"))
+    assert zone.days("fx_rates") == tuple(DayRange.parse("2026-11-08..2026-11-23"))
+    rates = landed_lines(tmp_path, "fx_rates")
+    assert all(len(lines) > 20 for lines in rates.values())
+
+
+def test_what_has_landed_is_left_alone(tmp_path: Path) -> None:
+    """Also by another run of the same day; and real data can land after it."""
+    days = DayRange.parse("2017-03-03..2017-03-06")
+    land_references(tmp_path, days)
+    before = fingerprint(tmp_path)
+    land_references(tmp_path, days)
+    assert fingerprint(tmp_path) == before
+    weekend = gzip.decompress((tmp_path / "fx_rates/2017-03-04/fx_rates-2017-03-04.jsonl.gz").read_bytes())
+    assert weekend == b""
+
+
+@pytest.mark.data
+def test_beside_real_sales_only_what_is_missing_lands(tmp_path: Path) -> None:
+    land_real(DayRange.parse("2017-03-03..2017-03-04"), tmp_path)
+    before = fingerprint(tmp_path)
+    land_references(tmp_path, DayRange.parse("2017-03-03..2017-03-05"))
+    added = fingerprint(tmp_path).keys() - before.keys()
+    assert added == {
+        "fx_rates/2017-03-05/fx_rates-2017-03-05.jsonl.gz",
+        "products/2017-03-05/products-2017-03-05.jsonl.gz",
+    }
+    land_real(DayRange.parse("2017-03-03..2017-03-05"), tmp_path)
