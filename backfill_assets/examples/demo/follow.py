@@ -1,10 +1,9 @@
-"""Follows a native Dagster backfill to its end, and ends it: what the UI's page of it does, for the demo."""
+"""Where a native Dagster backfill stands, and how it is ended: what the UI's page of it does, for the demo."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -26,9 +25,9 @@ class BackfillProgress:
 
     backfill_id: str
     status: str
-    runs: Mapping[str, int]
     steps: Mapping[str, str]
     step_seconds: Mapping[str, float]
+    """Of each step that has begun, up to now while it runs."""
     message: str = ""
     """The newest message of a run about its days, with the time left."""
     error: str = ""
@@ -44,69 +43,43 @@ class BackfillProgress:
         return self.status in (BulkActionStatus.COMPLETED_SUCCESS.value, BulkActionStatus.COMPLETED.value)
 
 
-def watch(
-    instance: dg.DagsterInstance,
-    backfill_id: str,
-    *,
-    goes_on: Callable[[], bool] = lambda: True,
-    every_seconds: float = 1.0,
-) -> Iterator[BackfillProgress]:
-    """The backfill's progress whenever it changes. A daemon does the work; ``goes_on`` says whether it still does.
-
-    The last one has ``ended``, unless the daemon has ended before.
-    """
-    last: BackfillProgress | None = None
-    while last is None or (not last.ended and goes_on()):
-        now = progress(instance, backfill_id)
-        if now != last:
-            yield now
-        last = now
-        if not now.ended:
-            time.sleep(every_seconds)
-
-
 def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress:
     """Where the backfill stands now; an unknown id raises :class:`InvalidRequest`."""
     backfill = _existing_backfill(instance, backfill_id)
-    runs = instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id}))
+    runs = _runs(instance, backfill_id)
     steps: dict[str, str] = {}
     seconds: dict[str, float] = {}
     for run in reversed(runs):
         for step in instance.get_run_step_stats(run.run_id):
             steps[step.step_key] = step.status.value if step.status else "STARTED"
-            if step.start_time and step.end_time:
-                seconds[step.step_key] = round(step.end_time - step.start_time, 3)
+            if step.start_time:
+                seconds[step.step_key] = round((step.end_time or time.time()) - step.start_time, 3)
+    newest = runs[0].run_id if runs else ""
     return BackfillProgress(
         backfill_id=backfill_id,
         status=backfill.status.value,
-        runs=dict(Counter(run.status.value for run in runs)),
         steps=steps,
         step_seconds=seconds,
-        message=_newest_message(instance, runs),
+        message=_newest_message(instance, newest) if newest else "",
         error=backfill.error.message.strip() if backfill.error else "",
-        failure=_failure(instance, runs) if "FAILURE" in steps.values() else "",
+        failure=_failure(instance, newest) if "FAILURE" in steps.values() else "",
     )
 
 
-def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str) -> None:
-    """End a backfill whose daemon and runs are dead: no run is shown as running then, and no daemon resumes it.
+def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str, *, daemon_lives: bool = False) -> None:
+    """End a backfill. A daemon that lives stops its runs itself, as after a click on the UI's button.
 
-    While a daemon lives, use :func:`ask_to_cancel`: it stops the runs themselves.
+    Otherwise they are dead: none is shown as running after this, and no other daemon resumes it.
     """
     backfill = _existing_backfill(instance, backfill_id)
-    for run in instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id})):
-        if not run.is_finished:
-            instance.report_run_canceled(run, message="The process that ran it was stopped.")
-    if backfill.status not in BULK_ACTION_TERMINAL_STATUSES:
+    ended = backfill._replace(status=BulkActionStatus.CANCELING)
+    if not daemon_lives:
         ended = backfill._replace(status=BulkActionStatus.CANCELED, backfill_end_timestamp=time.time())
-        instance.update_backfill(ended)
-
-
-def ask_to_cancel(instance: dg.DagsterInstance, backfill_id: str) -> None:
-    """Let the daemon that carries out a backfill stop its runs and end it, as the UI's button does."""
-    backfill = _existing_backfill(instance, backfill_id)
+        for run in _runs(instance, backfill_id):
+            if not run.is_finished:
+                instance.report_run_canceled(run, message="The process that ran it was stopped.")
     if backfill.status not in BULK_ACTION_TERMINAL_STATUSES:
-        instance.update_backfill(backfill._replace(status=BulkActionStatus.CANCELING))
+        instance.update_backfill(ended)
 
 
 def _existing_backfill(instance: dg.DagsterInstance, backfill_id: str) -> PartitionBackfill:
@@ -116,24 +89,27 @@ def _existing_backfill(instance: dg.DagsterInstance, backfill_id: str) -> Partit
     return backfill
 
 
-def _failure(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> str:
-    """The first failure of the newest run: what failed later failed because of it."""
-    for run in runs[:1]:
-        kind = dg.DagsterEventType.STEP_FAILURE
-        for record in instance.get_records_for_run(run.run_id, of_type=kind, limit=1).records:
-            event = record.event_log_entry.dagster_event
-            failure = event.step_failure_data if event else None
-            if failure and failure.user_failure_data and failure.user_failure_data.description:
-                return str(failure.user_failure_data.description)
-            return failure.error.message.strip() if failure and failure.error else ""
+def _runs(instance: dg.DagsterInstance, backfill_id: str) -> Sequence[dg.DagsterRun]:
+    """The newest first."""
+    return instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id}))
+
+
+def _failure(instance: dg.DagsterInstance, run_id: str) -> str:
+    """The first failure of a run: what failed later failed because of it."""
+    failed = dg.DagsterEventType.STEP_FAILURE
+    for record in instance.get_records_for_run(run_id, of_type=failed, limit=1).records:
+        event = record.event_log_entry.dagster_event
+        failure = event.step_failure_data if event else None
+        if failure and failure.user_failure_data and failure.user_failure_data.description:
+            return str(failure.user_failure_data.description)
+        return failure.error.message.strip() if failure and failure.error else ""
     return ""
 
 
-def _newest_message(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> str:
-    """Runs come newest first; what is not an event is something that a step logged."""
-    for run in runs[:1]:
-        for record in instance.get_records_for_run(run.run_id, limit=_NEWEST_RECORDS, ascending=False).records:
-            entry = record.event_log_entry
-            if not entry.is_dagster_event and " days " in entry.user_message:
-                return entry.user_message
+def _newest_message(instance: dg.DagsterInstance, run_id: str) -> str:
+    """What is not an event is something that a step logged."""
+    for record in instance.get_records_for_run(run_id, limit=_NEWEST_RECORDS, ascending=False).records:
+        entry = record.event_log_entry
+        if not entry.is_dagster_event and " days " in entry.user_message:
+            return entry.user_message
     return ""
