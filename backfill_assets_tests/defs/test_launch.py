@@ -16,7 +16,7 @@ import pytest
 from backfill_assets.days import DayRange
 from backfill_assets.defs.launch import launch_backfill
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.demo.follow import progress
+from backfill_assets.examples.demo.backfill import progress
 from backfill_assets_tests.defs import fake_location
 from backfill_assets_tests.defs.conftest import materialized
 from backfill_assets_tests.defs.small_dataset import TABLES

@@ -181,7 +181,7 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
     accounts = account(_steps(), list(days), states)
     names = ["received", "published", "quarantined", "deduplicated", "superseded"]
     names += ["deleted"] if any(found.deleted for found in accounts) else []
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for found in accounts:
         periods = CATALOG.step(found.table).cadence.starts(days)
         reused = sum(TableDay(found.table, day) in unchanged for day in periods)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -106,17 +106,7 @@ def sample(
     """
     root = landing or Settings.from_environment().landing
     kind = LIVE if live else SYNTHETIC if synthetic else REAL
-    given = {
-        "--days": days_text,
-        "--dataset": None if dataset == "sales" else dataset,
-        "--synthetic": synthetic or None,
-        "--rows-per-day": rows_per_day,
-        "--defects": defects,
-        "--seed": seed,
-        "--events-per-second": events_per_second,
-        "--seconds": seconds,
-    }
-    _refuse_others(kind, [option for option, value in given.items() if value is not None])
+    _refuse_others(kind)
     if kind == REAL:
         answer = _land_real(dataset, days_text, root)
     else:
@@ -129,12 +119,14 @@ def sample(
     say_answer(answer, as_json=as_json)
 
 
-def _refuse_others(kind: str, options: Sequence[str]) -> None:
-    """Raise :class:`InvalidRequest` if one of ``options`` is for another kind of data."""
-    for option in options:
-        if kind not in _TAKEN_BY[option]:
-            others = " or ".join(_TAKEN_BY[option])
-            hint = f"Add {others}." if kind == REAL else f"Leave out {option} or {kind}."
+def _refuse_others(kind: str) -> None:
+    """Raise :class:`InvalidRequest` if an option was given that is for another kind of data."""
+    context = click.get_current_context()
+    for param in context.command.params:
+        option, given = param.opts[0], context.params.get(param.name or "")
+        is_given = given is not None and given is not False and given != param.default
+        if is_given and kind not in _TAKEN_BY.get(option, (kind,)):
+            hint = f"Add {' or '.join(_TAKEN_BY[option])}." if kind == REAL else f"Leave out {option} or {kind}."
             raise InvalidRequest(f"{option} does not go with {kind}.", hint=hint)
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from backfill_assets.cli.output import console, say
 
 if TYPE_CHECKING:
-    from backfill_assets.examples.demo.follow import BackfillProgress
+    from backfill_assets.examples.demo.backfill import BackfillProgress
 
     Show = Callable[[BackfillProgress], None]
 

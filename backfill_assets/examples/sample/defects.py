@@ -18,6 +18,7 @@ SUPERSESSION_WINDOW_DAYS = 7
 MOST_LATE_DAYS = 5
 
 SampleFate = Literal["published", "quarantined", "deduplicated", "superseded"]
+FATES: tuple[SampleFate, ...] = ("published", "quarantined", "deduplicated", "superseded")
 Values = dict[str, str]
 
 

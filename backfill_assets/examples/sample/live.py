@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import count, groupby, islice
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +19,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from backfill_assets.days import DayRange
-from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.sample.landing_writer import LandingWriter, landing, line
 from backfill_assets.examples.sample.references import (
     RATES_LEAD_DAYS,
@@ -55,7 +54,6 @@ SHARES: Mapping[EventKind, float] = MappingProxyType(
     }
 )
 """The rest are sales."""
-MOST_LATE_DAYS = 30
 TICK_SECONDS = 1.0
 
 _BLOCK = 1_000 * LINES_PER_BASKET
@@ -78,19 +76,6 @@ class LiveSpec:
     events_per_second: float
     late_days: int = 5
     shares: Mapping[EventKind, float] = field(default_factory=lambda: SHARES)
-
-    def __post_init__(self) -> None:
-        if self.start.tzinfo is not UTC:
-            raise InvalidRequest(f"Live events start at {self.start}.", hint="Give a moment in UTC.")
-        if self.events_per_second <= 0 or self.seed < 0:
-            raise InvalidRequest("Events per second have to be more than 0, and a seed at least 0.")
-        if not 0 <= self.late_days <= MOST_LATE_DAYS:
-            raise InvalidRequest(f"{self.late_days} late days are not between 0 and {MOST_LATE_DAYS}.")
-        shares = self.shares.values()
-        if self.shares.keys() - KINDS.keys() or min(shares, default=0) < 0 or sum(shares) > 1:
-            raise InvalidRequest(
-                "Shares are of known kinds and at most 1 together.", hint=f"Kinds: {', '.join(KINDS)}."
-            )
 
     def moment(self, number: int) -> datetime:
         """When event ``number`` happens."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.sample.defects import DEFECTS, Place, SampleDelivery, SampleFate
+from backfill_assets.examples.sample.defects import DEFECTS, FATES, Place, SampleDelivery, SampleFate
 from backfill_assets.examples.sample.landing_writer import LandedCounts, LandingWriter, landing
 from backfill_assets.examples.sample.references import land_rates, land_synthetic_products
 from backfill_assets.examples.sample.sales_line import FIELDS, Row, lines, sound_rows
@@ -58,7 +58,7 @@ def synthesize(spec: SyntheticSpec, root: Path, hear: Callable[[SampleDay], None
     """
     plan = planned_defects(spec)
     waiting: defaultdict[date, list[tuple[str, SampleDelivery]]] = defaultdict(list)
-    fates: Counter[SampleFate] = Counter(published=0, quarantined=0, deduplicated=0, superseded=0)
+    fates: Counter[SampleFate] = Counter(dict.fromkeys(FATES, 0))
     with landing(root) as writer:
         for day in spec.days:
             rng = np.random.default_rng([spec.seed, day.toordinal(), 1])

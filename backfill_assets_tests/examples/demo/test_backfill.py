@@ -25,13 +25,13 @@ from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.demo import backfill as backfill_module
 from backfill_assets.examples.demo.backfill import (
+    BackfillProgress,
     DemoBackfill,
     DemoFailed,
     launch_demo,
     require_success,
     watch_and_report,
 )
-from backfill_assets.examples.demo.follow import BackfillProgress
 from backfill_assets.examples.demo.progress import Phases
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.service import command_line

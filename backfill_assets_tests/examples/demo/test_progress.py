@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from backfill_assets.examples.demo.follow import BackfillProgress
+from backfill_assets.examples.demo.backfill import BackfillProgress
 from backfill_assets.examples.demo.progress import happening, shown, step_rows
 
 STEPS = ["raw_sales", "bronze_sales"]
