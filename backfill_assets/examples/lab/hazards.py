@@ -54,7 +54,11 @@ def apart(lines: Sequence[str], every: int) -> tuple[list[str], list[str]]:
 
 def two_files(lines: Lines) -> Files:
     """One line in five lands later than the others."""
-    return {day: dict(zip(("later", "first"), apart(of_day, 5), strict=True)) for day, of_day in lines.items()}
+    files = {}
+    for day, of_day in lines.items():
+        later, first = apart(of_day, 5)
+        files[day] = {"first": first, "later": later}
+    return files
 
 
 def collide_replacing(lake: PlainLake) -> None:
