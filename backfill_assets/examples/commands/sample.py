@@ -26,17 +26,13 @@ MOST_EVENTS = 20_000
 DATASETS = ("sales", "sea_temperatures")
 
 REAL, SYNTHETIC, LIVE = "real data", "--synthetic", "--live"
-_TAKEN_BY: Mapping[str, tuple[str, ...]] = {
-    "--days": (REAL, SYNTHETIC),
-    "--dataset": (REAL,),
-    "--synthetic": (SYNTHETIC,),
-    "--rows-per-day": (SYNTHETIC,),
-    "--defects": (SYNTHETIC,),
-    "--seed": (SYNTHETIC, LIVE),
-    "--events-per-second": (LIVE,),
-    "--seconds": (LIVE,),
+_TAKEN_BY_ALL = frozenset({"--landing", "--json"})
+_TAKEN_BY: Mapping[str, frozenset[str]] = {
+    REAL: frozenset({"--days", "--dataset"}),
+    SYNTHETIC: frozenset({"--synthetic", "--days", "--rows-per-day", "--seed", "--defects"}),
+    LIVE: frozenset({"--live", "--seed", "--events-per-second", "--seconds"}),
 }
-"""Which kinds of data an option is for."""
+"""The options of each kind of data."""
 _EPILOG = """
 \b
 Examples:
@@ -125,8 +121,9 @@ def _refuse_others(kind: str) -> None:
     for param in context.command.params:
         option, given = param.opts[0], context.params.get(param.name or "")
         is_given = given is not None and given is not False and given != param.default
-        if is_given and kind not in _TAKEN_BY.get(option, (kind,)):
-            hint = f"Add {' or '.join(_TAKEN_BY[option])}." if kind == REAL else f"Leave out {option} or {kind}."
+        if is_given and option not in _TAKEN_BY_ALL | _TAKEN_BY[kind]:
+            kinds = " or ".join(each for each in (SYNTHETIC, LIVE) if option in _TAKEN_BY[each])
+            hint = f"Add {kinds}." if kind == REAL else f"Leave out {option} or {kind}."
             raise InvalidRequest(f"{option} does not go with {kind}.", hint=hint)
 
 
@@ -172,7 +169,7 @@ def _land_synthetic(
     from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
 
     made = synthesize(SyntheticSpec(days, rows_per_day, seed, defects), root)
-    lines = {"received": sum(made.fates.values()), **made.fates}
+    lines = {"received": sum(made.fates.values())} | {str(fate): count for fate, count in made.fates.items()}
     rows = [(name, DEFECTS[name].description, count) for name, count in made.defects.items()]
     return Answer(
         parts=(
