@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import dagster as dg
 
+from backfill_assets.landing.quarantine import rejected_of
 from backfill_assets.model.declaration import Metric, RuleOutcome
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.quality.summary import DimensionQuality, chart, from_record, score, summarize
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.text import format_count
-from backfill_assets.upkeep.rejected_days import rejected_of
 
 _RULE_COLUMNS = {
     "rule": "string",

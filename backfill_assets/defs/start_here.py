@@ -26,12 +26,12 @@ from backfill_assets.defs.specs import BEGIN
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, entries, newest_entries, plan_of
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
 from backfill_assets.model.catalog import chains
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.model.graph import build_order
 from backfill_assets.text import days_options, escape_markdown
 from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page
-from backfill_assets.upkeep.rejected_days import RejectedRows, commonest_reason, rejected_rows
 from backfill_assets.upkeep.repair import first_ranges
 from backfill_assets.upkeep.start_page import StartPage, dataset_states
 
