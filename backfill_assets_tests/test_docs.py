@@ -12,7 +12,7 @@ import pytest
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.rates import published_rates
+from backfill_assets.examples.sample.references import published_rates
 from backfill_assets_tests import import_picture
 from backfill_assets_tests.docs_commands import (
     BY_ANOTHER_TEST,

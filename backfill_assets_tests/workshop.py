@@ -14,13 +14,13 @@ from deltalake import DeltaTable
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.real import land_real
-from backfill_assets.examples.sample.synthetic import synthesize
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec, SyntheticTally
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets_tests.declared import declared
+from backfill_assets_tests.examples.sample.synthetic_tally import SyntheticTally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,7 @@ class Workshop:
         land_real(days, self.settings.landing)
 
     def land_synthetic(self, spec: SyntheticSpec) -> SyntheticTally:
-        return synthesize(spec, self.settings.landing)
+        return SyntheticTally(spec, self.settings.landing)
 
     def build(
         self, table: str, days: Sequence[date] | DayRange, version: str | None = None, *, force: bool = False

@@ -18,8 +18,7 @@ from pathlib import Path
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.examples import datasets
-from backfill_assets.examples.sample.synthetic import synthesize
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
 from backfill_assets.settings import Settings
 from backfill_assets.spark.class_archive import JAVA_OPTIONS, MAKE_IT, archive_file, empty_folder, recording_option
 from backfill_assets.spark.session import profile

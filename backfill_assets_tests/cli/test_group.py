@@ -105,7 +105,7 @@ def test_the_lakehouse_option_is_stronger_than_the_environment(backfill: Backfil
     assert not (backfill.home / "elsewhere").exists()
 
 
-def test_errors_of_a_command_that_words_them_itself_look_the_same(backfill: Backfill) -> None:
-    """``sample`` also runs on its own."""
+def test_errors_of_an_added_command_look_the_same(backfill: Backfill) -> None:
+    """``sample`` is added by an entry point."""
     result = backfill("sample", "--seed", 1, exit_code=1)
     assert result.stderr.startswith("Error: ") and "--synthetic" in result.stderr

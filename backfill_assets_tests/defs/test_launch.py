@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from backfill_assets.days import DayRange
 from backfill_assets.defs.launch import launch_backfill
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.demo.follow import BackfillProgress, progress, watch
+from backfill_assets.examples.demo.backfill import progress
 from backfill_assets_tests.defs import fake_location
 from backfill_assets_tests.defs.conftest import materialized
 from backfill_assets_tests.defs.small_dataset import TABLES
@@ -97,10 +98,11 @@ def test_the_daemon_carries_the_whole_chain_in_one_run(tmp_path: Path, monkeypat
     with dg.DagsterInstance.get() as instance:
         backfill_id = _launch(instance)
         with _daemon(tmp_path):
-            seen: list[BackfillProgress] = list(watch(instance, backfill_id))
-        assert seen[-1].succeeded, seen[-1]
-        assert seen[-1].runs == {"SUCCESS": 1}
-        assert set(seen[-1].steps.values()) == {"SUCCESS"}
-        assert len(seen[-1].steps) == 6
+            while not (last := progress(instance, backfill_id)).ended:
+                time.sleep(1)
+        assert last.succeeded, last
+        assert [run.status.value for run in instance.get_runs()] == ["SUCCESS"]
+        assert set(last.steps.values()) == {"SUCCESS"}
+        assert len(last.steps) == 6
         for table in TABLES:
             assert materialized(instance, table) == [day.isoformat() for day in DAYS]

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from backfill_assets.examples.datasets.fx_rates import FX_RATES
-from backfill_assets.examples.datasets.sales.landed import SALES
+from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.landing.raw_rows import raw_rows, raw_schema
 from backfill_assets_tests.strategies.landed_sales import land, land_key, sale
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.examples.datasets.fx_rates import FX_RATES
-from backfill_assets.examples.datasets.sales.landed import SALES
+from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.landing.deletions import as_deletions
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.supersessions import supersessions

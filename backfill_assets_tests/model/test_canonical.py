@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.datasets.sales.landed import SALES
+from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.model.canonical import (
     all_well_written,
     content_hash_of_values,

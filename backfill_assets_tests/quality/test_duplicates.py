@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.datasets.sales.landed import SALES
+from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.model.refinement import rejected
 from backfill_assets.quality.duplicates import measure_duplicates
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales

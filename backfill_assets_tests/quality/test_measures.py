@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.datasets.sales.transactions import half_up_quotient
+from backfill_assets.examples.datasets.sales import half_up_quotient
 from backfill_assets.landing.deletions import as_deletions
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.contract_columns import struct_type

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.days import Cadence, DayRange, TableDay
-from backfill_assets.examples.datasets.sales.reports import FactDailyRevenue
+from backfill_assets.examples.datasets.sales import FactDailyRevenue
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, Expected
 from backfill_assets.model.declaration import Reads, Step, Table, Version

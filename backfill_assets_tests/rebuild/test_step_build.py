@@ -14,7 +14,7 @@ from deltalake import CommitProperties, write_deltalake
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.datasets.sales.reports import FactDailyRevenue
+from backfill_assets.examples.datasets.sales import FactDailyRevenue
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, Publication, Switch
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline, TimelineEntry

@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.days import DayRange
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.model.declaration import Metrics
 from backfill_assets.rebuild import measure_files
 from backfill_assets.rebuild.builder import Builder

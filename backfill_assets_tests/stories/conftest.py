@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets_tests.stories.staged_campaign import DAYS
 from backfill_assets_tests.workshop import Workshop
 

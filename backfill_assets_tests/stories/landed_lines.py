@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.examples.sample.sales_line import FIELDS, line
-from backfill_assets.examples.sample.synthetic_rows import sound_rows
+from backfill_assets.examples.sample.landing_writer import line
+from backfill_assets.examples.sample.sales_line import FIELDS, sound_rows
 
 
 def land_lines(

@@ -12,9 +12,8 @@ from pyspark.sql import types as T
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.datasets.sales.landed import SALES, SalesLine
-from backfill_assets.examples.datasets.sales.transactions import FactSalesTransactions
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.datasets.sales import SALES, FactSalesTransactions, SalesLine
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.model.contract import Field
 from backfill_assets.model.declaration import Dataset, Step, Version
 from backfill_assets.model.landed import bronze_contract

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.rollback import roll_back

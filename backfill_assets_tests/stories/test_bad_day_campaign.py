@@ -15,9 +15,8 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.sales_line import FIELDS
-from backfill_assets.examples.sample.synthetic_rows import sound_rows
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.sales_line import FIELDS, sound_rows
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.plan.records import days_of
 from backfill_assets_tests import oracle
 from backfill_assets_tests.stories.conftest import NINETY_DAYS

@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.defects import DEFECTS
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec, SyntheticTally
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.rebuild import decide
@@ -32,6 +32,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
+from backfill_assets_tests.examples.sample.synthetic_tally import SyntheticTally
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def test_every_line_becomes_what_the_tally_says(built: Built) -> None:
         )
         for day in EASTER
     } == expected
-    assert {name for name, count in built.tally.defects.items() if count != 14} == set()
+    assert {name for name, count in built.tally.made.defects.items() if count != 14} == set()
 
 
 def test_a_day_of_a_computed_table_is_one_file(built: Built, spark: SparkSession, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.sea_temperatures import land as land_sea_temperatures
+from backfill_assets.examples.sample.real import land_readings
 from backfill_assets.landing import declaration_trial
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset
@@ -40,7 +40,7 @@ def land_passages(backfill: Backfill, passages: Sequence[Mapping[str, str] | str
 
 def test_a_sound_declaration_and_a_sound_file(backfill: Backfill) -> None:
     """Nothing would be quarantined, every gate would pass, and no lakehouse is made."""
-    land_sea_temperatures(DayRange.of(date(2016, 2, 15)), backfill.home / "landing")
+    land_readings(DayRange.of(date(2016, 2, 15)), backfill.home / "landing")
     before = sorted(backfill.home.rglob("*"))
     told = backfill.json("dataset", "check", "sea_temperatures")
     (file,) = told["files"]
@@ -51,7 +51,7 @@ def test_a_sound_declaration_and_a_sound_file(backfill: Backfill) -> None:
 
 def test_where_it_is_is_said_by_table(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark takes seconds for each of them, and silence looks like a command that hangs."""
-    land_sea_temperatures(DayRange.of(date(2016, 2, 15)), backfill.home / "landing")
+    land_readings(DayRange.of(date(2016, 2, 15)), backfill.home / "landing")
     said: list[str] = []
     monkeypatch.setattr("backfill_assets.cli.verbs.dataset.report_progress", said.append)
     backfill("dataset", "check", "sea_temperatures")

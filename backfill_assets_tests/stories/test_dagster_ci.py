@@ -15,8 +15,7 @@ import pytest
 
 from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.synthetic import synthesize
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.settings import Settings

@@ -14,7 +14,7 @@ import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.sensors.shows_what_is import ReportedUpTo, put_statuses_right
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets_tests.stories import dying_location
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
 from backfill_assets_tests.stories.dagster_chain import (

@@ -19,7 +19,7 @@ from backfill_assets.difference.find import _StagedBesideMain as StagedBesideMai
 from backfill_assets.difference.find import last_difference
 from backfill_assets.difference.records import DayCompared, TableCompared
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.model.declaration import Step, Table
 from backfill_assets_tests.declared import declare
 from backfill_assets_tests.workshop import Workshop

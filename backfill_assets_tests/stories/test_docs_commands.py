@@ -25,7 +25,7 @@ from click.testing import CliRunner, Result
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample import catalogue, real
+from backfill_assets.examples.sample import real, references
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.outbox import due_notices
 from backfill_assets.publication.publisher import Publisher
@@ -122,7 +122,7 @@ def terminal(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("BACKFILL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("BACKFILL_CORE_HOUR_PRICE", "0.05")
     monkeypatch.setattr("backfill_assets.spark.session.spark_session", lambda *_: nullcontext(spark.newSession()))
-    transactions, products = real._transactions, catalogue.real_catalogue
+    transactions, products = real._transactions, references.real_catalogue
 
     def few_transactions(days: DayRange) -> pd.DataFrame:
         return transactions(days).iloc[::ONE_LINE_OF]

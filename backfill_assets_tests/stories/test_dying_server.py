@@ -14,7 +14,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.errors import SparkLost
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.settings import Settings

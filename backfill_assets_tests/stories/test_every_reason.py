@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.sales_line import line
+from backfill_assets.examples.sample.landing_writer import line
 from backfill_assets.landing.quarantine import general
 from backfill_assets.model.contract import DeclaredField
 from backfill_assets.model.contract_columns import JUDGES, struct_type

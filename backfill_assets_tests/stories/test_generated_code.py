@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import connect_server
 from backfill_assets.spark.session import spark_session

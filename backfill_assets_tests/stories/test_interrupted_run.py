@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import open_timelines
 from backfill_assets.text import format_are

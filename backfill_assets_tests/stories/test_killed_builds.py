@@ -21,7 +21,7 @@ import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.defects import DEFECTS
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.spark.connect_server import ConnectServer
 from backfill_assets_tests.stories import killed_builder
 from backfill_assets_tests.workshop import Workshop

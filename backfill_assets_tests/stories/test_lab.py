@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.examples.lab import boundary, collision, repeat, scale, undo
-from backfill_assets.examples.lab.hazard import Hazard, WayCounts
-from backfill_assets.examples.lab.workbench import Workbench
+from backfill_assets.examples.lab.counts import WayCounts
+from backfill_assets.examples.lab.hazards import HAZARDS
+from backfill_assets.examples.lab.ways import Workbench
 from backfill_assets.rebuild.builder import silent
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ def bench(tmp_path: Path, spark: SparkSession) -> Workbench:
     return Workbench(spark, tmp_path, print, silent)
 
 
-def ways(hazard: Hazard) -> dict[str, WayCounts]:
-    """By name, once each of them is as it must be."""
+def ways(bench: Workbench, name: str, one_line_of: int = ONE_LINE_OF) -> dict[str, WayCounts]:
+    """Of the hazard by their names, once each of them is as it must be."""
+    hazard = bench.play(name, HAZARDS[name], one_line_of)
     for way in hazard.ways:
         print(way.way, (way.missing, way.doubled), f"{way.seconds:.1f} s")
     assert hazard.shown, hazard.ways
@@ -34,7 +35,7 @@ def ways(hazard: Hazard) -> dict[str, WayCounts]:
 @pytest.mark.long
 def test_a_backfill_collides_with_a_stream(bench: Workbench) -> None:
     """``replaceWhere`` loses what the stream appended, and doubles what both have read."""
-    found = ways(collision.run(bench, thin=ONE_LINE_OF))
+    found = ways(bench, "collision")
     lost = found["replaceWhere"]
     assert lost.missing > 0 and lost.doubled > 0
     appended = found["append"]
@@ -47,7 +48,7 @@ def test_a_backfill_collides_with_a_stream(bench: Workbench) -> None:
 @pytest.mark.long
 def test_a_job_repeats_what_it_has_written(bench: Workbench) -> None:
     """By a retry, by a batch that its checkpoint does not know, and by a checkpoint that is lost."""
-    found = ways(repeat.run(bench, thin=ONE_LINE_OF))
+    found = ways(bench, "repeat")
     assert found["append, then a retry"].doubled == found["stream, killed"].doubled > 0
     assert found["stream, checkpoint lost"].doubled == found["this project"].events
     merged = found["MERGE by key"]
@@ -58,9 +59,9 @@ def test_a_job_repeats_what_it_has_written(bench: Workbench) -> None:
 @pytest.mark.long
 def test_one_big_job_loses_its_work(bench: Workbench) -> None:
     """And reads the source again; the other one uses what was staged, and reads raw."""
-    found = ways(scale.run(bench, thin=200))
+    found = ways(bench, "scale", one_line_of=200)
     job, read, rebuild = found.values()
-    days = len(scale.DAYS)
+    days = len(HAZARDS["scale"].days)
     assert job.days_thrown_away > days / 2 and job.source.files == 2 * days
     assert job.source.most_at_once > 2 * read.source.most_at_once
     assert (rebuild.source.files, rebuild.source.bytes, rebuild.days_thrown_away) == (0, 0, 0)
@@ -70,7 +71,7 @@ def test_one_big_job_loses_its_work(bench: Workbench) -> None:
 @pytest.mark.long
 def test_a_boundary_by_time_has_gaps_and_overlaps(bench: Workbench) -> None:
     """A boundary by positions has neither."""
-    found = ways(boundary.run(bench, thin=ONE_LINE_OF))
+    found = ways(bench, "boundary")
     assert found["from now"].missing > 0 and found["from now"].doubled == 0
     assert found["with an overlap"].doubled > 0
     assert "1 file read. At the end raw_sales has read 4." in found["this project"].note
@@ -80,7 +81,7 @@ def test_a_boundary_by_time_has_gaps_and_overlaps(bench: Workbench) -> None:
 @pytest.mark.long
 def test_an_undo_loses_what_the_stream_has_brought_since(bench: Workbench) -> None:
     """``RESTORE`` does; here a day gets its files back, and one is staged again."""
-    found = ways(undo.run(bench, thin=ONE_LINE_OF))
+    found = ways(bench, "undo")
     lost, ours = found["MERGE, then RESTORE"], found["this project"]
     assert 0 < lost.missing < lost.events / 2 and lost.doubled == 0
     assert found["MERGE by key, old logic again"].careful

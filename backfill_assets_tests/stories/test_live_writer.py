@@ -23,7 +23,7 @@ import pytest
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.landing_writer import landing
-from backfill_assets.examples.sample.rates import land_rates
+from backfill_assets.examples.sample.references import land_rates
 from backfill_assets.rebuild.shadow import shadow
 from backfill_assets_tests import oracle
 from backfill_assets_tests.stories.landed_lines import land_lines

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample import sea_temperatures
+from backfill_assets.examples.sample.real import land_readings
 from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
 from backfill_assets.rebuild import person
 from backfill_assets.rebuild.person import Person
@@ -123,7 +123,7 @@ def test_real_readings_from_the_landed_files_on(place: Workshop, tmp_path: Path)
     """The whole pipeline, of the real readings of two weeks: everything that has landed is in the plan."""
     path = example("2016-sea-temperatures.yaml", tmp_path)
     assert "Nothing has landed" in backfill("plan", "-f", path, "--check", exit_code=1).output
-    sea_temperatures.land(DayRange.parse("2016-02-15..2016-02-28"), place.settings.landing)
+    land_readings(DayRange.parse("2016-02-15..2016-02-28"), place.settings.landing)
     steps = values("plan", "-f", path, "--check")["plan"]["steps"]
     assert [step["why"] for step in steps] == [
         {"landed and not taken in": ["2016-02-15..2016-02-28"]},

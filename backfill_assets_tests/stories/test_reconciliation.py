@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.landing.raw_rows import raw_rows
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild import ingest

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.sea_temperatures import land
+from backfill_assets.examples.sample.real import land_readings
 from backfill_assets_tests.workshop import Workshop
 
 TABLES = ("raw_sea_temperatures", "bronze_sea_temperatures", "report_sea_temperature")
@@ -37,7 +37,7 @@ def summary(celsius: list[Decimal]) -> tuple[Decimal, Decimal, Decimal, int]:
 @pytest.mark.parametrize("days", [JUNE_2016, END], ids=["gap", "end"])
 def test_the_report_is_what_pandas_computes_from_the_package(workshop: Workshop, days: DayRange) -> None:
     """To the last digit, for days with gaps, with a correction, and with a single reading."""
-    land(days, workshop.settings.landing)
+    land_readings(days, workshop.settings.landing)
     for table in TABLES:
         workshop.build(table, days)
     columns = ["day", "mean_celsius", "min_celsius", "max_celsius", "readings"]
@@ -49,7 +49,7 @@ def test_the_report_is_what_pandas_computes_from_the_package(workshop: Workshop,
 
 def test_other_chunks_give_equal_rows(workshop: Workshop) -> None:
     """A report that is built day by day, or again by force, is the report that was built at once."""
-    land(END, workshop.settings.landing)
+    land_readings(END, workshop.settings.landing)
     for table in TABLES:
         workshop.build(table, END)
     at_once = {day: state.content for day, state in workshop.states(TABLES[-1]).items()}

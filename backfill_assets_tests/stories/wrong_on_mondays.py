@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.fx_rates import FX_RATES
-from backfill_assets.examples.datasets.sales.transactions import FACT, LONGEST_GAP_DAYS
+from backfill_assets.examples.datasets.sales import FACT, LONGEST_GAP_DAYS
 from backfill_assets.model.declaration import Reads, Step, Version
 from backfill_assets_tests.declared import declare
 

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.examples.datasets.sales.landed import SALES
+from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.canonical import raw_content_hash
 from backfill_assets_tests.strategies.landed_sales import SALE

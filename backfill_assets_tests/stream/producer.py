@@ -20,8 +20,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from backfill_assets.examples.sample.live_events import LiveEvent, LiveSpec, live_events
-from backfill_assets.examples.sample.live_tally import LiveTally
+from backfill_assets.examples.sample.live import LiveEvent, LiveSpec, live_events
+from backfill_assets_tests.examples.sample.live_tally import LiveTally
 from backfill_assets_tests.stream.sent import Sent, partition_of
 
 _TICK_SECONDS = 0.1

@@ -27,7 +27,7 @@ from typing import Any
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.landing_writer import landing
-from backfill_assets.examples.sample.rates import LEAD_DAYS, rate_lines
+from backfill_assets.examples.sample.references import RATES_LEAD_DAYS, rate_lines
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.published.history import history
@@ -236,7 +236,7 @@ class Tally:
 
     def land_reference_data(self, helper: KilledCommands) -> None:
         """Rates of the days before; those of today are built by the stream, as they have landed."""
-        days = self.spec.all_days.widened(before=LEAD_DAYS)
+        days = self.spec.all_days.widened(before=RATES_LEAD_DAYS)
         first_of_week = days.last - timedelta(days=days.last.weekday())
         with landing(self.settings.landing) as writer:
             for day in days.widened(after=2):

@@ -17,13 +17,13 @@ from typing import Any
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.live_events import LiveSpec, SaleVersion, live_events
-from backfill_assets.examples.sample.live_tally import LiveTally, winner_checksum
+from backfill_assets.examples.sample.live import LiveSpec, SaleVersion, live_events
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.text import format_are
 from backfill_assets.upkeep.accounting import account
+from backfill_assets_tests.examples.sample.live_tally import LiveTally, winner_checksum
 from backfill_assets_tests.stream.sent import partition_of
 
 RAW, BRONZE, QUARANTINE = "raw_sales", "bronze_sales", "quarantine_sales"

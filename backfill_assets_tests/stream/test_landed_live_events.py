@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.live_events import SHARES, LiveSpec, live_events
-from backfill_assets.examples.sample.live_landing import LiveLanding
-from backfill_assets.examples.sample.live_tally import LiveTally
+from backfill_assets.examples.sample.live import SHARES, LiveLanding, LiveSpec, live_events
+from backfill_assets_tests.examples.sample.live_tally import LiveTally
 from backfill_assets_tests.stream.winners import require_winners
 from backfill_assets_tests.workshop import Workshop
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from backfill_assets.examples.sample.live_events import live_events
+from backfill_assets.examples.sample.live import live_events
 from backfill_assets_tests.stream.producer import LiveProducer, start_producer
 from backfill_assets_tests.stream.sent import Sent, tally_in_topic
 

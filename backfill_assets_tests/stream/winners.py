@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from backfill_assets.examples.sample.live_tally import LiveTally
+from backfill_assets_tests.examples.sample.live_tally import LiveTally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,8 +11,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.synthetic import synthesize
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
 from benchmarks.backfill.timed import Timed, timed
 
 CACHE = Path(".cache/bench").resolve()

@@ -13,8 +13,7 @@ from datetime import timedelta
 from functools import partial
 
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.synthetic import synthesize
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import connect_server
 from benchmarks.backfill import peers

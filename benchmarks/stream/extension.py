@@ -26,8 +26,7 @@ from rich.table import Table as Rows
 from backfill_assets.cli.foreground import foreground_builder
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.synthetic import synthesize
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
 from backfill_assets.rebuild.extension.earlier_states import InputMemory
 from backfill_assets.rebuild.extension.extend import extend, followed_steps
 from backfill_assets.rebuild.outcome import RunInfo

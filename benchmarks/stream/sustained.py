@@ -24,7 +24,7 @@ import pyarrow.dataset as ds
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
-from backfill_assets.examples.sample.live_events import LiveSpec, live_events
+from backfill_assets.examples.sample.live import LiveSpec, live_events
 from backfill_assets.settings import Settings
 from backfill_assets_tests.stream.broker import Broker, running_broker
 from benchmarks.backfill.data import BACKFILL, CACHE, FIRST_DAY, SEED, Data

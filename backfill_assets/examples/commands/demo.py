@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -14,11 +16,10 @@ from backfill_assets.cli.output import say, say_answer
 from backfill_assets.cli.running_dev import running_dev, running_ui, shared_spark
 from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange, TableDay
-from backfill_assets.examples.demo.one_spark import OneSpark
 from backfill_assets.examples.demo.progress import Phases
-from backfill_assets.examples.demo.what_next import what_next
 from backfill_assets.report.answer import Answer, Grid
 from backfill_assets.settings import Settings
+from backfill_assets.ui_addresses import DEFAULT_UI, asset_page, backfill_page, lineage_page
 
 if TYPE_CHECKING:
     from backfill_assets.model.declaration import Step
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 NINETY_DAYS = "2017-03-01..2017-05-29"
 BUG = "v1"
 """The version of the fact that takes the rate of the day before."""
-_FACT = "fact_sales_transactions"
+FACT = "fact_sales_transactions"
+SELECTION = f'key:"{FACT}"+'
+"""The fact and all that is made of it: the first range that a person launches."""
 _LEFT_OUT_FIRST = ("superseded", "deduplicated", "quarantined", "seconds", "unchanged", "received", "deleted")
 _EPILOG = """
 \b
@@ -42,7 +45,7 @@ Examples:
     "--days", "days_text", default=NINETY_DAYS, show_default=True, metavar="A..B", help="The days to rebuild."
 )
 @click.option(
-    "--with-the-bug", is_flag=True, help=f"Publish {BUG} of {_FACT}, whose currency rate is that of the day before."
+    "--with-the-bug", is_flag=True, help=f"Publish {BUG} of {FACT}, whose currency rate is that of the day before."
 )
 def demo(days_text: str, *, with_the_bug: bool) -> None:
     """Land real data, then build its days in every table with a native Dagster backfill.
@@ -57,35 +60,60 @@ def demo(days_text: str, *, with_the_bug: bool) -> None:
     # A demo that gets SIGTERM, for example from a timeout, stops what it started, as after Ctrl-C.
     signal.signal(signal.SIGTERM, interrupt)
     before = _newest_entry(settings)
-    with OneSpark(settings, phases) as spark:
-        if before < 0:
-            spark.start()
+    backfill_id = ""
+    step_seconds: Mapping[str, float] = {}
+    with ExitStack() as stack:
+        spark = stack.enter_context(background_spark(settings, phases)) if before < 0 else None
         with phases("Landing the data"):
             new_files = _land(days, settings)
-        backfill_id = ""
-        step_seconds: Mapping[str, float] = {}
         if new_files or is_to_build(settings, days, version):
-            backfill_id, step_seconds = _build(spark, days, version, phases)
+            spark = spark or stack.enter_context(background_spark(settings, phases))
+            backfill_id, step_seconds = _build(spark(), days, version, phases)
     with phases("Adding up"):
         _say_accounts(days, settings, step_seconds, before)
-    _say_phases(phases)
+    seconds = [*phases.seconds.items(), ("all", sum(phases.seconds.values()))]
+    rows = [(name, round(spent, 1)) for name, spent in seconds]
+    say_answer(Answer(parts=(Grid("phases", ("phase", "seconds"), rows),)))
     dev = running_dev(settings)
     next_lines = what_next(days, backfill_id, dev.ui if dev else running_ui(settings), with_the_bug=with_the_bug)
     say(f"Published to {settings.lakehouse}.", *next_lines)
 
 
-def _build(spark: OneSpark, days: DayRange, version: str, phases: Phases) -> tuple[str, Mapping[str, float]]:
+@contextmanager
+def background_spark(settings: Settings, phases: Phases) -> Iterator[Callable[[], Settings]]:
+    """One Connect server that all runs share: a JVM for each run would cost more than its work.
+
+    It starts at once, beside other work, and is stopped at the end; yields what waits for it and returns the settings
+    with it. A server that the settings name is used, and left running.
+    """
+    from backfill_assets.spark.connect_server import start_connect_server
+
+    if settings.spark_remote:
+        yield lambda: settings
+        return
+    with ThreadPoolExecutor(1) as starter:
+        starting = starter.submit(start_connect_server, settings)
+
+        def ready() -> Settings:
+            with phases("Starting Spark"):
+                return replace(settings, spark_remote=starting.result().url)
+
+        try:
+            yield ready
+        finally:
+            if starting.exception() is None:
+                starting.result().stop()
+
+
+def _build(settings: Settings, days: DayRange, version: str, phases: Phases) -> tuple[str, Mapping[str, float]]:
     """Launch the backfill and follow it, then let the watchdogs look; its id, and the seconds of each step."""
-    settings = spark.ready()
     with phases("Launching the backfill"):
-        from backfill_assets.examples.demo.backfill import launch_demo
+        from backfill_assets.examples.demo.backfill import launch_demo, watch_and_report
 
         tables = [table.name for step in _steps() for table in step.tables]
         launched = launch_demo(settings, days, tables, version=version)
     last = launched.carry_out([step.name for step in _steps()], phases)
     with phases("Watchdogs read what is published"):
-        from backfill_assets.examples.demo.watched import watch_and_report
-
         say(f"  {watch_and_report(launched.instance, settings)}")
     return launched.backfill_id, last.step_seconds
 
@@ -106,11 +134,11 @@ def is_to_build(settings: Settings, days: DayRange, version: str) -> bool:
     from backfill_assets.published.observed import observe
 
     observed = observe(open_storage(settings), [table.name for step in _steps() for table in step.tables])
-    steps = [step for step in _steps() if not version or step.name != _FACT]
+    steps = [step for step in _steps() if not version or step.name != FACT]
     statuses = day_statuses(steps, observed, days)
     if any(status is not DayStatus.FRESH for by_day in statuses.values() for status in by_day.values()):
         return True
-    contents = observed.contents(_FACT)
+    contents = observed.contents(FACT)
     built_by = {content.code_version if (content := contents.get(day)) else "" for day in days}
     return bool(version and built_by != {version}) or not _shown_by_dagster(settings, days)
 
@@ -136,9 +164,6 @@ def _steps() -> list[Step]:
     return list(CATALOG.steps_with("sales"))
 
 
-# --------------------------------------------------------------------- results
-
-
 def _newest_entry(settings: Settings) -> int:
     """The newest entry of the publication log: what is published later is this demo's work."""
     from backfill_assets.published.reading import anything_published
@@ -152,32 +177,38 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
 
     log = open_publisher(settings).log
     states = log.day_states(log.head())
-    accounts = account(_steps(), list(days), states)
-    deleted = ("deleted",) if any(found.deleted for found in accounts) else ()
-    counts = ("days", "unchanged", "received", "published", "quarantined", "deduplicated", "superseded", *deleted)
-    rows: list[tuple[object, ...]] = []
     unchanged = {key for key, state in states.items() if state.sequence <= before}
+    accounts = account(_steps(), list(days), states)
+    names = ["received", "published", "quarantined", "deduplicated", "superseded"]
+    names += ["deleted"] if any(found.deleted for found in accounts) else []
+    rows: list[tuple[object, ...]] = []
     for found in accounts:
         periods = CATALOG.step(found.table).cadence.starts(days)
         reused = sum(TableDay(found.table, day) in unchanged for day in periods)
-        accounted = [found.days, reused, found.received, found.published, found.quarantined]
-        accounted += [found.deduplicated, found.superseded, *([found.deleted] if deleted else [])]
         seconds = step_seconds.get(found.table)
         spent = None if seconds is None else round(seconds, 1)
-        rows.append((found.table, *accounted, f"{found.reconciled} of {found.days}", spent))
-    columns = ("table", *counts, "reconciled", "seconds")
+        counts = [getattr(found, name) for name in names]
+        rows.append((found.table, found.days, reused, *counts, f"{found.reconciled} of {found.days}", spent))
+    columns = ("table", "days", "unchanged", *names, "reconciled", "seconds")
     say_answer(Answer(parts=(Grid("accounts", columns, rows, drop=_LEFT_OUT_FIRST),)))
-    if unchanged.issuperset(_read_days(days)):
+    if log.head().version == before:
         say("Every day was published before, from the same inputs by the same code: nothing was computed.")
 
 
-def _read_days(days: Sequence[date] | DayRange) -> Iterator[TableDay]:
-    return (
-        TableDay(table.name, day) for step in _steps() for table in step.tables for day in step.cadence.starts(days)
-    )
-
-
-def _say_phases(phases: Phases) -> None:
-    rows = [*phases.seconds.items(), ("all", sum(phases.seconds.values()))]
-    shown = [(name, round(seconds, 1)) for name, seconds in rows]
-    say_answer(Answer(parts=(Grid("phases", ("phase", "seconds"), shown),)))
+def what_next(days: DayRange, backfill_id: str, ui: str = "", *, with_the_bug: bool = False) -> list[str]:
+    """Each line stands by itself, so that a link or a command can be copied. ``ui`` is the address of one that runs."""
+    pages = {
+        "where to begin": asset_page("start_here"),
+        **({"this backfill": backfill_page(backfill_id)} if backfill_id else {}),
+        "a range of your own": lineage_page(SELECTION),
+    }
+    links = [f"  {ui or DEFAULT_UI}{path}  {what}" for what, path in pages.items()]
+    before = ["Next, in the UI that runs:"] if ui else ["Next: make dev", "It opens the UI:"]
+    bug = [
+        f"{FACT} of {days} has {BUG} now: it takes the currency rate of the day before.",
+        "It is wrong on each day with a rate of its own; weekends and holidays have none, and stay the same.",
+        "See it, and what the right version would change:",
+        f"  backfill status {FACT} --days {days}",
+        f'  backfill plan {FACT} --days {days} --version v2 --expect "weekends unchanged"',
+    ]
+    return [*(bug if with_the_bug else []), *before, *links]

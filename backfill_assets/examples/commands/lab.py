@@ -15,7 +15,7 @@ from backfill_assets.cli.foreground import foreground_spark, report_progress, re
 from backfill_assets.cli.group import CommandFailed
 from backfill_assets.cli.output import say_answer, say_json
 from backfill_assets.cli.wiring import current_settings
-from backfill_assets.examples.lab.hazard import NAMES, Hazard, as_json, columns, count_rows, sentences
+from backfill_assets.examples.lab.counts import Hazard, as_json, columns, count_rows, hazard_texts, sentences
 from backfill_assets.examples.lab.page import write_pages
 from backfill_assets.report.answer import Answer, Grid, Line
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
 
 ALL = "all"
+NAMES = tuple(hazard_texts())
 _EPILOG = """
 \b
 Examples:
@@ -67,10 +68,13 @@ def lab(hazard: str, keep: bool, pages: Path | None, as_json_text: bool) -> None
 
 
 def _played(names: Sequence[str], spark: SparkSession, folder: Path, *, show: bool) -> Iterator[Hazard]:
-    from backfill_assets.examples.lab.play import play
-    from backfill_assets.examples.lab.workbench import Workbench
+    from backfill_assets.examples.lab.hazards import HAZARDS, SUNDAY
+    from backfill_assets.examples.lab.ways import Workbench
 
-    for found in play(names, Workbench(spark, folder, report_step, report_progress)):
+    bench = Workbench(spark, folder, report_step, report_progress)
+    bench.warm_up(SUNDAY)
+    for name in names:
+        found = bench.play(name, HAZARDS[name])
         if show:
             _say(found)
         yield found
@@ -101,7 +105,7 @@ def _scratch(*, keep: bool) -> Iterator[Path]:
 
 
 def _say(hazard: Hazard) -> None:
-    counts = Grid("counts", tuple(columns(hazard.ways)), list(count_rows(hazard.ways)), title=hazard.text.title)
+    counts = Grid("counts", columns(hazard.ways), count_rows(hazard.ways), title=hazard.text.title)
     said = [each.replace("`", "") for each in sentences(hazard)]
     said += [f"  {way.way}: {way.note}" for way in hazard.ways if way.note]
     say_answer(Answer(parts=(counts, *map(Line, said))))

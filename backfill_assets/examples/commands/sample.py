@@ -1,30 +1,38 @@
-"""``backfill sample``: puts real or synthetic data into the landing zone, as source systems would."""
+"""``backfill sample``: puts real, synthetic or live data into the landing zone, as source systems would."""
 
 from __future__ import annotations
 
-import json
 import secrets
-from collections.abc import Callable
-from datetime import date, timedelta
-from importlib import import_module
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from pkgutil import iter_modules
-from types import ModuleType
 
 import click
 
-from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.output import console, say_answer
 from backfill_assets.days import DayRange
-from backfill_assets.errors import BackfillError, InvalidRequest
-from backfill_assets.examples import datasets
-from backfill_assets.examples import sample as samples
-from backfill_assets.examples.commands.sample_live import DEFAULT_EVENTS, MOST_EVENTS, land_live
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.sample.landing_writer import LandedCounts
-from backfill_assets.report.answer import Answer, Grid
+from backfill_assets.report.answer import Answer, Datum, Fact, Grid
 from backfill_assets.settings import Settings
+from backfill_assets.text import format_count
 
 FIRST_SYNTHETIC_DAY = date(2017, 3, 1)
+DEFAULT_ROWS = 1000
+DEFAULT_EVENTS = 10.0
+"""A second."""
+MOST_EVENTS = 20_000
+DATASETS = ("sales", "sea_temperatures")
 
+REAL, SYNTHETIC, LIVE = "real data", "--synthetic", "--live"
+_TAKEN_BY_ALL = frozenset({"--landing", "--json"})
+_TAKEN_BY: Mapping[str, frozenset[str]] = {
+    REAL: frozenset({"--days", "--dataset"}),
+    SYNTHETIC: frozenset({"--synthetic", "--days", "--rows-per-day", "--seed", "--defects"}),
+    LIVE: frozenset({"--live", "--seed", "--events-per-second", "--seconds"}),
+}
+"""The options of each kind of data."""
 _EPILOG = """
 \b
 Examples:
@@ -35,14 +43,6 @@ Examples:
   backfill sample --dataset sea_temperatures --days 2016-02-15..2016-05-14
   backfill sample --live --events-per-second 20 --seconds 60
 """
-
-
-def _modules(package: ModuleType) -> set[str]:
-    return {module.name for module in iter_modules(package.__path__)}
-
-
-DATASETS = ("sales", *sorted(_modules(datasets) & _modules(samples)))
-"""Sales, and each dataset that has a module of its name in ``sample/``, with its ``ALL_DAYS`` and what can ``land``."""
 
 
 @click.command(epilog=_EPILOG, short_help="Put real or synthetic data into the landing zone.")
@@ -100,24 +100,31 @@ def sample(
     With --live, sales of today are landed second by second, some of them late, corrected, sent twice or unreadable.
     Rates and products of the days that they are of are landed at the start, where none have landed.
     """
-    try:
-        root = landing or Settings.from_environment().landing
+    root = landing or Settings.from_environment().landing
+    kind = LIVE if live else SYNTHETIC if synthetic else REAL
+    _refuse_others(kind)
+    if kind == REAL:
+        answer = _land_real(dataset, days_text, root)
+    else:
+        chosen = secrets.randbelow(2**31) if seed is None else seed
         if live:
-            _refuse(days_text, rows_per_day, defects, synthetic or None, message="--live lands sales of today.")
-            _refuse(None if dataset == "sales" else dataset, message="--live lands sales.")
-            land_live(root, events_per_second or DEFAULT_EVENTS, seconds, _seed(seed), as_json=as_json)
-            return
-        _refuse(events_per_second, seconds, message="--events-per-second and --seconds shape live data.", add="--live")
-        if synthetic and dataset != "sales":
-            raise InvalidRequest("Only sales can be made up.", hint=f"Leave out --synthetic for the real {dataset}.")
-        if synthetic:
-            _land_synthetic(days_text or "7", root, rows_per_day, seed, defects, as_json)
+            answer = _land_live(root, events_per_second or DEFAULT_EVENTS, seconds, chosen)
         else:
-            message = "--rows-per-day, --seed and --defects shape synthetic data."
-            _refuse(rows_per_day, seed, defects, message=message, add="--synthetic")
-            _land_real(dataset, days_text, root, as_json)
-    except BackfillError as error:
-        raise click.ClickException(str(error)) from error
+            a_day = DEFAULT_ROWS if rows_per_day is None else rows_per_day
+            answer = _land_synthetic(synthetic_days(days_text or "7"), root, a_day, chosen, parse_defects(defects))
+    say_answer(answer, as_json=as_json)
+
+
+def _refuse_others(kind: str) -> None:
+    """Raise :class:`InvalidRequest` if an option was given that is for another kind of data."""
+    context = click.get_current_context()
+    for param in context.command.params:
+        option, given = param.opts[0], context.params.get(param.name or "")
+        is_given = given is not None and given is not False and given != param.default
+        if is_given and option not in _TAKEN_BY_ALL | _TAKEN_BY[kind]:
+            kinds = " or ".join(each for each in (SYNTHETIC, LIVE) if option in _TAKEN_BY[each])
+            hint = f"Add {kinds}." if kind == REAL else f"Leave out {option} or {kind}."
+            raise InvalidRequest(f"{option} does not go with {kind}.", hint=hint)
 
 
 def parse_defects(text: str | None) -> dict[str, int] | None:
@@ -135,50 +142,7 @@ def parse_defects(text: str | None) -> dict[str, int] | None:
     return counts
 
 
-def _land_synthetic(
-    days: str, landing: Path, rows_per_day: int | None, seed: int | None, defects: str | None, as_json: bool
-) -> None:
-    from backfill_assets.examples.sample.synthetic import synthesize
-    from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec
-
-    a_day = 1000 if rows_per_day is None else rows_per_day
-    chosen_seed = _seed(seed)
-    tally = synthesize(SyntheticSpec(_synthetic_days(days), a_day, chosen_seed, parse_defects(defects)), landing)
-    if as_json:
-        click.echo(json.dumps(tally.as_json(), indent=2))
-        return
-    from backfill_assets.examples.sample.defects import DEFECTS
-
-    title = f"seed {chosen_seed}, {a_day:,} transactions a day"
-    rows = [(name, DEFECTS[name].description, count) for name, count in tally.defects.items()]
-    rows += [(f"lines {name}", "", count) for name, count in tally.totals().items()]
-    say_answer(Answer(parts=(Grid("defects", ("defect", "what it is", "rows"), rows, title=title),)))
-    _say_landed(landing, tally.spec.days, tally.landed)
-
-
-def _land_real(dataset: str, days: str | None, landing: Path, as_json: bool) -> None:
-    all_days, land = _real(dataset)
-    wanted = DayRange.parse(days) if days else all_days
-    landed = land(wanted, landing)
-    if as_json:
-        counts = {"files_written": landed.written, "files_already_there": landed.already_there}
-        click.echo(json.dumps({"days": str(wanted), "lines": landed.lines} | counts, indent=2))
-        return
-    say_answer(Answer(parts=(Grid("sources", ("source", "lines"), list(landed.lines.items())),)))
-    _say_landed(landing, wanted, landed)
-
-
-def _real(dataset: str) -> tuple[DayRange, Callable[[DayRange, Path], LandedCounts]]:
-    """All days that there are real data of, and what lands some of them."""
-    if dataset == "sales":
-        from backfill_assets.examples.sample.real import ALL_DAYS, land_real
-
-        return ALL_DAYS, land_real
-    module = import_module(f"{samples.__name__}.{dataset}")
-    return module.ALL_DAYS, module.land
-
-
-def _synthetic_days(text: str) -> DayRange:
+def synthetic_days(text: str) -> DayRange:
     if not text.isdecimal():
         return DayRange.parse(text)
     if not 1 <= int(text) <= 3650:
@@ -186,15 +150,59 @@ def _synthetic_days(text: str) -> DayRange:
     return DayRange(FIRST_SYNTHETIC_DAY, FIRST_SYNTHETIC_DAY + timedelta(days=int(text) - 1))
 
 
-def _seed(seed: int | None) -> int:
-    return secrets.randbelow(2**31) if seed is None else seed
+def _land_real(dataset: str, days: str | None, root: Path) -> Answer:
+    from backfill_assets.examples.sample import real
+
+    all_days, land = {
+        "sales": (real.SALES_DAYS, real.land_real),
+        "sea_temperatures": (real.READING_DAYS, real.land_readings),
+    }[dataset]
+    wanted = DayRange.parse(days) if days else all_days
+    landed = land(wanted, root)
+    return Answer(parts=(*_files(wanted, root, landed), Fact("lines", landed.lines)))
 
 
-def _refuse(*options: object, message: str, add: str = "") -> None:
-    """Raise ``message`` if any of ``options`` was given; ``add`` is the option that they need."""
-    if any(option is not None for option in options):
-        raise InvalidRequest(message, hint=f"Add {add}." if add else "Leave out the options for days and other data.")
+def _land_synthetic(
+    days: DayRange, root: Path, rows_per_day: int, seed: int, defects: Mapping[str, int] | None
+) -> Answer:
+    from backfill_assets.examples.sample.defects import DEFECTS
+    from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
+
+    made = synthesize(SyntheticSpec(days, rows_per_day, seed, defects), root)
+    lines = {"received": sum(made.fates.values())} | {str(fate): count for fate, count in made.fates.items()}
+    rows = [(name, DEFECTS[name].description, count) for name, count in made.defects.items()]
+    return Answer(
+        parts=(
+            *(Fact("seed", Datum(seed)), Fact("rows per day", rows_per_day)),
+            *_files(days, root, made.landed),
+            Fact("lines", lines),
+            Grid("defects", ("defect", "what it is", "rows"), rows),
+        )
+    )
 
 
-def _say_landed(landing: Path, days: DayRange, landed: LandedCounts) -> None:
-    click.echo(f"{days} in {landing}: {landed.written} files written, {landed.already_there} already there.")
+def _files(days: DayRange, root: Path, landed: LandedCounts) -> list[Fact]:
+    counts = {"files written": landed.written, "files already there": landed.already_there}
+    return [Fact(name, value) for name, value in {"days": str(days), "landing zone": str(root), **counts}.items()]
+
+
+def _land_live(root: Path, events_per_second: float, seconds: float | None, seed: int) -> Answer:
+    """Land live sales for ``seconds`` or until Ctrl-C: how many of which kind there were."""
+    from backfill_assets.examples.sample.live import KINDS, LiveLanding, LiveSpec
+
+    live = LiveLanding(LiveSpec(seed, datetime.now(UTC), events_per_second), root)
+    line = f"Live sales in {root}, {events_per_second:g} a second; Ctrl-C ends it."
+    with suppress(KeyboardInterrupt), console(stderr=True).status(line) as status:
+        live.land_for(seconds, lambda now: status.update(f"{line} {format_count(now.lines, 'event')}"))
+    facts = {
+        "seed": Datum(seed),
+        "start": live.spec.start,
+        "events per second": events_per_second,
+        "late days": live.spec.late_days,
+        "landing zone": str(root),
+        "events": live.lines,
+        "files": live.files,
+    }
+    rows = [(kind, description, live.by_kind[kind]) for kind, description in KINDS.items()]
+    kinds = Grid("kinds", ("kind", "what it is", "lines"), rows)
+    return Answer(parts=(*(Fact(name, value) for name, value in facts.items()), kinds))

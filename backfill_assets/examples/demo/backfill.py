@@ -6,7 +6,8 @@ Where ``make dev`` runs, its daemon carries it out: an instance of Dagster has o
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,17 +22,32 @@ from backfill_assets.cli.output import say
 from backfill_assets.cli.running_dev import RunningDev, running_dev
 from backfill_assets.days import DayRange
 from backfill_assets.defs.assets import VERSION_TAG
+from backfill_assets.defs.dagster_internals import (
+    BACKFILL_ID_TAG,
+    BULK_ACTION_TERMINAL_STATUSES,
+    BulkActionStatus,
+    PartitionBackfill,
+)
 from backfill_assets.defs.launch import launch_backfill
-from backfill_assets.errors import BackfillError
-from backfill_assets.examples.demo.follow import BackfillProgress, ask_to_cancel, cancel_backfill, progress, watch
-from backfill_assets.examples.demo.progress import BackfillProgressView, Phases, shown
+from backfill_assets.defs.location import table_partitions
+from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.defs.sensors.shows_what_is import ends_of_data
+from backfill_assets.defs.start_here import lakehouse_state, report_state
+from backfill_assets.defs.watchdogs import watchdog_job
+from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.demo.progress import Phases, shown
 from backfill_assets.settings import Settings
+from backfill_assets.text import format_count
 from backfill_assets.ui_addresses import backfill_page
 
 _COMMAND = "backfill demo"
 _LAST_LINES = 15
+_POLL_SECONDS = 1.0
+_NEWEST_RECORDS = 20
 _GRACE_SECONDS = 30.0
 """A run that has to stop records it in Dagster first, and the daemon waits for it."""
+_QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 _DAEMON = (sys.executable, "-m", "backfill_assets.defs.dagster_internals", "daemon", "run", "-w", "workspace.yaml")
 
 
@@ -70,20 +86,18 @@ def launch_demo(
 
 def _require_same_places(settings: Settings, dev: RunningDev) -> None:
     """The runs of ``make dev`` read and write where it was started to: elsewhere they would not find these files."""
-    differing = [
-        (what, theirs, ours)
-        for what, theirs, ours in (
-            ("the lakehouse", dev.lakehouse, str(settings.lakehouse)),
-            ("the landing zone", dev.landing, str(settings.landing)),
-            ("the token key", dev.token_key_file, str(settings.token_key_file)),
-        )
-        if theirs and theirs != ours
-    ]
-    for what, theirs, ours in differing[:1]:
-        raise DemoFailed(
-            f"`make dev` of {settings.home} runs with {what} {theirs}, and the demo is for {ours}.",
-            hint=f"End it first: Ctrl-C where it runs, or kill {dev.pid}. Or give the demo a BACKFILL_HOME of its own.",
-        )
+    places = {
+        "the lakehouse": (dev.lakehouse, str(settings.lakehouse)),
+        "the landing zone": (dev.landing, str(settings.landing)),
+        "the token key": (dev.token_key_file, str(settings.token_key_file)),
+    }
+    for what, (theirs, ours) in places.items():
+        if theirs != ours:
+            raise DemoFailed(
+                f"`make dev` of {settings.home} runs with {what} {theirs}, and the demo is for {ours}.",
+                hint=f"End it first: Ctrl-C where it runs, or kill {dev.pid}. "
+                "Or give the demo a BACKFILL_HOME of its own.",
+            )
 
 
 @dataclass(frozen=True)
@@ -105,28 +119,32 @@ class DemoBackfill:
 
     def carry_out(self, steps: Sequence[str], phases: Phases) -> BackfillProgress:
         """Follow it to its end; raises :class:`DemoFailed` if that is not success."""
-        view = BackfillProgressView(steps, progress(self.instance, self.backfill_id))
         try:
-            with self._running_daemon() as lives, phases("Backfilling"), shown(view) as show:
-                for now in watch(self.instance, self.backfill_id, goes_on=lives):
-                    show(now)
+            last = self._follow(steps, phases)
         except KeyboardInterrupt:
             self._cancel()
             raise
-        if not view.now.ended:
+        if not last.ended:
             cancel_backfill(self.instance, self.backfill_id)
-        require_success(view.now, self.daemon_log, self.dev)
-        return view.now
+        require_success(last, self.daemon_log, self.dev)
+        return last
+
+    def _follow(self, steps: Sequence[str], phases: Phases) -> BackfillProgress:
+        """The last that is known of it: its end, or where it stood when the daemon had ended."""
+        with self._running_daemon() as lives, phases("Backfilling"), shown(steps) as show:
+            while True:
+                now = progress(self.instance, self.backfill_id)
+                show(now)
+                if now.ended or not lives():
+                    return now
+                time.sleep(_POLL_SECONDS)
 
     def _cancel(self) -> None:
-        kept = "What was published stays; what was staged is used by the next run."
         say(f"Interrupted: cancelling the backfill {self.backfill_id} ...")
-        if self._dev_lives():
-            ask_to_cancel(self.instance, self.backfill_id)
-            say(f"`make dev` stops its runs. {kept}")
-        else:
-            cancel_backfill(self.instance, self.backfill_id)
-            say(f"Nothing is left running. {kept}")
+        lives = self._dev_lives()
+        cancel_backfill(self.instance, self.backfill_id, daemon_lives=lives)
+        stopped = "`make dev` stops its runs." if lives else "Nothing is left running."
+        say(f"{stopped} What was published stays; what was staged is used by the next run.")
 
     def _dev_lives(self) -> bool:
         return self.dev is not None and running_dev(self.settings) == self.dev
@@ -149,27 +167,124 @@ class DemoBackfill:
 
 def require_success(last: BackfillProgress, daemon_log: Path, dev: RunningDev | None = None) -> None:
     """Raise :class:`DemoFailed`, with the reason and what to do, if the backfill did not end in success."""
-    if not last.ended and dev is not None:
-        raise DemoFailed(
-            f"`make dev` ended while its daemon carried out the backfill {last.backfill_id}.",
-            hint="Run the demo again: what was staged is used.",
-        )
-    if not last.ended:
-        said = "\n".join(daemon_log.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:])
-        raise DemoFailed(
-            f"Dagster's daemon died while the backfill {last.backfill_id} was under way. It said last:\n{said}",
-            hint=f"All that it said is in {daemon_log}. Run the demo again: what was staged is used.",
-        )
-    if not last.succeeded:
+    if last.succeeded:
+        return
+    what = f"the backfill {last.backfill_id}"
+    if last.ended:
         failed = ", ".join(step for step, ended in last.steps.items() if ended == "FAILURE")
         reason = last.failure or last.error or (f"failed: {failed}" if failed else "no step failed")
-        page = f"`make dev` opens the UI: Runs > Backfills > {last.backfill_id}"
-        if dev is not None:
-            page = f"{dev.ui}{backfill_page(last.backfill_id)}"
+        opened = f"{dev.ui}{backfill_page(last.backfill_id)}" if dev else "In `make dev`, its page of Runs > Backfills"
         raise DemoFailed(
             f"The backfill {last.backfill_id} ended as {last.status}: {reason}",
-            hint=f"{page} has the run's log. Then run the demo again.",
+            hint=f"{opened} has the run's log. Then run the demo again.",
         )
+    again = "Run the demo again: what was staged is used."
+    if dev is not None:
+        raise DemoFailed(f"`make dev` ended while its daemon carried out {what}.", hint=again)
+    said = "\n".join(daemon_log.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:])
+    raise DemoFailed(
+        f"Dagster's daemon died while {what} was under way. It said last:\n{said}",
+        hint=f"All that it said is in {daemon_log}. {again}",
+    )
+
+
+# ------------------------------------------------------------- where it stands, its end
+
+
+@dataclass(frozen=True)
+class BackfillProgress:
+    """Where a backfill stands. ``steps`` maps a step's name to its status in the newest run that reached it."""
+
+    backfill_id: str
+    status: str
+    steps: Mapping[str, str]
+    step_seconds: Mapping[str, float]
+    """Of each step that has begun, up to now while it runs."""
+    message: str = ""
+    """The newest message of a run about its days, with the time left."""
+    error: str = ""
+    failure: str = ""
+    """The message of the step that failed, with what to do next."""
+
+    @property
+    def ended(self) -> bool:
+        return BulkActionStatus(self.status) in BULK_ACTION_TERMINAL_STATUSES
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status in (BulkActionStatus.COMPLETED_SUCCESS.value, BulkActionStatus.COMPLETED.value)
+
+
+def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress:
+    """Where the backfill stands now; an unknown id raises :class:`InvalidRequest`."""
+    backfill = _existing_backfill(instance, backfill_id)
+    runs = _runs(instance, backfill_id)
+    steps: dict[str, str] = {}
+    seconds: dict[str, float] = {}
+    for run in reversed(runs):
+        for step in instance.get_run_step_stats(run.run_id):
+            steps[step.step_key] = step.status.value if step.status else "STARTED"
+            if step.start_time:
+                seconds[step.step_key] = round((step.end_time or time.time()) - step.start_time, 3)
+    newest = runs[0].run_id if runs else ""
+    return BackfillProgress(
+        backfill_id=backfill_id,
+        status=backfill.status.value,
+        steps=steps,
+        step_seconds=seconds,
+        message=_newest_message(instance, newest) if newest else "",
+        error=backfill.error.message.strip() if backfill.error else "",
+        failure=_failure(instance, newest) if "FAILURE" in steps.values() else "",
+    )
+
+
+def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str, *, daemon_lives: bool = False) -> None:
+    """End a backfill. A daemon that lives stops its runs itself, as after a click on the UI's button.
+
+    Otherwise they are dead: none is shown as running after this, and no other daemon resumes it.
+    """
+    backfill = _existing_backfill(instance, backfill_id)
+    ended = backfill._replace(status=BulkActionStatus.CANCELING)
+    if not daemon_lives:
+        ended = backfill._replace(status=BulkActionStatus.CANCELED, backfill_end_timestamp=time.time())
+        for run in _runs(instance, backfill_id):
+            if not run.is_finished:
+                instance.report_run_canceled(run, message="The process that ran it was stopped.")
+    if backfill.status not in BULK_ACTION_TERMINAL_STATUSES:
+        instance.update_backfill(ended)
+
+
+def _existing_backfill(instance: dg.DagsterInstance, backfill_id: str) -> PartitionBackfill:
+    backfill = instance.get_backfill(backfill_id)
+    if backfill is None:
+        raise InvalidRequest(f"There is no backfill {backfill_id!r}.", hint="Its page in the UI shows its id.")
+    return backfill
+
+
+def _runs(instance: dg.DagsterInstance, backfill_id: str) -> Sequence[dg.DagsterRun]:
+    """The newest first."""
+    return instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id}))
+
+
+def _failure(instance: dg.DagsterInstance, run_id: str) -> str:
+    """The first failure of a run: what failed later failed because of it."""
+    failed = dg.DagsterEventType.STEP_FAILURE
+    for record in instance.get_records_for_run(run_id, of_type=failed, limit=1).records:
+        event = record.event_log_entry.dagster_event
+        failure = event.step_failure_data if event else None
+        if failure and failure.user_failure_data and failure.user_failure_data.description:
+            return str(failure.user_failure_data.description)
+        return failure.error.message.strip() if failure and failure.error else ""
+    return ""
+
+
+def _newest_message(instance: dg.DagsterInstance, run_id: str) -> str:
+    """What is not an event is something that a step logged."""
+    for record in instance.get_records_for_run(run_id, limit=_NEWEST_RECORDS, ascending=False).records:
+        entry = record.event_log_entry
+        if not entry.is_dagster_event and " days " in entry.user_message:
+            return entry.user_message
+    return ""
 
 
 def _variables(settings: Settings) -> dict[str, str]:
@@ -183,3 +298,20 @@ def _variables(settings: Settings) -> dict[str, str]:
     }
     remote = {"SPARK_REMOTE": settings.spark_remote} if settings.spark_remote else {}
     return {name: str(path) for name, path in paths.items()} | remote | {"PYTHONUNBUFFERED": "1"}
+
+
+def watch_and_report(instance: dg.DagsterInstance, settings: Settings) -> str:
+    """In this process, with what the job ``watchdogs`` chooses at night: what is new. Returns what was found."""
+    partitions = table_partitions(CATALOG.datasets, ends_of_data(CATALOG.datasets, settings) or {})
+    spark = SharedSpark(settings=settings)
+    backfill = Backfill(settings=settings, catalog=CATALOG, spark=spark)
+    looked = watchdog_job(CATALOG.datasets, partitions).execute_in_process(
+        run_config=_QUIET, instance=instance, resources={"spark": spark, "backfill": backfill}
+    )
+    verdicts = looked.get_asset_check_evaluations()
+    failed = [f"{each.asset_key.to_user_string()} {each.partition}" for each in verdicts if not each.passed]
+    with dg.build_resources({"backfill": backfill}, instance=instance) as resources:
+        state = lakehouse_state(instance, resources.backfill, CATALOG.datasets, CATALOG.steps, partitions)
+    report_state(instance, state)
+    found = f"{format_count(len(verdicts), 'day')} of tables read again: "
+    return found + (f"wrong are {', '.join(failed)}" if failed else "each is as it was published")

@@ -1,82 +1,108 @@
-"""A hazard as a page of the docs: its events, its counts, and why. Pure."""
+"""A hazard as a page of the docs and its chart, from the templates beside this file. Pure."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from backfill_assets.examples.lab.chart import chart
-from backfill_assets.examples.lab.hazard import Hazard, columns, count_rows, outcome
+from backfill_assets.examples.lab.counts import Hazard, WayCounts, columns, count_rows, outcome
 from backfill_assets.text import markdown_table
 
-WRITTEN_BY = "<!-- Written by `make lab` from a run of the lab. -->"
-_COLUMNS = 120
+RIGHT, MISSING, DOUBLED, LOST = "once", "missing", "doubled", "for nothing"
+_COLOURS = {RIGHT: "#8fb996", MISSING: "#c0392b", DOUBLED: "#e0a100", LOST: "#c0392b"}
+_WIDTH, _LEFT, _TOP, _ROW = 760, 20, 64, 58
 
 
 def write_pages(hazards: Iterable[Hazard], folder: Path) -> list[Path]:
     """A page and a chart for each of ``hazards``; returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [path for hazard in hazards for path in _write(hazard, folder)]
+    drawn = {f"{each.text.name}.{suffix}": made for each in hazards for suffix, made in _both(each)}
+    for name, text in drawn.items():
+        (folder / name).write_text(text)
+    return [folder / name for name in drawn]
 
 
-def _write(hazard: Hazard, folder: Path) -> Iterator[Path]:
-    for suffix, content in (("md", page(hazard)), ("svg", chart(hazard))):
-        path = folder / f"{hazard.text.name}.{suffix}"
-        path.write_text(content)
-        yield path
+def _both(hazard: Hazard) -> list[tuple[str, str]]:
+    return [("md", page(hazard)), ("svg", chart(hazard))]
 
 
 def page(hazard: Hazard) -> str:
     """Markdown, prose wrapped; the chart is the file of the same name beside it."""
-    text, ways = hazard.text, hazard.ways
-    parts = [
-        f"# {text.title}",
-        WRITTEN_BY,
-        _prose(text.question),
-        f"![{text.title}: rows or days of each way]({text.name}.svg)",
-        _items(f"**{way.way}**: {outcome(way)}." for way in ways),
-        "## What happens",
-        _prose("Real grocery lines. Each way plays the same events, in the same order:"),
-        _items(text.events, numbered=True),
-        "## What was counted",
-        markdown_table(columns(ways), count_rows(ways), numbers=columns(ways)[1:]),
-        _prose(_ABOUT),
-        _items(f"{way.way}: {way.note}" for way in ways if way.note),
-        _prose(text.cost),
-        "## Why it goes wrong",
-        _prose(text.why_wrong),
-        _prose(text.aside),
-        "## What a careful plain way solves" if text.careful else "",
-        _prose(text.careful),
-        "## Why it does not with this project",
-        _prose(text.why_safe),
-        _prose("How: " + ", ".join(f"`{path}`" for path in text.look) + "."),
-        "## See it yourself",
-        f"```console\nbackfill lab {text.name}\n```",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    names = columns(hazard.ways)
+    counts = markdown_table(names, count_rows(hazard.ways), numbers=names[1:])
+    return _rendered("page.md", {"hazard": hazard, "text": hazard.text, "counts": counts, "outcome": outcome})
 
 
-_ABOUT = (
-    "Rows are compared with the lines that were sent, key by key, outside Spark. They are the same in each run; times "
-    "are of one run on 2 cores and differ."
-)
+@dataclass(frozen=True)
+class Part:
+    """A piece of a bar; ``x`` and ``width`` are in pixels."""
+
+    name: str
+    count: int
+    x: float
+    width: float
 
 
-def _prose(text: str) -> str:
-    return textwrap.fill(text, _COLUMNS, break_long_words=False, break_on_hyphens=False)
+def chart(hazard: Hazard) -> str:
+    """An SVG picture without scripts, with a bar for each way; names are escaped."""
+    drawn = bars(hazard)
+    shown = {part.name for parts in drawn for part in parts}
+    about = {
+        "title": hazard.text.title,
+        "bars": [(way.way, outcome(way), parts) for way, parts in zip(hazard.ways, drawn, strict=True)],
+        "colours": _COLOURS,
+        "legend": [name for name in _COLOURS if name in shown],
+        "size": {"width": _WIDTH, "left": _LEFT, "top": _TOP, "row": _ROW},
+    }
+    return _rendered("chart.svg", about)
 
 
-def _items(lines: Iterable[str], *, numbered: bool = False) -> str:
-    marks = ((f"{number}. " if numbered else "- ", line) for number, line in enumerate(lines, 1))
-    return "\n".join(_item(mark, line) for mark, line in marks)
+def bars(hazard: Hazard) -> list[list[Part]]:
+    """Of each way its parts, all at one scale: the longest bar has the whole width."""
+    counts = [_parts(way) for way in hazard.ways]
+    longest = max(sum(each.values()) for each in counts)
+    return [_placed(each, (_WIDTH - 2 * _LEFT) / max(1, longest)) for each in counts]
 
 
-def _item(mark: str, line: str) -> str:
+def _parts(way: WayCounts) -> dict[str, int]:
+    """Days for ways whose work is counted; else rows of the table that is worst off."""
+    if way.is_about_work:
+        return {RIGHT: way.days_computed - way.days_thrown_away, LOST: way.days_thrown_away}
+    worst = max(way.tables, key=lambda table: table.missing + table.doubled)
+    return {RIGHT: way.events - worst.missing, MISSING: worst.missing, DOUBLED: worst.doubled}
+
+
+def _placed(counts: Mapping[str, int], pixels: float) -> list[Part]:
+    placed, x = [], float(_LEFT)
+    for name, count in counts.items():
+        if count:
+            placed.append(Part(name, count, round(x, 1), round(count * pixels, 1)))
+        x += count * pixels
+    return placed
+
+
+def _rendered(template: str, about: Mapping[str, object]) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=select_autoescape(["svg"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["prose"] = _prose
+    return environment.get_template(template).render(about)
+
+
+def _prose(text: str, mark: str = "") -> str:
+    """Wrapped; ``mark`` is what an item of a list begins with."""
     return textwrap.fill(
-        line,
-        _COLUMNS,
+        text,
+        120,
         initial_indent=mark,
         subsequent_indent=" " * len(mark),
         break_long_words=False,

@@ -12,12 +12,13 @@ from typing import Literal
 import numpy as np
 
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.sales_line import line
+from backfill_assets.examples.sample.landing_writer import line
 
 SUPERSESSION_WINDOW_DAYS = 7
 MOST_LATE_DAYS = 5
 
 SampleFate = Literal["published", "quarantined", "deduplicated", "superseded"]
+FATES: tuple[SampleFate, ...] = ("published", "quarantined", "deduplicated", "superseded")
 Values = dict[str, str]
 
 

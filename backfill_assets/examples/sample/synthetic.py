@@ -1,36 +1,78 @@
-"""Lands synthetic sales of any size with named, counted defects, and says what must become of them, day by day."""
+"""Lands synthetic sales of any size with named, counted defects: equal requests land equal bytes."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 
+from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.sample.defects import DEFECTS, Place, SampleDelivery
-from backfill_assets.examples.sample.landing_writer import LandingWriter, landing
-from backfill_assets.examples.sample.rates import land_rates
-from backfill_assets.examples.sample.sales_line import FIELDS, Row, lines
-from backfill_assets.examples.sample.synthetic_products import department_on, land_synthetic_products
-from backfill_assets.examples.sample.synthetic_rows import sound_rows
-from backfill_assets.examples.sample.synthetic_tally import DayExpectation, Rejected, SyntheticSpec, SyntheticTally
+from backfill_assets.examples.sample.defects import DEFECTS, FATES, Place, SampleDelivery, SampleFate
+from backfill_assets.examples.sample.landing_writer import LandedCounts, LandingWriter, landing
+from backfill_assets.examples.sample.references import land_rates, land_synthetic_products
+from backfill_assets.examples.sample.sales_line import FIELDS, Row, lines, sound_rows
 
 
-def synthesize(spec: SyntheticSpec, root: Path) -> SyntheticTally:
-    """Land the sales of ``spec``, with a small catalogue and the real ECB rates; all sales arrive within the range."""
+@dataclass(frozen=True)
+class SyntheticSpec:
+    """What to make: ``rows_per_day`` transactions on each day, of which some get a defect.
+
+    ``defects`` are counts over the whole range; ``None`` means each defect's own rate, ``{}`` none at all.
+    """
+
+    days: DayRange
+    rows_per_day: int
+    seed: int
+    defects: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class SampleDay:
+    """What landed on one day in the file ``path``: the sound rows of the day, and each line of a defect."""
+
+    day: date
+    path: str
+    sound: list[Row]
+    struck: dict[int, tuple[str, SampleDelivery]]
+    """The defect and its delivery, by the number of the line in the file, from 1."""
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """What was made: rows by defect, and what must become of the landed lines."""
+
+    defects: Mapping[str, int]
+    fates: Mapping[SampleFate, int]
+    landed: LandedCounts
+
+
+def synthesize(spec: SyntheticSpec, root: Path, hear: Callable[[SampleDay], None] = lambda day: None) -> Synthesis:
+    """Land the sales of ``spec``, with a small catalogue and the real ECB rates; all sales arrive within the range.
+
+    ``hear`` is told what landed on each day, before any of it is in its place.
+    """
     plan = planned_defects(spec)
-    run = _Run(spec, plan)
+    waiting: defaultdict[date, list[tuple[str, SampleDelivery]]] = defaultdict(list)
+    fates: Counter[SampleFate] = Counter(dict.fromkeys(FATES, 0))
     with landing(root) as writer:
         for day in spec.days:
-            run.land_day(day, writer)
+            rng = np.random.default_rng([spec.seed, day.toordinal(), 1])
+            sound, struck = _strike(spec, day, plan[day], rng)
+            for defect, delivery in struck:
+                waiting[delivery.arrival_day].append((defect, delivery))
+            landed = _land_day(day, sound, waiting.pop(day, []), writer, rng)
+            fates["published"] += len(sound)
+            fates.update(delivery.fate for _, delivery in landed.struck.values())
+            hear(landed)
         land_synthetic_products(writer, spec.days)
         land_rates(writer, spec.days)
-    return SyntheticTally(
-        spec, _totals(plan), run.by_event_day, run.by_arrival_day, tuple(sorted(run.rejected)), writer.counts
-    )
+    defects = {name: sum(counts.get(name, 0) for counts in plan.values()) for name in DEFECTS}
+    return Synthesis(defects, fates, writer.counts)
 
 
 def planned_defects(spec: SyntheticSpec) -> dict[date, dict[str, int]]:
@@ -71,72 +113,33 @@ def _spread(name: str, count: int, spec: SyntheticSpec) -> dict[date, int]:
     return {day: each + (n in chosen) for n, day in enumerate(days)}
 
 
-class _Run:
-    """The state of one synthesis: lines that still wait for their arrival day, and the tally so far."""
-
-    def __init__(self, spec: SyntheticSpec, plan: Mapping[date, Mapping[str, int]]) -> None:
-        self._spec = spec
-        self._plan = plan
-        self._waiting: defaultdict[date, list[tuple[str, SampleDelivery]]] = defaultdict(list)
-        self.by_event_day = {day: DayExpectation() for day in spec.days}
-        self.by_arrival_day: dict[date, int] = {}
-        self.rejected: list[Rejected] = []
-
-    def land_day(self, day: date, writer: LandingWriter) -> None:
-        """Make the rows of ``day`` and land everything that arrives on it."""
-        rng = np.random.default_rng([self._spec.seed, day.toordinal(), 1])
-        sound = self._strike(day, rng)
-        extra = self._waiting.pop(day, [])
-        order = _interleave(len(sound), len(extra), rng)
-        texts = sound + [delivery.text for _, delivery in extra]
-        path = writer.write("sales", day, [texts[n] for n in order])
-        self.by_arrival_day[day] = len(texts)
-        self._note_rejected(path, order, len(sound), extra)
-
-    def _strike(self, day: date, rng: np.random.Generator) -> list[str]:
-        """Deliver the struck rows of ``day``; returns the lines of the others."""
-        rows = sound_rows(day, self._spec.rows_per_day, self._spec.seed)
-        names = [name for name, count in self._plan[day].items() for _ in range(count)]
-        struck = dict(zip(rng.permutation(len(rows)).tolist(), names, strict=False))
-        place = Place(day, self._spec.days, rng)
-        for index, name in struck.items():
-            for delivery in DEFECTS[name].deliver(dict(zip(FIELDS, rows[index], strict=True)), place):
-                self._expect(name, delivery)
-        sound = [row for index, row in enumerate(rows) if index not in struck]
-        self._expect_sound(day, sound)
-        return lines(sound)
-
-    def _expect(self, name: str, delivery: SampleDelivery) -> None:
-        self._waiting[delivery.arrival_day].append((name, delivery))
-        expected = self.by_event_day[delivery.event_day]
-        expected.lines[delivery.fate] += 1
-        if delivery.sale:
-            currency, amount, product = delivery.sale
-            expected.sales[currency] += int(amount.scaleb(2))
-            expected.departments[department_on(delivery.event_day, product)] += 1
-
-    def _expect_sound(self, day: date, rows: list[Row]) -> None:
-        expected = self.by_event_day[day]
-        expected.lines["published"] += len(rows)
-        amount, currency = FIELDS.index("sales_value"), FIELDS.index("currency")
-        product = FIELDS.index("product_id")
-        for row in rows:
-            expected.departments[department_on(day, row[product])] += 1
-            whole, _, hundredths = row[amount].partition(".")
-            expected.sales[row[currency]] += int(whole) * 100 + int(hundredths or 0)
-
-    def _note_rejected(self, path: str, order: list[int], sound: int, extra: list[tuple[str, SampleDelivery]]) -> None:
-        for number, index in enumerate(order, start=1):
-            if index >= sound and extra[index - sound][1].fate == "quarantined":
-                self.rejected.append(Rejected(path, number, extra[index - sound][0]))
+def _strike(
+    spec: SyntheticSpec, day: date, defects: Mapping[str, int], rng: np.random.Generator
+) -> tuple[list[Row], list[tuple[str, SampleDelivery]]]:
+    """The rows of ``day`` that stay sound, and what the defects of the others deliver."""
+    rows = sound_rows(day, spec.rows_per_day, spec.seed)
+    names = [name for name, count in defects.items() for _ in range(count)]
+    struck = dict(zip(rng.permutation(len(rows)).tolist(), names, strict=False))
+    place = Place(day, spec.days, rng)
+    deliveries = [
+        (name, delivery)
+        for index, name in struck.items()
+        for delivery in DEFECTS[name].deliver(dict(zip(FIELDS, rows[index], strict=True)), place)
+    ]
+    return [row for index, row in enumerate(rows) if index not in struck], deliveries
 
 
-def _interleave(sound: int, extra: int, rng: np.random.Generator) -> list[int]:
-    """An order in which the extra lines stand anywhere among the sound ones, so that no order can be relied on."""
-    places = np.concatenate([np.arange(sound), rng.uniform(-1, sound, extra)])
+def _land_day(
+    day: date,
+    sound: list[Row],
+    arrived: list[tuple[str, SampleDelivery]],
+    writer: LandingWriter,
+    rng: np.random.Generator,
+) -> SampleDay:
+    """Lines of defects stand anywhere among the sound ones, so that no order can be relied on."""
+    places = np.concatenate([np.arange(len(sound)), rng.uniform(-1, len(sound), len(arrived))])
     order: list[int] = np.argsort(places, kind="stable").tolist()
-    return order
-
-
-def _totals(plan: Mapping[date, Mapping[str, int]]) -> dict[str, int]:
-    return {name: sum(counts.get(name, 0) for counts in plan.values()) for name in DEFECTS}
+    texts = lines(sound) + [delivery.text for _, delivery in arrived]
+    path = writer.write("sales", day, [texts[index] for index in order])
+    struck = {number: arrived[index - len(sound)] for number, index in enumerate(order, start=1) if index >= len(sound)}
+    return SampleDay(day, path, sound, struck)

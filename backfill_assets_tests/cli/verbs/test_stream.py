@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.examples.sample.live_events import LiveSpec, live_events
-from backfill_assets.examples.sample.live_landing import LiveLanding, land_references
-from backfill_assets.examples.sample.live_tally import LiveTally
+from backfill_assets.examples.sample.live import LiveLanding, LiveSpec, land_references, live_events
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream import query
 from backfill_assets.stream.lease import read_stream
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.examples.sample.live_tally import LiveTally
 from backfill_assets_tests.stream.small_stream import Topic
 from backfill_assets_tests.stream.winners import require_winners
 

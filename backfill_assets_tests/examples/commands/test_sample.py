@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from backfill_assets.cli import main
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.commands.sample import parse_defects, sample
+from backfill_assets.examples.commands.sample import parse_defects
 
 
 def invoke(*arguments: str | int | Path) -> Result:
-    return CliRunner().invoke(sample, [str(argument) for argument in arguments])
+    return CliRunner().invoke(main, ["sample", *map(str, arguments)])
 
 
 def test_synthetic_prints_its_seed_and_every_count_as_json(tmp_path: Path) -> None:
@@ -29,8 +30,11 @@ def test_synthetic_prints_its_seed_and_every_count_as_json(tmp_path: Path) -> No
     )  # fmt: skip
     told = json.loads(result.output)
     assert told["seed"] == 9 and told["days"] == "2017-03-01..2017-03-02"
-    assert {name: count for name, count in told["defects"].items() if count} == {"late_row": 3, "broken_line": 2}
-    assert sum(day["quarantined"] for day in told["by_event_day"].values()) == 2
+    assert {each["defect"]: each["rows"] for each in told["defects"] if each["rows"]} == {
+        "late_row": 3,
+        "broken_line": 2,
+    }
+    assert told["lines"]["quarantined"] == 2 and told["lines"]["received"] == 60
     random = invoke("--synthetic", "--days", "2017-03-01", "--rows-per-day", 1, "--landing", tmp_path / "b", "--json")
     assert json.loads(random.output)["seed"] >= 0
 
@@ -39,7 +43,7 @@ def test_the_table_names_every_defect_and_the_seed(tmp_path: Path) -> None:
     """People read the table."""
     result = invoke("--synthetic", "--days", 3, "--rows-per-day", 100, "--seed", 77, "--landing", tmp_path)
     assert result.exit_code == 0
-    for expected in ("seed 77", "overtaken_version", "lines superseded", "20 files written, 0 already there"):
+    for expected in ("seed\t77", "overtaken_version", "superseded ", "files written\t20", "files already there\t0"):
         assert expected in result.output
 
 
@@ -64,11 +68,11 @@ def test_live_events_are_counted_by_kind(tmp_path: Path) -> None:
     options: tuple[str | int | Path, ...]
     options = ("--live", "--events-per-second", 500, "--seconds", "0.5", "--seed", 3, "--landing", tmp_path)
     counted = json.loads(invoke(*options, "--json").output)
-    assert counted["events"] == sum(counted["by_kind"].values()) == 250
+    assert counted["events"] == sum(each["lines"] for each in counted["kinds"]) == 250
     assert (counted["seed"], counted["late_days"]) == (3, 5)
     shown = invoke(*options)
     assert shown.exit_code == 0
-    for expected in ("seed 3, 500 events a second", "goes to quarantine", "250 events in 1 file"):
+    for expected in ("seed\t3", "events per second\t500", "goes to quarantine", "events\t250", "files\t1"):
         assert expected in shown.output
 
 
@@ -107,16 +111,16 @@ def wait_for(done: Callable[[], bool], seconds: float = 15) -> bool:
         (["--days", "2017-03-02..2017-03-01"], "Did you mean 2017-03-01..2017-03-02?"),
         (["--days", "soon"], "'soon' is not a day"),
         (["--days", "2030-01-01"], "Choose days in 2017-01-01..2018-01-01"),
-        (["--seed", "3"], "Add --synthetic"),
+        (["--seed", "3"], "Add --synthetic or --live"),
         (["--dataset", "sea_temperatures", "--days", "2018-01-01"], "Choose days in 2016-02-15..2017-03-22"),
-        (["--dataset", "sea_temperatures", "--synthetic"], "Only sales can be made up"),
+        (["--dataset", "sea_temperatures", "--synthetic"], "--dataset does not go with --synthetic"),
         (["--synthetic", "--days", "0"], "not between 1 and 3650"),
         (["--synthetic", "--defects", "late_row"], "not one defect and its count"),
         (["--synthetic", "--defects", "late=1"], "There is no defect 'late'"),
         (["--seconds", "5"], "Add --live"),
-        (["--live", "--synthetic"], "--live lands sales of today"),
-        (["--live", "--days", "3"], "--live lands sales of today"),
-        (["--live", "--dataset", "sea_temperatures"], "--live lands sales"),
+        (["--live", "--synthetic"], "Leave out --synthetic or --live"),
+        (["--live", "--days", "3"], "--days does not go with --live"),
+        (["--live", "--dataset", "sea_temperatures"], "--dataset does not go with --live"),
     ],
 )
 def test_an_invalid_request_is_refused_with_what_to_do(tmp_path: Path, arguments: list[str], message: str) -> None:

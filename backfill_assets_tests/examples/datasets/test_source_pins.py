@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.datasets.sales.landed import SALES
+from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets_tests.examples.datasets.source_pins import current_pins, differences, read_pins, renew_pins
 from backfill_assets_tests.examples.datasets.transform_source import logic_of, names_in
 
@@ -44,13 +44,13 @@ def test_a_fingerprint_covers_what_a_transform_calls_and_refers_to() -> None:
         "model.contract_columns._Comparison",
         "model.contract_columns.JUDGES",
         "model.refinement.Refinement",
-        "examples.datasets.sales.landed.BronzeSales",
-        "examples.datasets.sales.landed.SalesLine",
+        "examples.datasets.sales.BronzeSales",
+        "examples.datasets.sales.SalesLine",
     ):
         assert f"backfill_assets.{name}" in used, name
     used = names_in(CATALOG.step("fact_sales_transactions").version("v2").transform)
-    assert "backfill_assets.examples.datasets.sales.transactions.LONGEST_GAP_DAYS" in used
-    assert "backfill_assets.examples.datasets.sales.transactions.FactSalesTransactions" in used
+    assert "backfill_assets.examples.datasets.sales.LONGEST_GAP_DAYS" in used
+    assert "backfill_assets.examples.datasets.sales.FactSalesTransactions" in used
     assert "backfill_assets.model.landed_dataset.with_completeness" in used
 
 

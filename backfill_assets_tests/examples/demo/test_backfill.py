@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,18 +12,26 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
 
 from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.cli.dev.only_daemon import HasDaemon, only_daemon
-from backfill_assets.cli.running_dev import dev_file, noted_dev
+from backfill_assets.cli.running_dev import noted_dev
 from backfill_assets.days import DayRange
 from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.demo.backfill import DemoBackfill, DemoFailed, launch_demo, require_success
-from backfill_assets.examples.demo.follow import BackfillProgress
+from backfill_assets.examples.demo import backfill as backfill_module
+from backfill_assets.examples.demo.backfill import (
+    BackfillProgress,
+    DemoBackfill,
+    DemoFailed,
+    launch_demo,
+    require_success,
+    watch_and_report,
+)
 from backfill_assets.examples.demo.progress import Phases
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.service import command_line
@@ -106,7 +113,7 @@ def test_a_failed_backfill_says_why_and_what_to_do(tmp_path: Path) -> None:
     """The reason of the failed step, not only that there was one."""
     reason = "bronze_sales: 1 day did not pass the gates"
     steps = {"raw_sales": "SUCCESS", "bronze_sales": "FAILURE"}
-    failed = BackfillProgress("abcdefgh", "COMPLETED_FAILED", {}, steps, {}, failure=reason)
+    failed = BackfillProgress("abcdefgh", "COMPLETED_FAILED", steps, {}, failure=reason)
     with pytest.raises(DemoFailed, match="abcdefgh ended as COMPLETED_FAILED: bronze_sales: 1 day") as error:
         require_success(failed, tmp_path)
     assert "make dev" in str(error.value.hint)
@@ -169,7 +176,7 @@ def test_interrupted_it_lets_make_dev_stop_the_runs(
 ) -> None:
     """They live: Dagster may not be given to understand that they have ended."""
     backfill = demo(_SECOND_DAEMON)
-    monkeypatch.setattr("backfill_assets.examples.demo.backfill.watch", _interrupted)
+    monkeypatch.setattr("backfill_assets.examples.demo.backfill.progress", _interrupted)
     with pytest.raises(KeyboardInterrupt):
         backfill.carry_out(STEPS, Phases())
     assert _status(backfill) == "CANCELING"
@@ -212,14 +219,6 @@ def test_make_dev_with_another_token_key_is_no_daemon_for_it(tmp_path: Path, dev
     settings = replace(Settings.at(tmp_path), token_key_file=tmp_path / "other.key")
     with pytest.raises(DemoFailed, match=f"the token key {tmp_path}/token.key, .* is for {tmp_path}/other.key"):
         launch_demo(settings, DAYS, TABLES, fake_location.__name__)
-
-
-def test_make_dev_of_an_earlier_version_has_noted_no_landing_zone(tmp_path: Path, dev: ExitStack) -> None:
-    settings = Settings.at(tmp_path)
-    noted = json.loads(dev_file(settings).read_text())
-    del noted["landing"], noted["token_key_file"]
-    dev_file(settings).write_text(json.dumps(noted))
-    assert launch_demo(settings, DAYS, TABLES, fake_location.__name__).dev is not None
 
 
 @pytest.mark.parametrize("command", ["make dev", "backfill demo"])
@@ -283,3 +282,39 @@ def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path, ending: sign
     with dg.DagsterInstance.from_config(str(dagster_home(Settings.at(tmp_path)))) as instance:
         assert [backfill.status.value for backfill in instance.get_backfills()] == ["CANCELED"]
     _assert_gone(pid_file)
+
+
+def _check(table: str, day: str, *, passed: bool) -> SimpleNamespace:
+    return SimpleNamespace(asset_key=dg.AssetKey(table), partition=day, passed=passed)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ([], "0 days of tables read again: each is as it was published"),
+        ([_check("raw_sales", "2017-03-01", passed=True)], "1 day of tables read again: each is as it was published"),
+        (
+            [_check("raw_sales", "2017-03-01", passed=True), _check("bronze_sales", "2017-03-02", passed=False)],
+            "2 days of tables read again: wrong are bronze_sales 2017-03-02",
+        ),
+    ],
+)
+def test_what_the_watchdogs_found_is_said_and_the_first_page_is_written_after_it(
+    verdicts: list[SimpleNamespace], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    def executed(**_: object) -> SimpleNamespace:
+        happened.append("watchdogs")
+        return SimpleNamespace(get_asset_check_evaluations=lambda: verdicts)
+
+    def state(*_: object) -> str:
+        happened.append("state")
+        return "the state"
+
+    monkeypatch.setattr(backfill_module, "watchdog_job", lambda *_: SimpleNamespace(execute_in_process=executed))
+    monkeypatch.setattr(backfill_module, "lakehouse_state", state)
+    monkeypatch.setattr(backfill_module, "report_state", lambda _, found: happened.append(found))
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert watch_and_report(instance, Settings.at(tmp_path)) == said
+    assert happened == ["watchdogs", "state", "the state"]

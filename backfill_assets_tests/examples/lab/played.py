@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from backfill_assets.examples.lab.hazard import Hazard, HazardText, SourceReads, TableCount, WayCounts
+from backfill_assets.examples.lab.counts import Hazard, HazardText, SourceReads, TableCount, WayCounts
 
 TEXT = HazardText(
     name="collision",

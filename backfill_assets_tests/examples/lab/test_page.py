@@ -8,10 +8,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from backfill_assets.examples.lab.hazard import NAMES
-from backfill_assets.examples.lab.page import WRITTEN_BY, page, write_pages
+from backfill_assets.examples.lab.counts import hazard_texts
+from backfill_assets.examples.lab.page import DOUBLED, LOST, MISSING, RIGHT, bars, chart, page, write_pages
 from backfill_assets_tests.examples.lab.played import PLAYED, TEXT, WORKED
 
+NAMES = tuple(hazard_texts())
+WRITTEN_BY = "<!-- Written by `make lab` from a run of the lab. -->"
 FOLDER = Path(__file__).parents[3] / "docs" / "lab"
 CAREFUL = "What a careful plain way solves"
 SECTIONS = (
@@ -79,3 +81,31 @@ def test_the_lab_has_no_other_pages() -> None:
     """A hazard that is renamed leaves none behind."""
     expected = {f"{name}.{suffix}" for name in NAMES for suffix in ("md", "svg")}
     assert {path.name for path in FOLDER.iterdir()} == expected
+
+
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_bars_are_in_proportion_to_rows() -> None:
+    plain, safe = bars(PLAYED)
+    assert [(part.name, part.count) for part in plain] == [(RIGHT, 70), (MISSING, 30), (DOUBLED, 10)]
+    assert [(part.name, part.count) for part in safe] == [(RIGHT, 100)]
+    pixels = {part.width / part.count for bar in (plain, safe) for part in bar}
+    assert max(pixels) - min(pixels) < 0.01
+    assert plain[1].x == plain[0].x + plain[0].width
+
+
+def test_where_work_is_counted_bars_are_days() -> None:
+    one_job, _ = bars(WORKED)
+    assert [(part.name, part.count) for part in one_job] == [(RIGHT, 50), (LOST, 45)]
+
+
+def test_it_is_well_formed_and_names_are_escaped() -> None:
+    picture = chart(PLAYED)
+    assert "<writers>" not in picture and "script" not in picture
+    drawn = ET.fromstring(picture)  # noqa: S314 - our own
+    texts = [" ".join("".join(text.itertext()).split()) for text in drawn.iter(f"{_SVG}text")]
+    assert "plain job: 30 rows missing, 10 rows doubled" in texts and "this project: every event once" in texts
+    width = float(drawn.attrib["width"])
+    for part in drawn.iter(f"{_SVG}rect"):
+        assert float(part.attrib.get("x", 0)) + float(part.attrib["width"]) <= width

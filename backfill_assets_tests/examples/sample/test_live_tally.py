@@ -10,9 +10,9 @@ from itertools import islice
 
 import pytest
 
-from backfill_assets.examples.sample.live_events import LiveEvent, LiveSpec, SaleVersion, live_events
-from backfill_assets.examples.sample.live_tally import LiveTally, winner_checksum
-from backfill_assets_tests.examples.sample.test_live_events import OFTEN
+from backfill_assets.examples.sample.live import LiveEvent, LiveSpec, SaleVersion, live_events
+from backfill_assets_tests.examples.sample.live_tally import LiveTally, winner_checksum
+from backfill_assets_tests.examples.sample.test_live import OFTEN
 
 SPEC = LiveSpec(3, datetime(2026, 11, 23, 23, 59, 55, tzinfo=UTC), 200, late_days=10, shares=OFTEN)
 

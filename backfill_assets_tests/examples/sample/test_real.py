@@ -1,4 +1,4 @@
-"""The real sample is the packages' data, landed as a source system would."""
+"""The real samples are the packages' data, landed as source systems would."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.commands.demo import NINETY_DAYS
-from backfill_assets.examples.sample.real import land_real
+from backfill_assets.examples.sample.real import READING_DAYS, land_readings, land_real
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets_tests import oracle
 from backfill_assets_tests.docs_commands import TRACED
@@ -146,3 +146,33 @@ def test_days_outside_the_data_are_refused(tmp_path: Path) -> None:
     """Empty files for days without data would publish zero revenue."""
     with pytest.raises(InvalidRequest, match=r"no real transactions for all of 2017-12-31\.\.2018-01-02"):
         land_real(DayRange.parse("2017-12-31..2018-01-02"), tmp_path)
+
+
+def test_every_reading_of_the_package_is_landed_on_its_day(tmp_path: Path) -> None:
+    """All 19,226 of them, in the package's own digits; a second run changes nothing."""
+    landed = land_readings(READING_DAYS, tmp_path)
+    with as_file(files("bokeh_sampledata").joinpath("_data", "sea_surface_temperature.csv.gz")) as path:
+        truth = pd.read_csv(path, dtype=str)
+    rows = landed_rows(tmp_path, "sea_temperatures")
+    assert [(row["measured_at"], row["celsius"]) for row in rows] == list(truth.itertuples(index=False, name=None))
+    assert landed.lines == {"sea_temperatures": 19_226} and landed.written == len(READING_DAYS)
+    for landed_at, lines in landed_lines(tmp_path, "sea_temperatures").items():
+        assert all(f'"measured_at":"{landed_at.split("/")[1]}T' in line for line in lines)
+    assert land_readings(READING_DAYS, tmp_path).already_there == len(READING_DAYS)
+
+
+def test_a_reading_that_comes_twice_is_a_correction(tmp_path: Path) -> None:
+    """The package has one moment twice, with two values: the later line is the newer version, not chance."""
+    land_readings(DayRange.of(date(2017, 3, 21)), tmp_path)
+    twice = [row for row in landed_rows(tmp_path, "sea_temperatures") if row["measured_at"] == "2017-03-21T16:30:00Z"]
+    assert [(row["celsius"], row["sent_at"]) for row in twice] == [
+        ("4.276", "2017-03-21T16:30:00Z"),
+        ("4.289", "2017-03-21T16:30:01Z"),
+    ]
+
+
+def test_days_without_data_are_refused(tmp_path: Path) -> None:
+    """An empty file would say that the sensor was silent."""
+    with pytest.raises(InvalidRequest, match=r"Choose days in 2016-02-15\.\.2017-03-22"):
+        land_readings(DayRange.of(date(2017, 3, 23)), tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -16,14 +16,13 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.products import LONGEST_CATALOGUE_GAP_DAYS
-from backfill_assets.examples.sample.catalogue import LEAD_DAYS
 from backfill_assets.examples.sample.defects import DEFECTS
-from backfill_assets.examples.sample.sales_line import FIELDS
-from backfill_assets.examples.sample.synthetic import planned_defects, synthesize
-from backfill_assets.examples.sample.synthetic_rows import sound_rows
-from backfill_assets.examples.sample.synthetic_tally import SyntheticSpec, SyntheticTally
+from backfill_assets.examples.sample.references import CATALOGUE_LEAD_DAYS
+from backfill_assets.examples.sample.sales_line import FIELDS, sound_rows
+from backfill_assets.examples.sample.synthetic import SyntheticSpec, planned_defects, synthesize
 from backfill_assets.model.graph import missing_inputs
 from backfill_assets_tests.examples.sample.landed_lines import fingerprint, landed_lines
+from backfill_assets_tests.examples.sample.synthetic_tally import SyntheticTally
 
 DAYS = DayRange.parse("2017-03-01..2017-03-12")
 FIVE_EACH = SyntheticSpec(DAYS, rows_per_day=40, seed=11, defects=dict.fromkeys(DEFECTS, 5))
@@ -32,7 +31,7 @@ FIVE_EACH = SyntheticSpec(DAYS, rows_per_day=40, seed=11, defects=dict.fromkeys(
 @pytest.fixture(scope="module")
 def landed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SyntheticTally]:
     root = tmp_path_factory.mktemp("landing")
-    return root, synthesize(FIVE_EACH, root)
+    return root, SyntheticTally(FIVE_EACH, root)
 
 
 def accounted(root: Path) -> dict[date, Counter[str]]:
@@ -91,7 +90,7 @@ def test_the_tally_is_what_the_files_hold(landed: tuple[Path, SyntheticTally]) -
 def test_totals_follow_from_the_counts_asked_for(landed: tuple[Path, SyntheticTally]) -> None:
     """Five of each: the arithmetic a reader of the tally does in the head."""
     _, tally = landed
-    assert tally.defects == dict.fromkeys(DEFECTS, 5)
+    assert tally.made.defects == dict.fromkeys(DEFECTS, 5)
     assert tally.totals() == {
         "received": 12 * 40 + 5 * 5,
         "published": 12 * 40 - 5 * 5,
@@ -99,7 +98,7 @@ def test_totals_follow_from_the_counts_asked_for(landed: tuple[Path, SyntheticTa
         "deduplicated": 3 * 5,
         "superseded": 2 * 5,
     }
-    assert tally.landed.lines["sales"] == sum(tally.by_arrival_day.values()) == tally.totals()["received"]
+    assert tally.made.landed.lines["sales"] == sum(tally.by_arrival_day.values()) == tally.totals()["received"]
 
 
 def test_rejected_lines_are_where_the_tally_says(landed: tuple[Path, SyntheticTally]) -> None:
@@ -230,7 +229,7 @@ def test_another_month_has_the_catalogue_that_its_reports_look_back_to(months: S
     report = CATALOG.step("report_department_revenue")
     published = {"bronze_products": products, "fact_sales_transactions": wanted}
     assert missing_inputs(report, report.version(), wanted, published) == {}
-    assert LEAD_DAYS == LONGEST_CATALOGUE_GAP_DAYS
+    assert CATALOGUE_LEAD_DAYS == LONGEST_CATALOGUE_GAP_DAYS
     assert min(products) == date(2017, 3, 1), "nothing is demanded from before the first delivery"
     with_rows = {path.split("/")[1] for path, lines in landed_lines(tmp_path, "products").items() if lines}
     assert with_rows <= set(map(str, wanted)), "the other files have no rows"

@@ -1,4 +1,4 @@
-"""Live sales without end: lines as tills send them, each with its kind, wherever they are sent to.
+"""Live sales without end: lines as tills send them, each with its kind, and their landing second by second.
 
 Equal specs give equal lines. Most are new sales. Others are late, corrected, moved to another day, sent twice or
 unreadable, as real ones are. Of one transaction, no two different lines have the same ``updated_at``.
@@ -6,18 +6,27 @@ unreadable, as real ones are. Of one transaction, no two different lines have th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
-from itertools import count
+from datetime import date, datetime, timedelta
+from itertools import count, groupby, islice
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.sample.sales_line import FIELDS, Row, line, lines
-from backfill_assets.examples.sample.synthetic_rows import LINES_PER_BASKET, sound_rows
+from backfill_assets.days import DayRange
+from backfill_assets.examples.sample.landing_writer import LandingWriter, landing, line
+from backfill_assets.examples.sample.references import (
+    RATES_LEAD_DAYS,
+    last_published,
+    rate_lines,
+    synthetic_catalogue,
+)
+from backfill_assets.examples.sample.sales_line import FIELDS, LINES_PER_BASKET, Row, hundredths, lines, sound_rows
 
 EventKind = Literal["sale", "late", "correction", "moved", "older_version", "duplicate", "new_field", "unreadable"]
 
@@ -45,7 +54,7 @@ SHARES: Mapping[EventKind, float] = MappingProxyType(
     }
 )
 """The rest are sales."""
-MOST_LATE_DAYS = 30
+TICK_SECONDS = 1.0
 
 _BLOCK = 1_000 * LINES_PER_BASKET
 _REMEMBERED = 20_000
@@ -67,18 +76,6 @@ class LiveSpec:
     events_per_second: float
     late_days: int = 5
     shares: Mapping[EventKind, float] = field(default_factory=lambda: SHARES)
-
-    def __post_init__(self) -> None:
-        if self.start.tzinfo is not UTC:
-            raise InvalidRequest(f"Live events start at {self.start}.", hint="Give a moment in UTC.")
-        if self.events_per_second <= 0 or self.seed < 0:
-            raise InvalidRequest("Events per second have to be more than 0, and a seed at least 0.")
-        if not 0 <= self.late_days <= MOST_LATE_DAYS:
-            raise InvalidRequest(f"{self.late_days} late days are not between 0 and {MOST_LATE_DAYS}.")
-        if self.shares.keys() - KINDS.keys() or not _is_part(self.shares.values()):
-            raise InvalidRequest(
-                "Shares are of known kinds and at most 1 together.", hint=f"Kinds: {', '.join(KINDS)}."
-            )
 
     def moment(self, number: int) -> datetime:
         """When event ``number`` happens."""
@@ -201,10 +198,6 @@ class _Maker:
         return wrong[int(self._rng.integers(len(wrong)))]
 
 
-def _is_part(shares: Collection[float]) -> bool:
-    return min(shares, default=0) >= 0 and sum(shares) <= 1
-
-
 def _kinds(spec: LiveSpec, rng: np.random.Generator) -> Iterator[EventKind]:
     names: list[EventKind] = ["sale", *(kind for kind in spec.shares if kind != "sale")]
     others = [spec.shares[kind] for kind in names[1:]]
@@ -240,8 +233,7 @@ def _with(row: Row, values: Mapping[int, str]) -> Row:
 
 
 def _version(row: Row) -> SaleVersion:
-    whole, _, hundredths = row[_AMOUNT].partition(".")
-    cents = int(whole) * 100 + int(hundredths or 0)
+    cents = hundredths(row[_AMOUNT])
     day = date.fromisoformat(row[_DAY][:10])
     return SaleVersion(f"{row[_BASKET]}-{row[_PRODUCT]}", day, row[_UPDATED], row[_CURRENCY], cents)
 
@@ -252,3 +244,84 @@ def _seconds(moment: datetime) -> str:
 
 def _micros(moment: datetime) -> str:
     return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
+# -------------------------------------------------------------------- landing
+
+
+@dataclass
+class LiveLanding:
+    """Files of live sales in the landing zone ``root``, and what has landed so far: only files that are there count."""
+
+    spec: LiveSpec
+    root: Path
+    files: int = 0
+    by_kind: Counter[EventKind] = field(default_factory=Counter)
+    _ready: set[date] = field(default_factory=set)
+
+    @property
+    def lines(self) -> int:
+        return self.by_kind.total()
+
+    def land_for(
+        self,
+        seconds: float | None,
+        report: Callable[[LiveLanding], None] = lambda landing: None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Land what is due each second, for ``seconds`` or without end; ``report`` is called after each file."""
+        events, began, taken = live_events(self.spec), clock(), 0
+        while True:
+            passed = clock() - began
+            until = passed if seconds is None else min(passed, seconds)
+            due = list(islice(events, round(until * self.spec.events_per_second) - taken))
+            taken += len(due)
+            self.land(due)
+            report(self)
+            if seconds is not None and passed >= seconds:
+                return
+            left = TICK_SECONDS if seconds is None else min(TICK_SECONDS, seconds - passed)
+            sleep(max(0.0, left - (clock() - began - passed)))
+
+    def land(self, events: Sequence[LiveEvent]) -> None:
+        """One file for each arrival day of ``events``, which is the day of their moments."""
+        for day, of_day in groupby(events, key=lambda event: event.moment.date()):
+            if day not in self._ready:
+                land_references(self.root, DayRange(min(self.spec.first_day, day), day))
+                self._ready.add(day)
+            self._write(day, list(of_day))
+
+    def _write(self, day: date, events: Sequence[LiveEvent]) -> None:
+        run = f"live-{self.spec.start:%Y%m%dT%H%M%S}-{self.spec.seed}-{self.files + 1:06d}"
+        with landing(self.root) as writer:
+            writer.write("sales", day, [event.text for event in events], name=run)
+        self.files += 1
+        self.by_kind.update(event.kind for event in events)
+
+
+def land_references(root: Path, days: DayRange) -> None:
+    """Land what facts of ``days`` need beside their sales, for each day on which nothing of a source has landed.
+
+    Rates and products, the rates from some days before; and sales files of zero rows for the days before the last.
+    """
+    with landing(root) as writer:
+        for day in _missing(root, "fx_rates", days.widened(before=RATES_LEAD_DAYS)):
+            name = None if day <= last_published() else "live-rates"
+            writer.write("fx_rates", day, rate_lines(day), name=name)
+        _land_products(root, days, writer)
+        for day in _missing(root, "sales", days):
+            if day < days.last:
+                writer.write("sales", day, [], name="live-none")
+
+
+def _land_products(root: Path, days: DayRange, writer: LandingWriter) -> None:
+    """The whole catalogue once, if there is none at all; a day without changes is a file of zero rows."""
+    if not any(root.glob("products/*/*.jsonl.gz")):
+        writer.write("products", days.first, synthetic_catalogue(days.first), name="live-catalogue")
+    for day in _missing(root, "products", days):
+        writer.write("products", day, [])
+
+
+def _missing(root: Path, source: str, days: DayRange) -> list[date]:
+    return [day for day in days if not any((root / source / f"{day}").glob("*.jsonl.gz"))]

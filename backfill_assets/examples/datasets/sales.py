@@ -1,7 +1,7 @@
-"""The reports on sales: by store, by department, by store and week, by currency and month.
+"""The dataset ``sales``: grocery lines in many currencies, each in euros at its day's rate, and the reports on them.
 
-Each sums the lines of ``fact_sales_transactions``, so that nothing is rounded twice. A version is never changed: new
-logic is a new version.
+A version is never changed: what it computed must stay reproducible. New logic is a new version. A report sums the lines
+of ``fact_sales_transactions``, so that nothing is rounded twice.
 """
 
 from __future__ import annotations
@@ -14,12 +14,167 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.days import Cadence
+from backfill_assets.examples.datasets.fx_rates import FX_RATES
 from backfill_assets.examples.datasets.products import LONGEST_CATALOGUE_GAP_DAYS, PRODUCTS, products_as_of
-from backfill_assets.examples.datasets.sales.landed import SALES, Money
-from backfill_assets.examples.datasets.sales.transactions import FACT
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import DayRule, Reads
-from backfill_assets.model.rules import FewUnknown, TotalAgrees, VolumeWithin
+from backfill_assets.model.landed_dataset import LandedDataset
+from backfill_assets.model.rules import (
+    ArrivedWithin,
+    ConvertedExactly,
+    EverythingPublished,
+    FewNulls,
+    FewUnknown,
+    RatesFound,
+    RecentReference,
+    TotalAgrees,
+    VolumeWithin,
+)
+
+MOST_MONEY = 100_000_000
+"""More than this on one line of a receipt, in any currency, is a mistake of the source."""
+Money = Annotated[T.DecimalType, 18, 2]
+
+SALES = LandedDataset(
+    name="sales",
+    description="Grocery receipts in many currencies, and the revenue they make.",
+    owners=("team:retail-data",),
+    first_day=FX_RATES.first_day,
+    rows="sales lines",
+    most_rows=50_000_000,
+    tolerated_rejects=20,
+    # Tills send a receipt again when they did not hear that it arrived.
+    most_duplicates=Decimal("0.02"),
+    tolerated_duplicates=20,
+    arrives=ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20),
+    supersession_window_days=7,
+    streamed=True,
+)
+
+
+@SALES.row("v1", "Newest version of each transaction and day.")
+class SalesLine(Contract):
+    """A sound line of a receipt."""
+
+    transaction_id: T.StringType = Field(
+        key=True, joined=("basket_id", "product_id"), description="Basket and product."
+    )
+    household_token: T.StringType = Field(
+        personal="household_id", str_matches="^[0-9a-f]{64}$", description="Keyed hash of the household id."
+    )
+    store_id: T.StringType = Field(str_length={"min_value": 1}, description="The shop.")
+    basket_id: T.StringType = Field(str_length={"min_value": 1}, description="The receipt.")
+    product_id: T.StringType = Field(str_length={"min_value": 1}, description="See `bronze_products`.")
+    quantity: T.LongType = Field(ge=0, description="Pieces.")
+    sales_value: Money = Field(ge=0, le=MOST_MONEY, description="In `currency`.")
+    retail_disc: Money = Field(ge=0, description="Given with a loyalty card.")
+    coupon_disc: Money = Field(ge=0, description="Given by a manufacturer's coupon.")
+    coupon_match_disc: Money = Field(ge=0, description="The shop's match of it.")
+    transaction_timestamp: T.TimestampType = Field(event_day=True, description="When it was sold, in UTC.")
+    currency: T.StringType = Field(str_matches="^[A-Z]{3}$", description="ISO 4217 code.")
+    updated_at: T.TimestampType = Field(version=True, description="When the source wrote this version.")
+
+
+# -------------------------------------------------------------------- in euros
+
+LONGEST_GAP_DAYS = 7
+"""No rate is used that is older than this; the longest gap between publications (Easter, Christmas) is five days."""
+FACT = "fact_sales_transactions"
+
+
+@SALES.table(
+    FACT,
+    rules=(
+        EverythingPublished(
+            SALES.source,
+            raw=SALES.raw,
+            bronze=SALES.bronze,
+            quarantine=SALES.quarantine,
+            check="bronze_sales_to_fact_reconciles",
+        ),
+        RatesFound(rate="rate", currency="currency", within_days=7),
+        FewNulls("amount_eur", at_most=Decimal(0), check="rates_found"),
+        ConvertedExactly("sales_value", rate="rate", converted="amount_eur", digits=4),
+        # The longest gap between two publications, at Easter and Christmas; a line is without a rate after seven days.
+        RecentReference("rate_day", within_days=5),
+        VolumeWithin(at_most=SALES.most_rows),
+    ),
+    totals=("amount_eur", "quantity"),
+    groups=("currency", "store_id"),
+)
+class FactSalesTransactions(SalesLine):
+    """Each line that was sold, with its amount in euros."""
+
+    rate: Annotated[T.DecimalType, 18, 6] = Field(nullable=True, gt=0, description="Units of `currency` per euro.")
+    rate_day: T.DateType = Field(nullable=True, description="The day the rate was published.")
+    amount_eur: Annotated[T.DecimalType, 18, 4] = Field(
+        nullable=True, ge=0, made_of=("sales_value", "bronze_fx_rates.rate"), description="Rounded half up."
+    )
+    day: T.DateType = Field(description="The day of the sale, in UTC.")
+
+
+@SALES.version(
+    FactSalesTransactions,
+    "v1",
+    "Converts at the previous day's rate.",
+    *(SALES.bronze, Reads(FX_RATES.bronze, -LONGEST_GAP_DAYS - 1, -1)),
+    clustered=True,
+    follows="rows",
+)
+def at_the_previous_days_rate(sales: DataFrame, rates: DataFrame) -> DataFrame:
+    """Euros at the rate as of the *previous* day: the bug that version 2 fixes."""
+    return in_eur(sales, rates_as_of(rates, days_before=1))
+
+
+@SALES.version(
+    FactSalesTransactions,
+    "v2",
+    "Converts at the rate of the transaction's day.",
+    *(SALES.bronze, Reads(FX_RATES.bronze, -LONGEST_GAP_DAYS, 0)),
+    clustered=True,
+    follows="rows",
+)
+def at_the_days_own_rate(sales: DataFrame, rates: DataFrame) -> DataFrame:
+    """Euros at the rate as of the transaction's own day."""
+    return in_eur(sales, rates_as_of(rates, days_before=0))
+
+
+def rates_as_of(rates: DataFrame, *, days_before: int) -> DataFrame:
+    """``currency, day, rate, rate_day``: what counts on ``day`` is the last as of ``days_before`` days earlier."""
+    ages = F.sequence(F.lit(days_before), F.lit(days_before + LONGEST_GAP_DAYS))
+    serving = rates.select("currency", "rate_day", "rate", F.explode(ages).alias("age"))
+    dated = serving.withColumn("day", F.date_add("rate_day", F.col("age")))
+    last = dated.groupBy("currency", "day").agg(F.max(F.struct("rate_day", "rate")).alias("last"))
+    return last.select("currency", "day", "last.rate", "last.rate_day")
+
+
+def in_eur(sales: DataFrame, rates: DataFrame) -> DataFrame:
+    """The transactions of bronze sales that are not superseded, in euros; null where there is no rate.
+
+    A day stays in as many files as it is read from: nothing is shuffled, for ``rates`` are broadcast.
+    """
+    current = sales.where(F.col("superseded_by_day").isNull())
+    priced = current.join(F.broadcast(rates), on=["currency", "day"], how="left")
+    is_eur = F.col("currency") == "EUR"
+    return priced.withColumns(
+        {
+            "rate": F.when(is_eur, F.lit(1).cast("decimal(18,6)")).otherwise(F.col("rate")),
+            "rate_day": F.when(is_eur, F.col("day")).otherwise(F.col("rate_day")),
+        }
+    ).withColumn("amount_eur", half_up_quotient(F.col("sales_value"), F.col("rate")))
+
+
+def half_up_quotient(amount: Column, rate: Column) -> Column:
+    """``amount / rate`` as decimal(18,4), rounded half up once; amounts are decimal(18,2) and not negative.
+
+    Spark's own division rounds to some scale first, and a second rounding can then lift what is just below a half.
+    """
+    doubled = (F.lit(20_000).cast("decimal(5,0)") * amount + rate).cast("decimal(31,6)")
+    ten_thousandths = F.call_function("div", doubled, (F.lit(2).cast("decimal(1,0)") * rate).cast("decimal(20,6)"))
+    return (ten_thousandths.cast("decimal(19,0)") * F.lit("0.0001").cast("decimal(4,4)")).cast("decimal(18,4)")
+
+
+# --------------------------------------------------------------------- reports
 
 UNKNOWN = "UNKNOWN"
 """The department of products that the catalogue does not have."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.sample.data_packages import packaged_file
+from backfill_assets.examples.sample.references import packaged_file
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it() -> None:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from backfill_assets.examples.sample.defects import SUPERSESSION_WINDOW_DAYS
-from backfill_assets.examples.sample.live_events import EventKind, LiveEvent, LiveSpec, SaleVersion, live_events
+from backfill_assets.examples.sample.live import EventKind, LiveEvent, LiveSpec, SaleVersion, live_events
 
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00Z")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.examples.lab.hazard import (
+from backfill_assets.examples.lab.counts import (
     Hazard,
     TableCount,
     as_json,
@@ -68,20 +68,20 @@ def test_rows_of_all_tables_of_a_way_count() -> None:
     """Doubled in raw and missing in bronze: both are wrong."""
     both = replace(SAFE, tables=(TableCount("raw_sales", 110, 0, 10), TableCount("bronze_sales", 95, 5, 0)))
     assert (both.missing, both.doubled, both.goes_wrong) == (5, 10, 15)
-    assert count_rows([both])[1] == ["rows in the table", "raw_sales 110, bronze_sales 95"]
+    assert count_rows([both])[1] == ("rows in the table", "raw_sales 110; bronze_sales 95")
 
 
 def test_the_table_has_a_column_for_each_way() -> None:
     rows = count_rows(PLAYED.ways)
-    assert columns(PLAYED.ways) == ["", "plain job", "this project"]
+    assert columns(PLAYED.ways) == ("", "plain job", "this project")
     assert [row[0] for row in rows] == ["events sent", "rows in the table", "rows missing", "rows doubled", "time"]
-    assert rows[2] == ["rows missing", "30", "0"] and rows[1] == ["rows in the table", "80", "100"]
+    assert rows[2] == ("rows missing", "30", "0") and rows[1] == ("rows in the table", "80", "100")
 
 
 def test_work_and_load_are_in_the_table_where_they_were_counted() -> None:
     rows = {row[0]: row[1:] for row in count_rows(WORKED.ways)}
-    assert rows["days worked on"] == ["95", "50"] and rows["of these for nothing"] == ["45", "0"]
-    assert rows["bytes read of the source"] == ["4.0 KiB", "4.0 KiB"] and rows["peak memory"][0] == "1,500 MB"
+    assert rows["days worked on"] == ("95", "50") and rows["of these for nothing"] == ("45", "0")
+    assert rows["bytes read of the source"] == ("4.0 KiB", "4.0 KiB") and rows["peak memory"][0] == "1,500 MB"
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,6 @@ def test_json_has_every_count() -> None:
     found = json.loads(json.dumps(as_json(WORKED)))
     assert (found["hazard"], found["shown"]) == ("collision", True)
     first = found["ways"][0]
-    assert (first["days_computed"], first["days_thrown_away"], first["source_bytes"]) == (95, 45, 4096)
-    assert first["tables"] == {"sales": {"rows": 100, "missing": 0, "doubled": 0}}
-    assert "source_bytes" not in as_json(PLAYED)["ways"][0]
+    assert (first["days_computed"], first["days_thrown_away"], first["source"]["bytes"]) == (95, 45, 4096)
+    assert first["tables"] == [{"table": "sales", "rows": 100, "missing": 0, "doubled": 0}]
+    assert (first["missing"], first["doubled"]) == (0, 0)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from backfill_assets.examples.lab import meter
+from backfill_assets.examples.lab import ways
 
 NO_JVM = cast("Any", SimpleNamespace(sparkContext=SimpleNamespace(_jvm=None)))
 
@@ -26,8 +26,8 @@ def test_the_peak_is_seen_though_it_is_gone_at_the_end(monkeypatch: pytest.Monke
             passed.set()
         return now
 
-    monkeypatch.setattr(meter, "memory_mb", memory_mb)
-    with meter.metered(NO_JVM) as measured:
+    monkeypatch.setattr(ways, "memory_mb", memory_mb)
+    with ways.metered(NO_JVM) as measured:
         assert passed.wait(15)
     assert measured.peak_memory_mb == 700
     assert 0.2 <= measured.seconds < 15
@@ -36,4 +36,4 @@ def test_the_peak_is_seen_though_it_is_gone_at_the_end(monkeypatch: pytest.Monke
 def test_memory_is_at_least_that_of_this_process() -> None:
     """Its largest child comes on top."""
     own = psutil.Process(os.getpid()).memory_info().rss // 1_000_000
-    assert meter.memory_mb() >= own // 2
+    assert ways.memory_mb() >= own // 2

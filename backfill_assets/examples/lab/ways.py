@@ -1,0 +1,169 @@
+"""The ways in which a hazard is played, and the workbench that plays them one after the other and counts each."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from backfill_assets.days import DayRange
+from backfill_assets.examples.lab.counts import Hazard, WayCounts, hazard_texts
+from backfill_assets.examples.lab.lakes import BRONZE, PLAIN, RAW, Files, PlainLake, SafeLake
+from backfill_assets.examples.sample.real import sales_lines
+from backfill_assets.rebuild.lake import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MEGABYTE = 1_000_000
+_EVERY_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class PlainWay:
+    """A way without this project, on a plain table of its own; ``careful`` if it is to be right."""
+
+    name: str
+    play: Callable[[PlainLake], str | None]
+    """Returns what else it saw, in a sentence."""
+    careful: bool = False
+
+
+@dataclass(frozen=True)
+class SafeWay:
+    """A way with this project; all of a hazard share a lakehouse, and ``tables`` are compared with the events."""
+
+    name: str
+    play: Callable[[SafeLake], str]
+    tables: tuple[str, ...] = (RAW, BRONZE)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """A hazard to play: the real days it is about, the files that their lines land in, and its ways."""
+
+    days: DayRange
+    files: Callable[[Mapping[date, list[str]]], Files]
+    ways: tuple[PlainWay | SafeWay, ...]
+    one_line_of: int = 1
+    """Of the real lines one in so many is played."""
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """Plays in scratch folders; ``step`` reports which way is played, ``progress`` what happens within it."""
+
+    spark: SparkSession
+    folder: Path
+    step: Progress
+    progress: Progress
+
+    def warm_up(self, day: date) -> None:
+        """Run each way once with a single line, uncounted: the first way would pay for loading classes otherwise."""
+        self.step("Spark warms up ...")
+        files, home = {day: {"first": sales_lines(DayRange.of(day))[day][:1]}}, self.folder / "warm-up"
+        plain, safe = PlainLake(self.spark, home / "plain", files), SafeLake(self.spark, home / "safe", files)
+        plain.land("first")
+        plain.stream()
+        plain.replace_days(plain.source())
+        safe.land("first")
+        safe.stream([day])
+
+    def play(self, name: str, hazard: Arrangement, one_line_of: int = 0) -> Hazard:
+        """All ways of a hazard, on the same files."""
+        thin = one_line_of or hazard.one_line_of
+        files = hazard.files({day: lines[::thin] for day, lines in sales_lines(hazard.days).items()})
+        safe = SafeLake(self.spark, self._home(name, "this project"), files, self.progress)
+        counted = []
+        for way in hazard.ways:
+            self.step(f"{name}: {way.name} ...")
+            if isinstance(way, SafeWay):
+                safe.forget_work()
+                counted.append(self._count(way.name, safe, partial(way.play, safe), way.tables))
+            else:
+                plain = PlainLake(self.spark, self._home(name, way.name), files)
+                found = self._count(way.name, plain, partial(way.play, plain), (PLAIN,))
+                note = f"MERGE wrote {plain.rows_again():,} rows that were there already." if way.careful else ""
+                counted.append(replace(found, careful=way.careful, note=note or found.note))
+        return Hazard(hazard_texts()[name], tuple(counted), str(self.folder / name))
+
+    def _count(
+        self, way: str, lake: PlainLake | SafeLake, play: Callable[[], str | None], tables: Sequence[str]
+    ) -> WayCounts:
+        with metered(self.spark) as measured:
+            note = play()
+        return WayCounts(
+            way=way,
+            safe=isinstance(lake, SafeLake),
+            events=lake.sent.total(),
+            tables=tuple(lake.count(table) for table in tables),
+            seconds=measured.seconds,
+            peak_memory_mb=measured.peak_memory_mb,
+            source=lake.read,
+            days_computed=lake.days_computed,
+            days_thrown_away=lake.days_thrown_away,
+            note=note or "",
+        )
+
+    def _home(self, hazard: str, way: str) -> Path:
+        """Made of the way's words, so that ``--keep`` leaves folders that a person can find."""
+        name = "-".join("".join(letter if letter.isalnum() else " " for letter in way.lower()).split())
+        home = self.folder / hazard / name
+        home.mkdir(parents=True)
+        return home
+
+
+@dataclass
+class Measured:
+    """Of a block of work; both are 0 until it has ended."""
+
+    seconds: float = 0.0
+    peak_memory_mb: int = 0
+
+
+@contextmanager
+def metered(spark: SparkSession) -> Iterator[Measured]:
+    """Measure the block. What the JVM still holds of the work before it is collected first."""
+    from py4j.java_gateway import JVMView
+
+    jvm = spark.sparkContext._jvm
+    if isinstance(jvm, JVMView):
+        jvm.System.gc()
+    measured, ended, peaks = Measured(), threading.Event(), [memory_mb()]
+
+    def watch() -> None:
+        while not ended.wait(_EVERY_SECONDS):
+            peaks.append(memory_mb())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    started = time.monotonic()
+    try:
+        yield measured
+    finally:
+        measured.seconds = time.monotonic() - started
+        ended.set()
+        watcher.join()
+        measured.peak_memory_mb = max(peaks)
+
+
+def memory_mb() -> int:
+    """What this process and its JVM hold now: the largest of its children."""
+    own = psutil.Process()
+    # A process that is just being started is a copy of its parent for a moment: a sum would have it twice.
+    return (_resident(own) + max(map(_resident, own.children(recursive=True)), default=0)) // _MEGABYTE
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0  # it ended meanwhile

@@ -1,0 +1,176 @@
+"""When a demo has something to build, its Spark, and its last lines."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pytest
+
+from backfill_assets.cli import main
+from backfill_assets.days import DayRange
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.examples.commands import demo as module
+from backfill_assets.examples.commands.demo import BUG, background_spark, is_to_build, what_next
+from backfill_assets.examples.demo.progress import Phases
+from backfill_assets.plan.status import DayStatus
+from backfill_assets.settings import Settings
+
+STARTER = "backfill_assets.spark.connect_server.start_connect_server"
+DAYS = DayRange(date(2017, 3, 1), date(2017, 3, 2))
+FRESH, STALE = DayStatus.FRESH, DayStatus.INPUT_CHANGED
+
+
+@pytest.fixture
+def lakehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
+    """What its logs say: every day fresh, the fact published by v2, and all of it shown by Dagster."""
+    found = SimpleNamespace(statuses={}, built_by=dict.fromkeys(DAYS, "v2"), is_shown=True)
+
+    def observed(*_: object) -> object:
+        contents = {day: SimpleNamespace(code_version=version) for day, version in found.built_by.items()}
+        return SimpleNamespace(contents=lambda _: contents)
+
+    def statuses(steps: object, *_: object) -> dict[str, dict[date, DayStatus]]:
+        return {step.name: {day: found.statuses.get((step.name, day), FRESH) for day in DAYS} for step in steps}  # type: ignore[attr-defined]
+
+    monkeypatch.setattr("backfill_assets.published.observed.observe", observed)
+    monkeypatch.setattr("backfill_assets.plan.status.day_statuses", statuses)
+    monkeypatch.setattr(module, "_shown_by_dagster", lambda *_: found.is_shown)
+    found.settings = Settings.at(tmp_path)
+    return found
+
+
+def test_a_lakehouse_in_which_all_is_fresh_and_shown_has_nothing_to_build(lakehouse: SimpleNamespace) -> None:
+    assert not is_to_build(lakehouse.settings, DAYS, "")
+
+
+@pytest.mark.parametrize("table", ["raw_sales", "fact_daily_revenue"])
+def test_one_stale_day_of_any_table_is_built(lakehouse: SimpleNamespace, table: str) -> None:
+    lakehouse.statuses[table, DAYS.last] = STALE
+    assert is_to_build(lakehouse.settings, DAYS, "")
+
+
+def test_days_of_a_version_that_is_not_asked_for_are_built(lakehouse: SimpleNamespace) -> None:
+    """With the bug asked for, the fact is stale by what is current, and yet as it is wanted."""
+    assert is_to_build(lakehouse.settings, DAYS, BUG)
+    lakehouse.built_by = dict.fromkeys(DAYS, BUG)
+    lakehouse.statuses = {("fact_sales_transactions", day): STALE for day in DAYS}
+    assert not is_to_build(lakehouse.settings, DAYS, BUG)
+    del lakehouse.built_by[DAYS.last]
+    assert is_to_build(lakehouse.settings, DAYS, BUG)
+
+
+def test_days_that_dagster_does_not_show_are_built(lakehouse: SimpleNamespace) -> None:
+    """Commands alone published them: a backfill finds them unchanged."""
+    lakehouse.is_shown = False
+    assert is_to_build(lakehouse.settings, DAYS, "")
+
+
+# ------------------------------------------------------------------------ its Spark
+
+
+@dataclass
+class FakeServer:
+    """Answers at once."""
+
+    url: str = "sc://127.0.0.1:4711"
+    stopped: int = 0
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    found = FakeServer()
+    monkeypatch.setattr(STARTER, lambda settings: found)
+    return found
+
+
+def test_it_is_started_once_and_stopped(server: FakeServer, tmp_path: Path) -> None:
+    """Begun while data lands, and used by every run."""
+    with background_spark(Settings.at(tmp_path), phases := Phases()) as ready:
+        assert ready().spark_remote == server.url
+        assert server.stopped == 0
+    assert server.stopped == 1
+    assert list(phases.seconds) == ["Starting Spark"]
+
+
+def test_an_error_stops_it_too(server: FakeServer, tmp_path: Path) -> None:
+    """Also one that comes while it is starting."""
+
+    def interrupted() -> None:
+        with background_spark(Settings.at(tmp_path), Phases()):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert server.stopped == 1
+
+
+def test_a_server_that_runs_already_is_used_and_left(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the name in the settings."""
+    settings = Settings.from_environment({"SPARK_REMOTE": "sc://127.0.0.1:15002", "BACKFILL_HOME": str(tmp_path)})
+    with background_spark(settings, Phases()) as ready:
+        assert ready() is settings
+    assert server.stopped == 0
+
+
+def test_one_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is needed; ending the demo must not hide it."""
+
+    def refused(settings: Settings) -> FakeServer:
+        raise LakehouseUnusable("No Java.")
+
+    monkeypatch.setattr(STARTER, refused)
+    with pytest.raises(LakehouseUnusable, match="No Java"), background_spark(Settings.at(tmp_path), Phases()) as ready:
+        ready()
+
+
+# ------------------------------------------------------------------- its last lines
+
+
+def _links(lines: list[str]) -> list[str]:
+    return [line.split()[0] for line in lines if "http" in line]
+
+
+def test_it_names_the_command_and_the_pages_that_it_opens() -> None:
+    """The first page is where to begin; the filter of the first lesson is in the address."""
+    lines = what_next(DAYS, "abcdefgh")
+    assert lines[0] == "Next: make dev"
+    assert _links(lines) == [
+        "http://127.0.0.1:3000/assets/start_here",
+        "http://127.0.0.1:3000/runs/b/abcdefgh",
+        "http://127.0.0.1:3000/asset-groups~key%3A%22fact_sales_transactions%22%2B/",
+    ]
+
+
+def test_where_a_ui_runs_its_pages_are_what_is_next() -> None:
+    """No second `make dev`."""
+    lines = what_next(DAYS, "abcdefgh", "http://127.0.0.1:3105")
+    assert lines[0] == "Next, in the UI that runs:"
+    assert not [line for line in lines if "make dev" in line]
+    assert {link.split("/")[2] for link in _links(lines)} == {"127.0.0.1:3105"}
+
+
+def test_a_demo_that_launched_nothing_has_no_backfill_to_show() -> None:
+    """A second one computes nothing."""
+    assert not [link for link in _links(what_next(DAYS, "")) if "/runs/b/" in link]
+
+
+def test_with_the_bug_it_leads_to_the_plan_that_repairs_it() -> None:
+    """What it prints are commands, of the days that were built."""
+    lines = what_next(DAYS, "abcdefgh", with_the_bug=True)
+    typed = [shlex.split(line) for line in lines if line.strip().startswith("backfill ")]
+    assert [words[1] for words in typed] == ["status", "plan"]
+    assert all(str(DAYS) in words for words in typed)
+    for words in typed:
+        command = main.get_command(click.Context(main), words[1])
+        assert command is not None
+        command.make_context(words[1], words[2:])
