@@ -14,8 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.synthetic import synthesize
-from backfill_assets.examples.sample.synthetic import SyntheticSpec
+from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
