@@ -95,7 +95,7 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
 Words that they print, or the name of the function there that looks at more.
 """
 
-_SPARK = "backfill_assets_tests/cli/commands/test_spark.py::test_started_in_the_background_used_and_stopped"
+_SPARK = "backfill_assets_tests/cli/verbs/test_spark.py::test_started_in_the_background_used_and_stopped"
 _CI = "backfill_assets_tests/stories/test_dagster_ci.py::"
 _STREAM = "backfill_assets_tests/cli/verbs/test_stream.py::"
 _TALLY = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -19,7 +18,7 @@ import pytest
 
 from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.cli.dev.only_daemon import HasDaemon, only_daemon
-from backfill_assets.cli.running_dev import dev_file, noted_dev
+from backfill_assets.cli.running_dev import noted_dev
 from backfill_assets.days import DayRange
 from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.errors import InvalidRequest
@@ -212,14 +211,6 @@ def test_make_dev_with_another_token_key_is_no_daemon_for_it(tmp_path: Path, dev
     settings = replace(Settings.at(tmp_path), token_key_file=tmp_path / "other.key")
     with pytest.raises(DemoFailed, match=f"the token key {tmp_path}/token.key, .* is for {tmp_path}/other.key"):
         launch_demo(settings, DAYS, TABLES, fake_location.__name__)
-
-
-def test_make_dev_of_an_earlier_version_has_noted_no_landing_zone(tmp_path: Path, dev: ExitStack) -> None:
-    settings = Settings.at(tmp_path)
-    noted = json.loads(dev_file(settings).read_text())
-    del noted["landing"], noted["token_key_file"]
-    dev_file(settings).write_text(json.dumps(noted))
-    assert launch_demo(settings, DAYS, TABLES, fake_location.__name__).dev is not None
 
 
 @pytest.mark.parametrize("command", ["make dev", "backfill demo"])
