@@ -69,7 +69,7 @@ def test_one_that_has_not_said_its_name_yet(tmp_path: Path) -> None:
     with only_daemon(settings, "backfill dev"):
         daemon_file(settings).write_text("")
         with (
-            pytest.raises(HasDaemon, match="^Another command of "),
+            pytest.raises(HasDaemon, match="Another command of"),
             only_daemon(settings, "backfill dev"),
         ):
             pass
