@@ -18,11 +18,11 @@ from backfill_assets.defs.campaigns.pages import LOCATION
 from backfill_assets.defs.dagster_internals import is_on
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.schedules import schedule_name
 from backfill_assets.defs.sensors.landed_files import nothing_builds
 from backfill_assets.defs.sensors.repairs import decide
 from backfill_assets.defs.sensors.shows_what_is import Page
 from backfill_assets.defs.specs import BEGIN
+from backfill_assets.defs.upkeep import schedule_name
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, entries, newest_entries, plan_of
 from backfill_assets.lakehouse.storage import Storage

@@ -1,24 +1,35 @@
-"""What is under way in Dagster: the tables that backfills and runs may still write. Dagster's memory only, no data."""
+"""Native backfills and runs: what is under way and may still write, and how programs launch what the UI launches.
+
+Reads Dagster's memory only, no data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import dagster as dg
 
-from backfill_assets.days import DayRange, day_or_none, parse_day
+from backfill_assets.days import Cadence, DayRange, day_or_none, parse_day
 from backfill_assets.defs.dagster_internals import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
     BACKFILL_ID_TAG,
     BULK_ACTION_TERMINAL_STATUSES,
+    MAX_TITLE_LENGTH,
     NOT_FINISHED_STATUSES,
     PARTITION_NAME_TAG,
+    AssetGraphSubset,
+    AssetKeyPartitionKey,
+    BaseAssetGraph,
     BulkActionsFilter,
     BulkActionStatus,
     PartitionBackfill,
+    make_new_backfill_id,
 )
+from backfill_assets.defs.specs import CADENCE_TAG
 from backfill_assets.defs.watchdogs import JOB
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.upkeep.trouble import WriteUnderWay
@@ -126,3 +137,69 @@ def _of_run(run: dg.DagsterRun, tables: Collection[str]) -> Collection[str]:
     if run.asset_selection:
         return {key.to_user_string() for key in run.asset_selection} & set(tables)
     return set() if run.job_name == JOB else set(tables)
+
+
+_LONGEST_ID = 32
+
+
+def launch_backfill(
+    instance: dg.DagsterInstance,
+    asset_graph: BaseAssetGraph[Any],
+    wanted: Mapping[str, Iterable[date]],
+    *,
+    title: str,
+    tags: Mapping[str, str] | None = None,
+    backfill_id: str | None = None,
+    description: str | None = None,
+) -> str:
+    """Ask the backfill daemon to build the ``wanted`` days of each table; returns the backfill's id at once.
+
+    Days of a weekly or monthly table stand for the period they lie in. ``tags`` reach every run. A given
+    ``backfill_id`` makes the call repeatable: the second one changes nothing.
+    """
+    wanted_id = _checked_id(backfill_id) if backfill_id else make_new_backfill_id()
+    if instance.get_backfill(wanted_id) is not None:
+        return wanted_id
+    backfill = PartitionBackfill.from_asset_graph_subset(
+        backfill_id=wanted_id,
+        backfill_timestamp=time.time(),
+        tags=dict(tags or {}),
+        dynamic_partitions_store=instance,
+        asset_graph_subset=_target(asset_graph, wanted),
+        title=title[:MAX_TITLE_LENGTH],
+        description=description,
+        run_config=None,
+    )
+    instance.add_backfill(backfill)
+    return wanted_id
+
+
+def _target(asset_graph: BaseAssetGraph[Any], wanted: Mapping[str, Iterable[date]]) -> AssetGraphSubset:
+    chosen = {
+        AssetKeyPartitionKey(dg.AssetKey(table.split("/")), key)
+        for table, days in wanted.items()
+        for key in _partition_keys(asset_graph, table, days)
+    }
+    return AssetGraphSubset.from_asset_partition_set(chosen, asset_graph)
+
+
+def _partition_keys(asset_graph: BaseAssetGraph[Any], table: str, days: Iterable[date]) -> list[str]:
+    key = dg.AssetKey(table.split("/"))
+    if not asset_graph.has(key):
+        raise InvalidRequest(f"There is no asset for the table {table!r}.")
+    asset = asset_graph.get(key)
+    partitions = asset.partitions_def
+    if partitions is None:
+        raise InvalidRequest(f"{table} is not partitioned by day.")
+    keys = [day.isoformat() for day in Cadence(asset.tags[CADENCE_TAG]).starts(days)]
+    for wanted in {*keys[:1], *keys[-1:]}:
+        if not partitions.has_partition_key(wanted):
+            known = f"{partitions.get_first_partition_key()}..{partitions.get_last_partition_key()}"
+            raise InvalidRequest(f"{table} has no partition {wanted}.", hint=f"Its days are {known}.")
+    return keys
+
+
+def _checked_id(backfill_id: str) -> str:
+    if len(backfill_id) > _LONGEST_ID:
+        raise InvalidRequest(f"The backfill id {backfill_id!r} is longer than {_LONGEST_ID} characters.")
+    return backfill_id

@@ -36,8 +36,8 @@ from backfill_assets.defs.campaigns.pages import (
 )
 from backfill_assets.defs.checks import checks_by_table
 from backfill_assets.defs.dagster_internals import MAX_RETRIES_TAG, RETRY_NUMBER_TAG
-from backfill_assets.defs.events import failing_plainly, plain_failure
 from backfill_assets.defs.guard import require_own_lakehouse, why_not_own
+from backfill_assets.defs.metadata import failing_plainly, plain_failure
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill, person_behind
 from backfill_assets.defs.sensors.shows_what_is import ShownDays, report_publication

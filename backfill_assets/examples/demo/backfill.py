@@ -20,8 +20,8 @@ from backfill_assets.cli.dev.sessions import start_process, stop_sessions
 from backfill_assets.cli.output import say
 from backfill_assets.cli.running_dev import RunningDev, running_dev
 from backfill_assets.days import DayRange
-from backfill_assets.defs.assets import VERSION_TAG
-from backfill_assets.defs.launch import launch_backfill
+from backfill_assets.defs.specs import VERSION_TAG
+from backfill_assets.defs.under_way import launch_backfill
 from backfill_assets.errors import BackfillError
 from backfill_assets.examples.demo.follow import BackfillProgress, ask_to_cancel, cancel_backfill, progress, watch
 from backfill_assets.examples.demo.progress import BackfillProgressView, Phases, shown
