@@ -27,7 +27,7 @@ def watch_and_report(instance: dg.DagsterInstance, settings: Settings) -> str:
     verdicts = looked.get_asset_check_evaluations()
     failed = [f"{each.asset_key.to_user_string()} {each.partition}" for each in verdicts if not each.passed]
     with dg.build_resources({"backfill": backfill}, instance=instance) as resources:
-        state = lakehouse_state(instance, resources.backfill, CATALOG.datasets, CATALOG.steps, partitions)
+        state = lakehouse_state(instance, resources.backfill, CATALOG.datasets, partitions)
     report_state(instance, state)
     found = f"{format_count(len(verdicts), 'day')} of tables read again: "
     return found + (f"wrong are {', '.join(failed)}" if failed else "each is as it was published")
