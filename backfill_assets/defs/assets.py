@@ -16,7 +16,6 @@ from backfill_assets.defs.dagster_internals import (
     report_checks,
     targets,
 )
-from backfill_assets.defs.guard import require_own_lakehouse
 from backfill_assets.defs.look_back import missing_earlier_days, stale_later_lines
 from backfill_assets.defs.metadata import (
     day_metadata,
@@ -26,7 +25,7 @@ from backfill_assets.defs.metadata import (
     warnings,
 )
 from backfill_assets.defs.partitions import Chain
-from backfill_assets.defs.resources import Backfill, SharedSpark, run_info
+from backfill_assets.defs.resources import Backfill, SharedSpark, require_own_lakehouse, run_info
 from backfill_assets.defs.specs import FORCE_TAG, VERIFY_TAG, VERSION_TAG, asset_specs, check_specs, lineage_metadata
 from backfill_assets.defs.watchdogs import unchanged_watchdogs
 from backfill_assets.errors import BackfillError, InvalidRequest

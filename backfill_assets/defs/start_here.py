@@ -145,12 +145,10 @@ def state_answer(
         elif quarantine:
             health += " Rows that were received are in quarantine, see below."
         state = f"Published: {'; '.join(built)}. {health}{newest}"
-    more = len(people) - _MOST_LINES
-    left = [Line(f"and {more} more: see the newest tick of the sensor repairs")] if more > 0 else []
     return Answer(
         parts=(Line(state),),
         sections=(
-            Answer(PEOPLE, (*people[:_MOST_LINES], *left) or _NOTHING),
+            Answer(PEOPLE, tuple(people) or _NOTHING),
             Answer(QUARANTINE, tuple(quarantine) or _NOTHING),
         ),
     )
@@ -246,9 +244,12 @@ def report_state(instance: dg.DagsterInstance, answer: Answer, shown: str = "") 
 
 def state_metadata(answer: Answer) -> dict[str, dg.MetadataValue]:
     """What the page shows: an entry for the state and for each section. Pure."""
-    people = next(each for each in answer.sections if each.title == PEOPLE)
+    people = next(each for each in answer.sections if each.title == PEOPLE).parts
+    more = len(people) - _MOST_LINES
+    left = [Line(f"and {more} more: see the newest tick of the sensor repairs")] if more > 0 else []
     entries = {STATE: answer.parts, **{each.title: each.parts for each in answer.sections}}
+    entries[PEOPLE] = (*people[:_MOST_LINES], *left)
     return {
         **{name: dg.MetadataValue.md(markdown(Answer(parts=parts)).strip()) for name, parts in entries.items()},
-        "waiting for people": dg.MetadataValue.int(0 if people.parts == _NOTHING else len(people.parts)),
+        "waiting for people": dg.MetadataValue.int(0 if people == _NOTHING else len(people)),
     }

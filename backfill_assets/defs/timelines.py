@@ -16,9 +16,8 @@ from pydantic import Field
 
 from backfill_assets.answers.timelines import FoundTimeline, timeline_answer
 from backfill_assets.days import DayRange
-from backfill_assets.defs.guard import require_own_lakehouse
 from backfill_assets.defs.metadata import failing_plainly, gate_failure
-from backfill_assets.defs.resources import Backfill, SharedSpark, run_info
+from backfill_assets.defs.resources import Backfill, SharedSpark, require_own_lakehouse, run_info
 from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline, readable_timelines

@@ -11,9 +11,8 @@ from backfill_assets.defs.dagster_internals import (
     UnresolvedAssetJobDefinition,
     UnresolvedPartitionedAssetScheduleDefinition,
 )
-from backfill_assets.defs.guard import require_own_lakehouse
 from backfill_assets.defs.metadata import failing_plainly
-from backfill_assets.defs.resources import Backfill, run_info
+from backfill_assets.defs.resources import Backfill, require_own_lakehouse, run_info
 from backfill_assets.defs.specs import VERIFY_TAG, VERSION_TAG
 from backfill_assets.errors import BackfillError
 from backfill_assets.model.current_versions import switch_notes

@@ -18,10 +18,9 @@ from pydantic import Field
 from backfill_assets.days import DayRange
 from backfill_assets.defs.checks import PHYSICAL, PUBLICATION, WATCHDOG, again, check_key, publication_of
 from backfill_assets.defs.dagster_internals import Target, newest_evaluations, targets
-from backfill_assets.defs.guard import require_own_lakehouse
 from backfill_assets.defs.metadata import failing_plainly, rules_table
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.resources import Backfill, require_own_lakehouse
 from backfill_assets.defs.upkeep import nightly_schedule
 from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable, SparkLost
 from backfill_assets.lakehouse.records import DayState

@@ -193,12 +193,10 @@ def test_days_without_a_partition_are_refused(dagster_instance: dg.DagsterInstan
     assert not dagster_instance.get_backfills()
 
 
-def test_unknown_tables_backfills_and_long_ids_are_refused(dagster_instance: dg.DagsterInstance) -> None:
+def test_unknown_tables_and_backfills_are_refused(dagster_instance: dg.DagsterInstance) -> None:
     """Each says what is wrong, by name."""
     with pytest.raises(InvalidRequest, match="'fact_typo'"):
         launch_backfill(dagster_instance, fake_location.defs.resolve_asset_graph(), {"fact_typo": DAYS}, title="Typo")
-    with pytest.raises(InvalidRequest, match="longer than 32"):
-        _launch(dagster_instance, backfill_id="x" * 33)
     with pytest.raises(InvalidRequest, match="no backfill 'unknown'"):
         progress(dagster_instance, "unknown")
 

@@ -28,9 +28,8 @@ from backfill_assets.defs.dagster_internals import (
     newest_evaluations,
     shown_checks,
 )
-from backfill_assets.defs.guard import why_not_own
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.resources import Backfill, why_not_own
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.under_way import busy_days, launch_backfill
 from backfill_assets.errors import InvalidRequest

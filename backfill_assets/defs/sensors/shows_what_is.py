@@ -42,10 +42,9 @@ from backfill_assets.defs.dagster_internals import (
     shown_checks,
     targets,
 )
-from backfill_assets.defs.guard import why_not_own
 from backfill_assets.defs.metadata import day_metadata
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.resources import Backfill, why_not_own
 from backfill_assets.defs.watchdogs import newest_verdicts
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.records import DayState

@@ -12,9 +12,8 @@ from pathlib import Path
 import dagster as dg
 
 from backfill_assets.defs.dagster_internals import NOT_FINISHED_STATUSES, SENSOR_NAME_TAG
-from backfill_assets.defs.guard import require_own_lakehouse, why_not_own
 from backfill_assets.defs.metadata import metadata_table, plain_failure
-from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.resources import Backfill, require_own_lakehouse, why_not_own
 from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.defs.streams.child import StreamChild
 from backfill_assets.defs.under_way import is_alive
