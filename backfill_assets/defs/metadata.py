@@ -225,10 +225,10 @@ def failing_plainly() -> Iterator[None]:
 
 def warnings(result: BuildResult) -> Iterator[str]:
     """Days outside the run that got late rows, and days that a person had put back and that were built again."""
-    for table, days in result.appended_elsewhere.items():
-        if days:
-            late = format_ranges(days)
-            yield f"{table}: late rows were appended to {late}. What was built from those days is stale."
+    for table, late in result.appended_elsewhere.items():
+        if late:
+            where = format_ranges(late)
+            yield f"{table}: late rows were appended to {where}. What was built from those days is stale."
     again: dict[tuple[str, str], list[date]] = {}
     for day in result.days:
         if day.rolled_back_by:
