@@ -73,7 +73,11 @@ def serve(settings: Settings, port: int, location: Location, commands: DagsterCo
     """
     _handle_signals(_interrupt_once)
     make_lives, ui, letters = _is_make_alive(), f"http://{LOOPBACK}:{port}", letters_port(port)
-    variables = {"BACKFILL_UI": settings.ui or ui, "BACKFILL_LETTERS": f"http://{LOOPBACK}:{letters}"}
+    variables = {
+        "BACKFILL_LAKEHOUSE": str(settings.lakehouse),
+        "BACKFILL_UI": settings.ui or ui,
+        "BACKFILL_LETTERS": f"http://{LOOPBACK}:{letters}",
+    }
     try:
         require_place(settings, port)
         variables |= {"DAGSTER_HOME": str(dagster_home(settings)), "DAGSTER_IS_DEV_CLI": "1"}
