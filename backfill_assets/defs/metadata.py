@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
+from hashlib import sha256
 
 import dagster as dg
 
@@ -256,3 +258,9 @@ def _versions_text(built: Sequence[BuiltDay]) -> str:
     if len(named) == 1:
         return f"; by {next(iter(named))}"
     return "".join(f"; {format_ranges(days)} by {version}" for version, days in sorted(named.items()))
+
+
+def digest(metadata: Mapping[str, dg.MetadataValue], of: str = "") -> str:
+    """What a page says, in sixteen characters: it is written again when they change."""
+    text = json.dumps([of, {name: str(value.value) for name, value in metadata.items()}])
+    return sha256(text.encode()).hexdigest()[:16]

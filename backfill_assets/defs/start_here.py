@@ -4,8 +4,6 @@ No run materializes it: the sensor keeps it as the lakehouse is.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -19,6 +17,7 @@ from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
 from backfill_assets.defs.campaigns.pages import LOCATION
 from backfill_assets.defs.dagster_internals import is_on
+from backfill_assets.defs.metadata import digest
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.landed_files import nothing_builds
@@ -235,11 +234,9 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
 def report_state(instance: dg.DagsterInstance, answer: Answer, shown: str = "") -> str:
     """Write the page if it says something else than ``shown``, the digest of what it said; returns the new one."""
     metadata = state_metadata(answer)
-    text = json.dumps({name: str(value.value) for name, value in metadata.items()})
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    if digest != shown:
+    if (now := digest(metadata)) != shown:
         instance.report_runless_asset_event(dg.AssetMaterialization(ASSET, metadata=metadata))
-    return digest
+    return now
 
 
 def state_metadata(answer: Answer) -> dict[str, dg.MetadataValue]:

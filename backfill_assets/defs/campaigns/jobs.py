@@ -9,6 +9,7 @@ newest step.
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -124,28 +125,13 @@ def campaign_jobs(
         log = backfill.publications()
         return ShownDays(instance, log, partitions, checks) if log else None
 
-    @dg.op(name=OPS[JOB], pool=pool, description="Plans, and carries the plan out until a person decides.")
-    def begin_op(context: dg.OpExecutionContext, config: CampaignConfig, backfill: Backfill) -> None:
-        with failing_plainly():
-            _begin(_Carried(context, backfill, published), config)
-
-    @dg.op(name=OPS[APPROVE_JOB], pool=pool, description="Approves, and carries on to the notice.")
-    def approve_op(context: dg.OpExecutionContext, config: PlanConfig, backfill: Backfill) -> None:
-        with failing_plainly():
-            _approve(_Carried(context, backfill, published), config)
-
-    @dg.op(name=OPS[UNDO_JOB], pool=pool, description="Puts all tables back in one publication.")
-    def undo_op(context: dg.OpExecutionContext, config: PlanConfig, backfill: Backfill) -> None:
-        with failing_plainly():
-            _undo(_Carried(context, backfill, published), config.plan)
-
     example = {
         "ops": {OPS[JOB]: {"config": dict(zip(("target", "days"), plan_example(datasets, storage), strict=True))}}
     }
     return [
-        _job(JOB, begin_op, _BEGINS, example),
-        _job(APPROVE_JOB, approve_op, _APPROVES),
-        _job(UNDO_JOB, undo_op, _UNDOES),
+        _job(JOB, _BEGINS, CampaignConfig, _begin, published, pool, example),
+        _job(APPROVE_JOB, _APPROVES, PlanConfig, _approve, published, pool),
+        _job(UNDO_JOB, _UNDOES, PlanConfig, _undo, published, pool),
     ]
 
 
@@ -164,17 +150,28 @@ _UNDOES = (
 
 
 def _job(
-    name: str, op: dg.OpDefinition, description: str, config: Mapping[str, object] | None = None
+    name: str,
+    description: str,
+    config_type: type[dg.Config],
+    work: Callable[["_Carried", Any], None],
+    published: Published,
+    pool: str | None,
+    example: Mapping[str, object] | None = None,
 ) -> dg.JobDefinition:
+    @dg.op(name=OPS[name], pool=pool, description=description)
+    def step(context: dg.OpExecutionContext, config: config_type, backfill: Backfill) -> None:  # type: ignore[valid-type]
+        with failing_plainly():
+            work(_Carried(context, backfill, published), config)
+
     @dg.job(
         name=name,
         tags=_TAGS,
         description=description,
         executor_def=dg.in_process_executor,
-        config=dict(config) if config else None,  # type: ignore[arg-type]
+        config=dict(example) if example else None,  # type: ignore[arg-type]
     )
     def run() -> None:
-        op()
+        step()
 
     return run
 
@@ -319,7 +316,8 @@ def _approve(run: _Carried, config: PlanConfig) -> None:
     run.carry_on(at)
 
 
-def _undo(run: _Carried, plan: str) -> None:
+def _undo(run: _Carried, config: PlanConfig) -> None:
+    plan = config.plan
     at = run.campaign(plan)
     lake = at.builder.lake
     at.require(PlanWord.ROLLBACK)
