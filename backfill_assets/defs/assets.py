@@ -16,7 +16,7 @@ from backfill_assets.defs.dagster_internals import (
     report_checks,
     targets,
 )
-from backfill_assets.defs.look_back import missing_earlier_days, stale_later_lines
+from backfill_assets.defs.look_back import missing_earlier_days
 from backfill_assets.defs.metadata import (
     day_metadata,
     gate_failure,
@@ -31,7 +31,7 @@ from backfill_assets.defs.watchdogs import unchanged_watchdogs
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset, Step, Table
-from backfill_assets.model.graph import later_readers, looks_back_to
+from backfill_assets.model.graph import later_readers
 from backfill_assets.quality.checks import checks_of
 from backfill_assets.rebuild.outcome import BuildResult, DaysFailed
 from backfill_assets.text import format_ranges
@@ -61,7 +61,6 @@ def step_assets(
     in build order: some of them look back to the tables of ``step``. Runs in one ``pool`` share its limit.
     """
     lineage = lineage_metadata(step, table_named)
-    readers = [each for each in steps if looks_back_to(each, step.table_names)]
 
     @dg.multi_asset(
         name=step.name,
@@ -84,7 +83,6 @@ def step_assets(
             raise gate_failure(error) from None
         except BackfillError as error:
             raise plain_failure(error) from None
-        _report_stale_later_days(context, backfill, readers, result)
         for line in warnings(result):
             context.log.warning(line)
         result = replace(result, days=tuple(backfill.with_kept_rules(result.days)))
@@ -190,18 +188,3 @@ def _report_failed_days(context: dg.AssetExecutionContext, step: Step, error: Da
     checks = {table.name: checks_of(table, step) for table in step.tables}
     found = (each for day in error.failed for each in evaluations(day, checks[day.table]))
     report_checks(context.instance, context.run.run_id, found, step.name)
-
-
-def _report_stale_later_days(
-    context: dg.AssetExecutionContext, backfill: Backfill, readers: Sequence[Step], result: BuildResult
-) -> None:
-    """Days that look back to this run's and are stale now; their check `fresh` shows it, too."""
-    selected = context.job_def.asset_layer.selected_asset_keys
-    days = {parse_day(key) for key in context.partition_keys}
-    built_too = {each.name: days for each in readers if dg.AssetKey(each.name) in selected}
-    try:
-        lines = stale_later_lines(backfill.storage, readers, result.days, built_too)
-    except BackfillError as error:
-        lines = [f"Which later days are stale now is not known, the lakehouse was busy: {error}"]
-    for line in lines:
-        context.log.warning(line)
