@@ -17,8 +17,8 @@ from rich.table import Table as Rows
 
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
+from backfill_assets.plan.keep import declared_schemas
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.observe import declared_schemas
 from backfill_assets.plan.records import Plan, PlanRequest, Scope
 from backfill_assets.plan.situation import Machine, PlanContext
 from backfill_assets.published.standing import gc_paused, observe_tables

@@ -10,16 +10,15 @@ from backfill_assets.answers.difference import plan_difference_answer
 from backfill_assets.answers.plan import boundaries_table, terms_facts
 from backfill_assets.answers.status import campaign_table
 from backfill_assets.campaign.course import is_published
-from backfill_assets.campaign.day_outcomes import CampaignDays, campaign_days
-from backfill_assets.campaign.look import look
+from backfill_assets.campaign.look import CampaignDays, campaign_days, look
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanFacts, next_command, standing_of
 from backfill_assets.campaign.steps import staged_notice
 from backfill_assets.difference.find import last_difference
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import page_uri
-from backfill_assets.plan.boundaries import planned_boundaries
-from backfill_assets.plan.durations import times_table
+from backfill_assets.plan.cost import times_table
+from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan, PlannedBoundary, Ranges, days_of
 from backfill_assets.publication.publisher import Publisher

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from backfill_assets.campaign.approvers import letter_terms
+from backfill_assets.campaign.approval import letter_terms
 from backfill_assets.campaign.course import state_of
 from backfill_assets.difference.find import declared_of
 from backfill_assets.difference.kept import Difference
@@ -12,7 +12,7 @@ from backfill_assets.difference.letter import difference_answer
 from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.durations import times_table
+from backfill_assets.plan.cost import times_table
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild.environment import differences

@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 
 from backfill_assets.days import Cadence
 from backfill_assets.plan.basis import PlanDrift
-from backfill_assets.plan.durations import Estimated, times_table
+from backfill_assets.plan.cost import Estimated, times_table
 from backfill_assets.plan.records import (
     Lookback,
     Pinned,
     Plan,
     PlannedBoundary,
-    PlannedPosition,
     PlannedStep,
     PlanTerms,
     days_of,
 )
 from backfill_assets.plan_file.check import CheckedPlanFile
+from backfill_assets.published.boundaries import PartitionPosition
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, size
 from backfill_assets.text import format_count, format_first
 
@@ -46,7 +46,7 @@ def plan_file_answer(found: CheckedPlanFile) -> Answer:
     )
     known = {each.message for each in found.plan.findings} if found.plan else set()
     wrong = tuple(
-        Line(f"{found.path}{f':{each.line}' if each.line else ''}: {each.message}", Tone.BAD, each.next_step)
+        Line(f"{found.path}: {each.message}", Tone.BAD, each.next_step)
         for each in found.problems
         if each.message not in known
     )
@@ -103,7 +103,7 @@ def boundaries_table(found: Sequence[PlannedBoundary]) -> Grid:
     return Grid("boundaries", columns, rows, title="Read from streams", drop=("versions", "raw"))
 
 
-def _offset(at: PlannedPosition) -> tuple[str, int, int]:
+def _offset(at: PartitionPosition) -> tuple[str, int, int]:
     return at.topic, at.partition, at.next_offset
 
 

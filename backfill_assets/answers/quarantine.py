@@ -12,7 +12,7 @@ from typing import Any
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.places import format_place, place_values
+from backfill_assets.landing.landed_lines import format_place, place_values
 from backfill_assets.landing.quarantine import Group, Rejects, groups, letters
 from backfill_assets.model.placement import IMPLAUSIBLE
 from backfill_assets.published.reading import anything_published

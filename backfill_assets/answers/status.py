@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.campaign.day_outcomes import CampaignDays, campaign_days
+from backfill_assets.campaign.look import CampaignDays, campaign_days
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.plans import PlanUnderWay, kept_plan, plan_ids, under_way
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
 from backfill_assets.model.current_versions import switch_notes
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of
@@ -22,7 +23,6 @@ from backfill_assets.published.observed import LogView, observe
 from backfill_assets.published.standing import gc_paused
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
-from backfill_assets.upkeep.rejected_days import RejectedRows, commonest_reason, rejected_rows
 
 DAMAGED = "damaged"
 _MOST_DAMAGED = 5

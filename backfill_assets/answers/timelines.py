@@ -14,11 +14,9 @@ from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Pa
 from backfill_assets.text import format_count, format_ranges
 from backfill_assets.timeline.forward import Forwarded
 from backfill_assets.timeline.opened import OpenedTimeline
-from backfill_assets.timeline.places import is_of_campaign
-from backfill_assets.timeline.readiness import days_behind
 from backfill_assets.timeline.run_on import TimelineRun
-from backfill_assets.timeline.switch import SwitchPlan
-from backfill_assets.timeline.view import StaleDays, next_for_stale, stale_ranges
+from backfill_assets.timeline.switch import SwitchPlan, days_behind
+from backfill_assets.timeline.view import StaleDays, is_of_campaign, next_for_stale, stale_ranges
 
 _MOST_RANGES = 6
 _NOTHING_CHANGED = "What is published has not changed."

@@ -11,13 +11,10 @@ from pathlib import Path
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.landed_lines import landed_line
-from backfill_assets.landing.landed_values import overtakes
-from backfill_assets.landing.places import event_place, format_place, place_values
+from backfill_assets.landing.landed_lines import event_place, format_place, landed_line, overtakes, place_values
 from backfill_assets.landing.token_key import require_same_key
 from backfill_assets.landing.tokens import token_of
-from backfill_assets.landing.trace import Found, Trail, deleted_by, trails
-from backfill_assets.landing.trace_keys import BETWEEN
+from backfill_assets.landing.trace import BETWEEN, Found, Trail, deleted_by, trails
 from backfill_assets.landing.trace_outcomes import RECEIVED, LineFate, fates
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog

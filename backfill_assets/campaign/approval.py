@@ -1,4 +1,4 @@
-"""What an approval covers: the difference it was given for, and what moved since as long as it is within bounds. Pure.
+"""Who may approve a campaign, and what an approval covers: the difference it was given for, and what may move. Pure.
 
 Days may move between the moment the difference was shown and the publication. What moved is staged again, so that it is
 no longer what was approved. It is published all the same if every expectation of the plan and every limit still holds.
@@ -7,15 +7,22 @@ no longer what was approved. It is published all the same if every expectation o
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.campaign.breaker import Exceeded
+from backfill_assets.campaign.course import CampaignState, approved_by, is_published
 from backfill_assets.days import TableDay
 from backfill_assets.difference.kept import Difference
+from backfill_assets.difference.letter import LetterTerms
 from backfill_assets.difference.records import Sides, fingerprint_of
-from backfill_assets.plan.records import as_ranges
+from backfill_assets.lakehouse.campaign_journal import campaign_of
+from backfill_assets.plan.records import Plan, as_ranges
+from backfill_assets.rebuild.person import Person
+from backfill_assets.settings import ApprovalRule
+from backfill_assets.text import format_count
+from backfill_assets.ui_addresses import asset_page
 
 MovedDays = Mapping[str, list[str]]
 """Ranges of days by table."""
@@ -88,3 +95,119 @@ def moved_sentence(moved: MovedDays) -> str:
     """``MovedDays after the approval: fact_sales_transactions 2017-03-07; report_monthly_close 2017-03-01.``"""
     days = "; ".join(f"{table} {', '.join(ranges)}" for table, ranges in moved.items() if ranges)
     return f"Moved after the approval: {days or 'what was staged'}."
+
+
+_ANOTHER = Person("another person")
+"""Stands for everyone who has neither planned nor started it."""
+
+
+def may_approve(
+    rule: ApprovalRule, planner: Person, starter: Person, approver: Person, listed: Collection[str]
+) -> str | None:
+    """Why ``approver`` may not approve; None if they may. ``starter`` started the campaign, or resumed it last.
+
+    ``listed`` are the approvers of the plan; they hold by any rule. An unknown person is not another person.
+    """
+    if not listed and rule is ApprovalRule.ANYONE:
+        return None
+    if not listed and rule is ApprovalRule.LISTED:
+        return "a plan has to list its approvers here, and this one lists none"
+    if not approver:
+        return "it is unknown who approves"
+    if listed and approver.name not in listed:
+        return f"the plan lists as approvers: {', '.join(sorted(listed))}"
+    return _why_not_another(planner, starter, approver) if rule is ApprovalRule.ANOTHER_PERSON else None
+
+
+def _why_not_another(planner: Person, starter: Person, approver: Person) -> str | None:
+    for who, what in ((planner, "planned"), (starter, "started")):
+        if not who:
+            return f"another person has to approve, and it is not recorded who {what} it"
+        if approver.is_same_as(who):
+            return f"another person has to approve, and {who} {what} it"
+    return None
+
+
+def approvers_hint(rule: ApprovalRule, planner: Person, starter: Person, listed: Collection[str]) -> str:
+    """Who may approve instead, and what to do where no one may."""
+    if not listed and rule is ApprovalRule.LISTED:
+        return "Write approvers into the file of the plan, and plan again. BACKFILL_APPROVAL_BY is listed here."
+    known = planner and starter
+    if rule is ApprovalRule.ANOTHER_PERSON and not known:
+        return "Plan again and start that plan, as a user with a name (in Dagster: with the run's tag user)."
+    if not listed:
+        return f"Ask someone else than {' and '.join(dict.fromkeys((planner.name, starter.name)))} to approve it."
+    able = [name for name in sorted(listed) if may_approve(rule, planner, starter, Person(name), listed) is None]
+    return f"These may: {', '.join(able)}." if able else "No one of them may: list others in the file, and plan again."
+
+
+def who_may_approve(
+    rule: ApprovalRule, planner: Person, starter: Person, listed: Collection[str], needed: int = 1
+) -> str:
+    """``Anyone but ana, who planned and started it.``: for people who read the difference."""
+    if listed:
+        able = names_that_may_approve(rule, planner, starter, listed)
+        if len(able) < needed:
+            return (
+                f"Too few: it needs {format_count(needed, 'approval')}, and {len(able)} of its approvers may give it."
+            )
+        return f"{' or '.join(able)}." if needed == 1 else f"{needed} of these: {', '.join(able)}."
+    if reason := may_approve(rule, planner, starter, _ANOTHER, ()):
+        return f"No one: {reason}."
+    but = f" but {_planner_and_starter(planner, starter)}" if rule is ApprovalRule.ANOTHER_PERSON else ""
+    return f"Anyone{but}." if needed == 1 else f"{needed} people: anyone{but}."
+
+
+def names_that_may_approve(rule: ApprovalRule, planner: Person, starter: Person, listed: Collection[str]) -> list[str]:
+    """Of the approvers that a plan lists, those who may approve it, in the order of their names."""
+    return [name for name in sorted(listed) if may_approve(rule, planner, starter, Person(name), listed) is None]
+
+
+def _planner_and_starter(planner: Person, starter: Person) -> str:
+    if planner.is_same_as(starter):
+        return f"{planner.name}, who planned and started it"
+    return f"{planner.name}, who planned it, and {starter.name}, who started it"
+
+
+def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: CampaignState, ui: str = "") -> LetterTerms:
+    """What the letter about the difference of ``plan`` says of its approval, and of what became of it.
+
+    It links to the pages of the UI at ``ui`` where people approve and undo; to none if that is empty, or if commands
+    carry the campaign out: it has no pages there.
+    """
+    terms = plan.terms
+    return LetterTerms(
+        plan=plan.id,
+        campaign=campaign_of(plan.id),
+        window_days=plan.rollback_window_days,
+        who=who_may_approve(rule, planner, state.started_by, terms.approvers, terms.approvals),
+        title=terms.title,
+        reason=terms.reason,
+        outcome=_outcome(state),
+        published=is_published(state),
+        page=ui + asset_page("campaign", campaign_of(plan.id)) if ui and state.daemon else "",
+    )
+
+
+def _outcome(state: CampaignState) -> str:
+    """What became of the difference; empty while people decide about it."""
+    if back := state.rolled_back:
+        return f"It was rolled back on {back.at:%Y-%m-%d %H:%M} UTC {back.reason}".rstrip(" .") + "."
+    if is_published(state) and (published := state.cut_over_at):
+        by = approved_by(state)
+        return f"It was published on {published:%Y-%m-%d %H:%M} UTC{f', approved by {by}' if by else ''}."
+    if state.stopped:
+        return f"It was stopped, and nothing of it is published: {state.stopped.reason.rstrip('.')}."
+    return f"It was approved by {approved_by(state)}, and is not published yet." if state.approved else ""
+
+
+def missing_approvers(rule: ApprovalRule, planner: Person, listed: Collection[str], needed: int) -> str | None:
+    """Why too few people could approve a plan of ``planner`` that was never started; None if enough can."""
+    if not listed:
+        return "The plan lists no approvers, and here it has to." if rule is ApprovalRule.LISTED else None
+    left_out = {name for name in listed if rule is ApprovalRule.ANOTHER_PERSON and planner.is_same_as(Person(name))}
+    able = len(set(listed)) - len(left_out)
+    if able >= needed:
+        return None
+    but = f", because {planner.name} plans it" if left_out else ""
+    return f"The plan needs {format_count(needed, 'approval')}, and {able} of its approvers may approve it{but}."

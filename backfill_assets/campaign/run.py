@@ -7,15 +7,22 @@ goes on: it adopts what was staged, and looks up on the log what was published.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.campaign.approvers import approvers_hint, may_approve
-from backfill_assets.campaign.breaker import Exceeded, Limits, judge
-from backfill_assets.campaign.breaker_input import computed_seconds, held_back_lines, input_of, staged_contents
+from backfill_assets.campaign.approval import approvers_hint, may_approve
+from backfill_assets.campaign.breaker import (
+    Exceeded,
+    Limits,
+    computed_seconds,
+    held_back_lines,
+    input_of,
+    judge,
+    staged_contents,
+)
 from backfill_assets.campaign.course import (
     CampaignState,
     Move,
@@ -24,10 +31,8 @@ from backfill_assets.campaign.course import (
     next_move,
     state_of,
 )
-from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
-from backfill_assets.campaign.look import catch_up, look
+from backfill_assets.campaign.look import catch_up, held_back_days, look
 from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
-from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import FiguresRead, complete
 from backfill_assets.difference.find import declared_of, find_difference
 from backfill_assets.difference.kept import Difference
@@ -38,10 +43,9 @@ from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, Jour
 from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.plan.durations import sizes, step_line
-from backfill_assets.plan.keep import planned_by
+from backfill_assets.plan.cost import sizes, step_line
+from backfill_assets.plan.keep import planned_by, rebuilt_steps, shadow_steps
 from backfill_assets.plan.records import Plan, PlannedStep
-from backfill_assets.plan.shadow_steps import rebuilt_steps, shadow_steps
 from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.builder import Builder
@@ -92,7 +96,9 @@ class Options:
         """
         own = plan.terms
         shares = waves or own.waves
-        found = cls(Shares.parse(shares) if shares else Shares(), _limits_over(own.limits, limits), **flags)
+        found = cls(
+            Shares.parse(shares) if shares else Shares(), Limits.parse(limits, Limits.parse(own.limits)), **flags
+        )
         found.require_as_planned(plan)
         return found
 
@@ -109,10 +115,6 @@ class Options:
                     f"{plan.id} has {name} of its own, {planned}, and a kept plan does not change.",
                     hint=f"Leave the {name} out; or change them in the file of the plan, and plan again.",
                 )
-
-
-def _limits_over(own: str, given: str) -> Limits:
-    return Limits.parse(given, Limits.parse(own))
 
 
 @dataclass
@@ -351,22 +353,12 @@ class CampaignRun:
 
     # ------------------------------------------------------------------ the shadow backfill
 
-    def stage_wave(self, number: int, cadences: Collection[Cadence] = tuple(Cadence)) -> list[ShadowedStep]:
-        """Stage the days of a wave and of those before it, which are adopted; of tables of ``cadences`` only."""
+    def stage_wave(self, number: int) -> list[ShadowedStep]:
+        """Stage the days of a wave and of those before it, which are adopted."""
         self.begin()
         wave = self.waves[number]
         self.progress(f"{self.campaign}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
-        chosen = days_of_wave(self.steps, wave)
-        names = [each.name for each in self.steps if each.cadence in cadences and each.name in chosen]
-        return self.stage({name: chosen[name] for name in names})
-
-    def days_of(self, number: int) -> dict[str, list[date]]:
-        """The days that the wave adds to those of earlier waves, by table."""
-        waves = self.waves
-        earlier = days_of_wave(self.steps, waves[number - 1]) if number else {}
-        so_far = days_of_wave(self.steps, waves[number])
-        fresh = {step: sorted(set(days) - set(earlier.get(step, ()))) for step, days in so_far.items()}
-        return {table: fresh[step.name] for step in self.steps for table in step.tables if fresh.get(step.name)}
+        return self.stage(days_of_wave(self.steps, wave))
 
     def stage(self, days: Mapping[str, tuple[date, ...]] | None = None) -> list[ShadowedStep]:
         """Stage ``days`` by step; by default all days of the plan."""
@@ -451,7 +443,7 @@ def shadow_report(done: Iterable[ShadowedStep]) -> StepReport:
         for each in steps
     }
     held = [each for step in steps for each in step.held_back]
-    return {"days": counts, "held_back": held_back_lines(held), HELD_BACK_DAYS: held_back_days(held)}
+    return {"days": counts, "held_back": held_back_lines(held), journal.HELD_BACK_DAYS: held_back_days(held)}
 
 
 def now() -> datetime:

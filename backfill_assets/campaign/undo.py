@@ -7,18 +7,385 @@ published day that reads one that changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
+from functools import cache, cached_property
 
-from backfill_assets.campaign.undo_attempt import UndoAttempt
-from backfill_assets.campaign.undo_days import AS_BEFORE, UndoAction, UndoneDay, seconds_of
+from backfill_assets.campaign.undo_days import (
+    AS_BEFORE,
+    Remaking,
+    TableDayState,
+    UndoAction,
+    UndoneDay,
+    decide_day,
+    first_of,
+    require_undoable,
+    seconds_of,
+)
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import (
+    DayChange,
+    DayContent,
+    InputRead,
+    Prepared,
+    Provenance,
+    Publication,
+    TableChange,
+)
+from backfill_assets.lakehouse.timelines import CAMPAIGN
+from backfill_assets.model.declaration import Step, Version
+from backfill_assets.model.graph import made_of, missing_inputs
 from backfill_assets.publication.holds import holding
-from backfill_assets.publication.publisher import Published
-from backfill_assets.publication.rollback import restores, undoable, undone_text
+from backfill_assets.publication.publisher import Pin, Published
+from backfill_assets.publication.rollback import (
+    FindPrepared,
+    main_schema,
+    recorded_reads,
+    restores,
+    undoable,
+    undoing,
+    undone_text,
+)
+from backfill_assets.published.observed import LogView, observe
+from backfill_assets.published.readers import declared_version, reading_as_published
+from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
+from backfill_assets.rebuild.replace import ReplaceBuild
+from backfill_assets.rebuild.shadow import staged_days
+from backfill_assets.rebuild.stage import recorded_upstream
+from backfill_assets.text import format_are, format_count
+
+_WITHDRAWN = DayBefore(None)
+
+
+@dataclass(frozen=True)
+class VersionDays:
+    """Days of a step that have to be of one version of its logic: they had it before, or have it now."""
+
+    step: Step
+    tables: tuple[str, ...]
+    version: Version | None
+    """None if the version is not known or no longer declared."""
+    days: tuple[date, ...]
+
+
+@dataclass
+class UndoAttempt:
+    """Goes through the steps in build order: what a step reads is put back, or staged again, before it."""
+
+    lake: Lake
+    prepared: Prepared
+    overlay: Overlay = NOTHING_STAGED
+    """The days that are put back, withdrawn or staged again: what comes after reads these, and not main's."""
+    days: list[UndoneDay] = field(default_factory=list)
+    changes: dict[str, list[DayChange]] = field(default_factory=dict)
+    read: list[InputRead] = field(default_factory=list)
+    """What the days that are put back were made of, of main."""
+    builds: list[ReplaceBuild] = field(default_factory=list)
+    changed: dict[str, set[date]] = field(default_factory=dict)
+    """The days that will hold something else than main holds now, by table."""
+    again: dict[str, frozenset[date]] = field(default_factory=dict)
+    """Only of a look: the days that are staged again, of which it is not known what they will hold."""
+    withdrawn: dict[str, frozenset[date]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name that the timelines of the undo begin with; only an undo of this campaign adopts from them."""
+        return f"{CAMPAIGN}undo-{self.prepared.publication.provenance.campaign.removeprefix(CAMPAIGN)}"
+
+    @cached_property
+    def find(self) -> FindPrepared:
+        """Reads a publication from the log, each one once."""
+        return cache(self.lake.publisher.log.find_prepared)
+
+    @cached_property
+    def view(self) -> LogView:
+        """What is published when the attempt begins: which days there are that may read one that changes."""
+        return observe(self.lake.storage, self.lake.catalog.table_names, log=self.lake.publisher.log)
+
+    @cached_property
+    def contents(self) -> Callable[[str], Mapping[date, DayContent | None]]:
+        """What the published days of a table hold; None for a foreign write."""
+        return cache(self.view.contents)
+
+    def look(self) -> tuple[UndoneDay, ...]:
+        """What would become of each day. Days that read what is staged again count as staged again."""
+        for part, found in self.parts():
+            days = frozenset(each.day for each in found if each.way is UndoAction.STAGE_AGAIN)
+            for table in part.tables:
+                self.again[table] = self.again.get(table, frozenset()) | days
+                self.changed.setdefault(table, set()).update(days)
+        return tuple(self.days)
+
+    def stage(self, run: RunInfo, progress: Progress) -> None:
+        """Put back what can be put back, and stage the rest; raises if a day can be neither."""
+        for part, found in self.parts():
+            require_undoable(found)
+            again = [each.day for each in found if each.way is UndoAction.STAGE_AGAIN]
+            if again and part.version is not None:
+                progress(f"{part.step.name}: {format_are(len(again), 'day')} staged again by {part.version.name}")
+                self.stage_again(part, part.version, again, run, progress)
+        self.refuse_lost_files()
+
+    def parts(self) -> Iterator[tuple[VersionDays, list[UndoneDay]]]:
+        """Decide about each part, in build order, and put back what can be; the caller stages the rest meanwhile."""
+        for step in self.lake.catalog.steps:
+            for part in self.parts_of(step):
+                pin = self.pin(part)
+                found = [each for each in self.decide(part, pin) if self.is_shown(each)]
+                self.days += found
+                self.put_back(part, pin, found)
+                yield part, found
+
+    def is_shown(self, day: UndoneDay) -> bool:
+        """A reader that stays as it is was only looked at."""
+        return day.way is not UndoAction.STANDS or day.day in self.own_days(self.lake.catalog.step(day.step))
+
+    # ------------------------------------------------------------------ decide
+
+    def own_days(self, step: Step) -> frozenset[date]:
+        """The days of ``step`` that the publication had brought."""
+        table = next((name for name in step.table_names if name in self.prepared.before), None)
+        return frozenset(self.prepared.before[table]) if table else frozenset()
+
+    def parts_of(self, step: Step) -> list[VersionDays]:
+        """The days that the publication had brought, by the version they had before; and readers, by the one of now."""
+        own = self.own_days(step)
+        tables = tuple(name for name in step.table_names if name in self.prepared.before) or step.table_names
+        by_version: dict[str, list[date]] = {}
+        for day in sorted(own):
+            content = self.prepared.before[tables[0]][day].content
+            by_version.setdefault(_version_name(step, content), []).append(day)
+        for day in sorted(self.readers(step) - own):
+            by_version.setdefault(_version_name(step, self.contents(tables[0]).get(day)), []).append(day)
+        versions = {version.name: version for version in step.versions}
+        return [VersionDays(step, tables, versions.get(name), tuple(sorted(days))) for name, days in by_version.items()]
+
+    def readers(self, step: Step) -> set[date]:
+        """The published days of ``step`` that read one that changes. One with a foreign write is left to people."""
+        if not any(self.changed.values()) or not step.versions:
+            return set()
+        readers = reading_as_published(step, self.changed, self.view.states)
+        contents = self.contents(step.table_names[0])
+        return {day for day in readers if contents.get(day) is not None}
+
+    def pin(self, part: VersionDays) -> Pin:
+        written = list(part.days)
+        reads: dict[str, set[date]] = {}
+        for day in part.days:
+            for table, days in self.made_of(part, day).items():
+                reads.setdefault(table, set()).update(days)
+        return self.overlay.over(self.lake.publisher.pin(dict.fromkeys(part.tables, written), reads))
+
+    def made_of(self, part: VersionDays, day: date) -> Mapping[str, DayRange]:
+        """What the day is made of by the version of its part; as it was recorded if that is not declared any more."""
+        if part.version is not None:
+            return made_of(part.step, part.version, day)
+        before = self.prepared.before.get(part.tables[0], {}).get(day)
+        key = TableDay(part.tables[0], day)
+        return recorded_reads(self.lake.publisher.log, key, before.publication) or {} if before else {}
+
+    def decide(self, part: VersionDays, pin: Pin) -> list[UndoneDay]:
+        missing: Mapping[date, list[str]] = {}
+        if part.version is not None:
+            missing = missing_inputs(part.step, part.version, part.days, decide.published_days(pin.states))
+        own = self.own_days(part.step)
+        return [
+            decide_day(
+                part.step.name,
+                day,
+                [self.state_of(table, day, pin, own=day in own) for table in part.tables],
+                self.remaking(part, day, pin, missing.get(day, ())),
+            )
+            for day in part.days
+        ]
+
+    def remaking(self, part: VersionDays, day: date, pin: Pin, missing: Sequence[str]) -> Remaking:
+        reads = self.made_of(part, day)
+        before = self.prepared.before.get(part.tables[0], {}).get(day)
+        content = before.content if before else self.contents(part.tables[0]).get(day)
+        wanted = ""
+        if reads and content is not None:
+            inputs = fingerprints.inputs(
+                {table: {each: pin.inputs[table].days[each] for each in days} for table, days in reads.items()}
+            )
+            wanted = fingerprints.input_fingerprint(content.code_version, content.parameters, inputs)
+        return Remaking(
+            wanted=wanted,
+            version=part.version.name if part.version else "",
+            missing=missing[0] if missing else "",
+            withdrawn=first_of(reads, self.withdrawn),
+            again=first_of(reads, self.again),
+            changes=_changes(content, pin, reads),
+        )
+
+    def state_of(self, table: str, day: date, pin: Pin, *, own: bool) -> TableDayState:
+        now = pin.states.get(TableDay(table, day))
+        now_files = frozenset(pin.expected[TableDay(table, day)].files)
+        if not own:
+            return TableDayState(table, None, frozenset(), None, now, now_files)
+        change = next(each for each in self.prepared.change(table).days if each.day == day)
+        return TableDayState(
+            table=table,
+            before=self.prepared.before[table][day],
+            files=frozenset(self.prepared.target_of(table, change)),
+            content=self.prepared.result(table, day),
+            now=now,
+            now_files=now_files,
+            other_campaign=self.other_campaign(table, day, now.publication) if now else "",
+        )
+
+    def other_campaign(self, table: str, day: date, publication: str) -> str:
+        """The last other campaign that published the day after the one that is undone; empty without one.
+
+        One that was undone itself is passed by, with everything that it had brought.
+        """
+        undone = self.prepared.publication
+        while publication not in ("", undone.id) and (held := self.find(publication)) is not None:
+            found, made = held[0], held[0].publication
+            if made.kind == "rollback" and made.provenance.undoes == undone.id:
+                return ""
+            if made.kind == "rollback":
+                found, _ = self.find(made.provenance.undoes) or held
+            elif made.provenance.campaign not in ("", undone.provenance.campaign):
+                return made.provenance.campaign
+            publication = found.before[table][day].publication if day in found.before.get(table, {}) else ""
+        return ""
+
+    # ------------------------------------------------------------------ put back, or stage again
+
+    def put_back(self, part: VersionDays, pin: Pin, found: Sequence[UndoneDay]) -> None:
+        """Put back, or withdraw, what of ``found`` needs no computing."""
+        back = [each.day for each in found if each.way is UndoAction.PUT_BACK]
+        gone = [each.day for each in found if each.way is UndoAction.WITHDRAW]
+        for table in part.tables:
+            held = {day: self.as_before(table, day) for day in back} | dict.fromkeys(gone, _WITHDRAWN)
+            self.changes.setdefault(table, []).extend(
+                DayChange(
+                    day=day,
+                    adds=each.files,
+                    content=each.content,
+                    expected=pin.expected[TableDay(table, day)],
+                    made_of=self.made_of(part, day) if each.content is not None else None,
+                )
+                for day, each in held.items()
+            )
+            self.overlay = self.overlay.putting_back(table, held.items())
+            self.note_changed(table, {day: each.logical for day, each in held.items()})
+            self.withdrawn[table] = self.withdrawn.get(table, frozenset()) | frozenset(gone)
+        self.read += self.inputs_read(part, back, pin)
+
+    def inputs_read(self, part: VersionDays, days: Iterable[date], pin: Pin) -> Iterable[InputRead]:
+        """What ``days`` were made of that is main's; compare-and-swap looks at it once a table."""
+        made: dict[str, set[date]] = {}
+        for day in days:
+            for table, read in self.made_of(part, day).items():
+                made.setdefault(table, set()).update(read)
+        for table, read_days in made.items():
+            logicals = {day: pin.inputs[table].days[day] for day in sorted(read_days)}
+            yield self.overlay.from_main(pin.inputs[table].model_copy(update={"days": logicals}))
+
+    def note_changed(self, table: str, logicals: Mapping[date, str]) -> None:
+        now = self.contents(table)
+        for day, logical in logicals.items():
+            content = now.get(day)
+            if content is None or content.logical != logical:
+                self.changed.setdefault(table, set()).add(day)
+
+    def as_before(self, table: str, day: date) -> DayBefore:
+        before = self.prepared.before[table][day]
+        if not before.files:
+            return DayBefore(before.content)
+        foreign = "" if before.content else fingerprints.physical(file.path for file in before.files)
+        return DayBefore(before.content, files=before.files, foreign=foreign)
+
+    def stage_again(
+        self, part: VersionDays, version: Version, days: Sequence[date], run: RunInfo, progress: Progress
+    ) -> None:
+        self.lake.require_clean_tree()  # to put files back computes nothing, and is never refused
+        build = ReplaceBuild(
+            self.lake, part.step, version, run, force=False, progress=progress, overlay=self.overlay, campaign=self.name
+        )
+        build.stage(days)
+        build.refuse_failed()
+        self.builds.append(build)
+        for table in build.tables:
+            staged = staged_days(build, table)
+            self.overlay = self.overlay.with_days(table, staged)
+            self.note_changed(table, {day: each.content.logical for day, each in staged})
+
+    def refuse_lost_files(self) -> None:
+        """Refuse the undo if a file that it puts back is gone."""
+        paths = (f"{table}/{add.path}" for table, days in self.changes.items() for day in days for add in day.adds)
+        if lost := self.lake.storage.missing(paths):
+            raise PublicationRefused(
+                f"{self.prepared.publication.id} cannot be undone: {lost[0]} is gone, and {len(lost) - 1} more files.",
+                hint="Rebuild the days with the version of the code that they had then.",
+            )
+
+    # ------------------------------------------------------------------ publish
+
+    def request(self, id: str, made: Provenance) -> Publication:
+        staged = [build.request() for build in self.builds if build.staged]
+        schemas = {change.table: change.table_schema for each in staged for change in each.tables}
+        days = {table: list(found) for table, found in self.changes.items() if found}
+        for each in staged:
+            for change in each.tables:
+                days.setdefault(change.table, []).extend(change.days)
+        tables = tuple(
+            TableChange(
+                table=table,
+                table_schema=schemas.get(table) or main_schema(self.lake.publisher, table),
+                days=tuple(sorted(found, key=lambda day: day.day)),
+            )
+            for table, found in days.items()
+        )
+        read = [*self.read, *(each for request in staged for each in request.inputs)]
+        request = Publication(
+            id=id,
+            kind="rollback",
+            tables=tables,
+            inputs=tuple(each for each in read if each.days),
+            provenance=made,
+            leaves_stale=self.left_stale(),
+        )
+        return undoing(self.prepared, request)
+
+    def left_stale(self) -> dict[str, tuple[date, ...]]:
+        found: dict[str, list[date]] = {}
+        for each in self.days:
+            if each.way is UndoAction.LEFT_STALE:
+                for name in self.lake.catalog.step(each.step).table_names:
+                    found.setdefault(name, []).append(each.day)
+        return {table: tuple(days) for table, days in found.items()}
+
+    def close(self) -> None:
+        for build in self.builds:
+            build.close_timelines()
+
+
+def _version_name(step: Step, content: DayContent | None) -> str:
+    """Empty if the version is not declared any more; then such days are looked at by what was recorded of them."""
+    version = declared_version(step, content) if content is not None else None
+    return version.name if version else ""
+
+
+def _changes(content: DayContent | None, pin: Pin, reads: Mapping[str, DayRange]) -> str:
+    """How many rows its inputs have more, or fewer, than ``content`` was built from, as far as it was recorded."""
+    for table, days in reads.items():
+        then = recorded_upstream(content, table) if content is not None else None
+        states = [pin.states.get(TableDay(table, day)) for day in days]
+        rows = sum(state.content.rows for state in states if state is not None and state.content is not None)
+        if then is not None and rows != then.rows:
+            more = "more" if rows > then.rows else "fewer"
+            return f"{table} has {format_count(abs(rows - then.rows), 'row')} {more} than it was built from"
+    return ""
+
 
 _MOST_ATTEMPTS = 5
 

@@ -41,7 +41,7 @@ def campaign_run(plan: str, command: str, stack: ExitStack) -> CampaignRun:
 def carry_on(at: CampaignRun, *, as_json: bool) -> None:
     """Do what needs no person."""
     from backfill_assets.campaign import steps
-    from backfill_assets.plan.observe import observe_context_of
+    from backfill_assets.plan.keep import observe_context_of
 
     settings = current_settings()
     sender = notice_sender(settings, as_json=as_json)

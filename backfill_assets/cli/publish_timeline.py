@@ -91,7 +91,7 @@ def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:
     from backfill_assets.campaign.look import look
     from backfill_assets.campaign.standing import PlanStanding, standing_of
     from backfill_assets.lakehouse.campaign_journal import campaign_of
-    from backfill_assets.plan.observe import open_plans
+    from backfill_assets.plan.keep import open_plans
     from backfill_assets.publication.publisher import Publisher
 
     publisher = Publisher(storage)

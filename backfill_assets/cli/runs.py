@@ -32,8 +32,7 @@ _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as
 
 def plan_on_main(settings: Settings, asked: RunRequest) -> RunPlan:
     """From the logs and from the names of landed files."""
-    from backfill_assets.landing.landed_days import LandedSource, landed_source
-    from backfill_assets.landing.zone import LandingZone
+    from backfill_assets.landing.zone import LandedSource, LandingZone, landed_source
     from backfill_assets.plan.table_run import RunContext, plan_run
     from backfill_assets.published.observed import observe
     from backfill_assets.published.rolled_back import rollbacks
@@ -158,9 +157,8 @@ def plan_on_timeline(settings: Settings, asked: RunRequest, name: str) -> PlanOn
     Raises :class:`InvalidRequest` for raw tables, and for the timeline of a campaign.
     """
     from backfill_assets.plan.table_run import RunContext, plan_run
-    from backfill_assets.timeline.places import refuse_campaign
     from backfill_assets.timeline.run_on import refuse_raw
-    from backfill_assets.timeline.view import observe_timeline
+    from backfill_assets.timeline.view import observe_timeline, refuse_campaign
 
     refuse_campaign(name)
     steps = [current_catalog().step(table) for table in asked.tables]

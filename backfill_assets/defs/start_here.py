@@ -29,6 +29,7 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, entries, newest_entries, plan_of
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
 from backfill_assets.model.catalog import chains
 from backfill_assets.model.declaration import Dataset
 from backfill_assets.model.graph import build_order
@@ -38,7 +39,6 @@ from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import of_project
 from backfill_assets.text import days_options, format_count, format_ranges
 from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page
-from backfill_assets.upkeep.rejected_days import RejectedRows, commonest_reason, rejected_rows
 from backfill_assets.upkeep.repair import first_ranges
 
 ASSET = "start_here"

@@ -26,8 +26,8 @@ from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.rules import TotalAgrees
 from backfill_assets.plan.expectations import Expectation
+from backfill_assets.plan.keep import shadow_steps
 from backfill_assets.plan.records import Plan
-from backfill_assets.plan.shadow_steps import shadow_steps
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, OverlaidDay

@@ -31,8 +31,7 @@ from backfill_assets.rebuild.overlay import Overlay
 from backfill_assets.text import format_count, format_range
 from backfill_assets.timeline.forward import day_before
 from backfill_assets.timeline.opened import OpenedTimeline
-from backfill_assets.timeline.places import find_place, is_of_campaign
-from backfill_assets.timeline.view import stale_lines
+from backfill_assets.timeline.view import find_place, is_of_campaign, stale_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

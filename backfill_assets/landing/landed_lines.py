@@ -1,4 +1,7 @@
-"""One landed line or event as it was received, without what is personal in it."""
+"""One landed line or event: its place, its text as it was received, and its values as typed values are compared.
+
+What is personal in it is left out.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,49 @@ import gzip
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.landing.places import event_place
 from backfill_assets.landing.zone import LandedFile, LandingZone
 from backfill_assets.model.declaration import Source
+
+_EVENTS = "kafka:"
+
+
+@dataclass(frozen=True)
+class EventPlace:
+    """An event of a topic. Raw keeps it as the file ``kafka:<topic>/<partition>`` and the offset as the line."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"topic {self.topic}, partition {self.partition}, offset {self.offset:,}"
+
+
+def event_place(file: str | None, line: int | None) -> EventPlace | None:
+    """The event that ``source_file`` and ``source_line`` of a row name; None for a line of a landed file."""
+    if file is None or line is None or not file.startswith(_EVENTS):
+        return None
+    topic, _, partition = file.removeprefix(_EVENTS).rpartition("/")
+    return EventPlace(topic, int(partition), line)
+
+
+def format_place(file: str, line: int) -> str:
+    """``sales/2017-03-01/a.jsonl.gz:7``, or ``topic orders, partition 0, offset 7``."""
+    return str(event_place(file, line) or f"{file}:{line}")
+
+
+def place_values(file: str, line: int) -> dict[str, Any]:
+    """The place as values for programs: file and line, and of an event its topic, partition and offset too."""
+    event = event_place(file, line)
+    named = {"topic": event.topic, "partition": event.partition, "offset": event.offset} if event else {}
+    return {"file": file, "line": line, **named}
 
 
 def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) -> str | None:
@@ -67,3 +106,34 @@ def _mask(line: bytes, source: Source, raw: Mapping[str, Any]) -> str | None:
         return json.dumps(fields, ensure_ascii=False)
     kept = _kept(source, raw)
     return json.dumps({name: kept.get(name) for name in fields}, ensure_ascii=False)
+
+
+def comparable(value: object, spark_type: str) -> object:
+    """``value`` as a comparable Python value, from landed text or from a typed value; unreadable text unchanged."""
+    if not isinstance(value, str) or spark_type == "string":
+        return value
+    try:
+        return _read(value, spark_type)
+    except (ValueError, InvalidOperation):
+        return value
+
+
+def overtakes(source: Source, raw: Mapping[str, Any], winner: Mapping[str, Any]) -> bool:
+    """Whether a raw row is greater by (version, content hash) than a typed row; not if its version is unreadable."""
+    kind = source.type_of(source.version_field)
+    was, now = (comparable(row[source.version_field], kind) for row in (winner, raw))
+    return type(was) is type(now) and bool((now, raw["content_hash"]) > (was, winner["content_hash"]))
+
+
+def _read(text: str, spark_type: str) -> object:
+    if spark_type == "bigint":
+        return int(text)
+    if spark_type == "date":
+        return date.fromisoformat(text)
+    if spark_type == "timestamp":
+        moment = datetime.fromisoformat(text)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    number = Decimal(text)
+    if not number.is_finite():  # NaN is not compared with a number, and one kind of it is no key of a dictionary.
+        raise InvalidOperation
+    return number

@@ -60,7 +60,7 @@ def require_no_tokens(storage: Storage, key_file: Path, tables: Iterable[str]) -
 def require_same_key(storage: Storage, key_file: Path) -> None:
     """Raise :class:`LakehouseUnusable` if the lakehouse knows a key, and it is not the one in ``key_file``."""
     known = recorded_check(storage)
-    if known and known not in _check_values(read_token_key(key_file)):
+    if known and known != check_value(read_token_key(key_file)):
         raise LakehouseUnusable(
             f"{key_file} is another token key than the one that rows were taken in with in {storage.root}.",
             hint=_BRING_IT,
@@ -77,11 +77,6 @@ def recorded_check(storage: Storage) -> str:
 def check_value(key: bytes) -> str:
     """The check value of ``key``: an HMAC of a fixed text, as 64 hexadecimal digits."""
     return hmac.new(key, _CHECKED, hashlib.sha256).hexdigest()
-
-
-def _check_values(key: bytes) -> tuple[str, str]:
-    """That of ``key``, and the one of earlier versions, which took bytes that are no UTF-8 for one character."""
-    return check_value(key), check_value(key.decode(errors="replace").encode())
 
 
 def read_token_key(key_file: Path) -> bytes:

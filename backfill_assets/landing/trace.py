@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from functools import reduce
+from operator import and_, or_
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from backfill_assets.days import DayRange
@@ -15,18 +18,75 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.landing.quarantine import Rejects, all_rejects
-from backfill_assets.landing.trace_keys import landed_keys, occurrence_in, places, typed_key
-from backfill_assets.landing.trace_outcomes import RECEIVED, Place, deleted_rows
+from backfill_assets.landing.trace_outcomes import RECEIVED, Place, Row, deleted_rows, place_of
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Reads, Step, Table
 from backfill_assets.model.deletion import DELETION, REFRESH
+from backfill_assets.model.joined_key import parts_of_key
+from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.model.rules import FewUnknown
 from backfill_assets.published.history import history
 from backfill_assets.published.reading import PublishedTable, read_switches
 from backfill_assets.published.snapshot import Snapshot
 
-Row = Mapping[str, Any]
+BETWEEN = "/"
+
+
+def typed_key(snapshot: Snapshot, origin: Rejects, key: str) -> pc.Expression | None:
+    """Typed rows with this key; None if it cannot be one."""
+    published = snapshot.table(origin.typed)
+    names, texts = origin.key, key.split(BETWEEN)
+    if published is None or len(texts) != len(names):
+        return None
+    schema = published.dataset().schema
+    values = [_as_type(text, schema.field(name).type) for name, text in zip(names, texts, strict=True)]
+    return None if None in values else _all(dict(zip(names, values, strict=True)))
+
+
+def landed_keys(origin: Rejects, key: str) -> pc.Expression | None:
+    """Landed rows with this key, or with the parts that it was joined of."""
+    names, texts = origin.key, key.split(BETWEEN)
+    if OCCURRENCE in names and len(texts) == len(names):
+        texts = [text for name, text in zip(names, texts, strict=True) if name != OCCURRENCE]
+        names, key = tuple(name for name in names if name != OCCURRENCE), BETWEEN.join(texts)
+    landed = set(origin.source.columns)
+    if set(names) <= landed:
+        return _all(dict(zip(names, texts, strict=True))) if len(texts) == len(names) else None
+    fields = origin.source.key_columns
+    parts = parts_of_key(key, len(fields))
+    return _all(dict(zip(fields, parts, strict=True))) if parts else None
+
+
+def occurrence_in(origin: Rejects, key: str) -> int | None:
+    """The number among identical lines that ``key`` asks for; None where they are not numbered."""
+    names, texts = origin.key, key.split(BETWEEN)
+    if OCCURRENCE not in names or len(texts) != len(names):
+        return None
+    text = texts[names.index(OCCURRENCE)]
+    return int(text) if text.isdecimal() else None
+
+
+def places(rows: Sequence[Mapping[str, Any]]) -> pc.Expression | None:
+    """Rows from the same files and lines as ``rows``: a typed key may have been landed as another text."""
+    return _any([_all({name: row[name] for name in ("source_file", "source_line")}) for row in rows])
+
+
+def _as_type(text: str, kind: pa.DataType) -> Any:
+    try:
+        return pa.scalar(text).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _all(values: Mapping[str, Any]) -> pc.Expression:
+    return reduce(and_, (pc.field(name) == value for name, value in values.items()))
+
+
+def _any(conditions: Sequence[pc.Expression]) -> pc.Expression | None:
+    return reduce(or_, conditions) if conditions else None
+
+
 _MOST_DAYS = 31
 EXAMPLE = "B01/2016-02-15T00:30:00Z"
 """A key of two columns, as it is typed."""
@@ -127,7 +187,7 @@ class Tracing:
         landed = landed_keys(origin, key)
         quarantined = self.matching(self.catalog.table(origin.table), landed, days)
         also = places([found.row for found in typed])
-        either = landed | also if landed is not None and also is not None else landed if also is None else also
+        either = _any([each for each in (landed, also) if each is not None])
         raw = self.matching(self.catalog.table(origin.raw), either, days)
         number = occurrence_in(origin, key)
         if number is not None and raw:
@@ -143,9 +203,9 @@ class Tracing:
         days = DayRange(min(found.day for found in raw), max(found.day for found in raw))
         identical = pc.field("content_hash").isin([found.row["content_hash"] for found in raw])
         lines = self.matching(self.catalog.table(origin.raw), identical, days)
-        chosen = {_place(found.row) for found in quarantined}
+        chosen = {place_of(found.row) for found in quarantined}
         chosen |= {place for place, count in occurrences([found.row for found in lines]).items() if count == number}
-        return [found for found in raw if _place(found.row) in chosen]
+        return [found for found in raw if place_of(found.row) in chosen]
 
     def matching(self, table: Table, chosen: pc.Expression | None, days: DayRange | None) -> list[Found]:
         rows = None if chosen is None else self.snapshot.rows(table.name, days, chosen)
@@ -220,29 +280,22 @@ def deleted_by(snapshot: Snapshot, trail: Trail) -> dict[Place, str]:
             if deletes and version is not None and record.outcome == "done":
                 then = PublishedTable(deletion.table, snapshot.storage.uri(deletion.table), version, snapshot.storage)
                 if then.dataset().count_rows(filter=same):
-                    found.setdefault(_place(deletion.row), f"{record.publication} on {record.prepared_at:%Y-%m-%d}")
+                    found.setdefault(place_of(deletion.row), f"{record.publication} on {record.prepared_at:%Y-%m-%d}")
                     break
     return found
 
 
-def occurrences(rows: Sequence[Row]) -> dict[tuple[date, str, int], int]:
+def occurrences(rows: Sequence[Row]) -> dict[Place, int]:
     """The number of each received row that stands among those of equal content on its day, by its place."""
     counted: Counter[tuple[date, int]] = Counter()
     count_of = {}
     received, deleted = [row for row in rows if row["record_kind"] == RECEIVED], deleted_rows(rows)
-    for row in sorted((row for number, row in enumerate(received) if number not in deleted), key=_place):
+    for row in sorted((row for number, row in enumerate(received) if number not in deleted), key=place_of):
         line = row["day"], row["content_hash"]
         counted[line] += 1
-        count_of[_place(row)] = counted[line]
+        count_of[place_of(row)] = counted[line]
     return count_of
 
 
-def _place(row: Row) -> tuple[date, str, int]:
-    return row["day"], row["source_file"], row["source_line"]
-
-
 def _equal(values: Row, names: Sequence[str]) -> pc.Expression:
-    equal = pc.field(names[0]) == values[names[0]]
-    for name in names[1:]:
-        equal = equal & (pc.field(name) == values[name])
-    return equal
+    return _all({name: values[name] for name in names})

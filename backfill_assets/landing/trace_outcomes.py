@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from backfill_assets.lakehouse.records import is_of_stream
-from backfill_assets.landing.places import format_place
+from backfill_assets.landing.landed_lines import format_place
 from backfill_assets.model.deletion import DELETION
 
 Row = Mapping[str, Any]
@@ -44,14 +44,14 @@ def fates(
     a raw row would win over a typed one: its day was then built before it arrived. ``deleted_by`` says what brought
     the deletion of a row, by the row's place: a publication of a stream is that of a null value of its key.
     """
-    rejected = {_place(row): row for row in quarantined}
+    rejected = {place_of(row): row for row in quarantined}
     winners = {row["day"]: row for row in typed}
     deleted = set(deleted_rows(raw))
     found = []
     for number, row in enumerate(row for row in raw if row["record_kind"] == RECEIVED):
-        reject, winner = rejected.get(_place(row)), winners.get(row["day"])
+        reject, winner = rejected.get(place_of(row)), winners.get(row["day"])
         if number in deleted:
-            found.append(_deleted(row, reject or winner, deleted_by.get(_place(row), "")))
+            found.append(_deleted(row, reject or winner, deleted_by.get(place_of(row), "")))
         else:
             found.append(_fate(row, reject, winner, newer))
     return found
@@ -74,20 +74,20 @@ def deleted_rows(raw: Sequence[Row]) -> list[int]:
 
 
 def _identity(row: Row) -> tuple[object, ...]:
-    return *_place(row), row["content_hash"], row["rescued"]
+    return *place_of(row), row["content_hash"], row["rescued"]
 
 
 def _deleted(raw: Row, held: Row | None, by: str) -> LineFate:
     why = f"the source no longer had it when the files of {raw['arrival_day']} were read again{by and f' by {by}'}"
     if is_of_stream(by.split(" ", maxsplit=1)[0]):
         why = f"a null value deleted its key: {by}"
-    if held is not None and _place(held) == _place(raw):
+    if held is not None and place_of(held) == place_of(raw):
         why += f"; {raw['day']} was not built since"
     return LineFate(raw["day"], raw["source_file"], raw["source_line"], "deleted", why)
 
 
 def _fate(raw: Row, rejected: Row | None, winner: Row | None, newer: Callable[[Row, Row], bool]) -> LineFate:
-    overtaken = winner is not None and _place(winner) != _place(raw) and newer(raw, winner)
+    overtaken = winner is not None and place_of(winner) != place_of(raw) and newer(raw, winner)
     outcome, why = _outcome(raw, rejected, None if overtaken else winner)
     return LineFate(raw["day"], raw["source_file"], raw["source_line"], outcome, why)
 
@@ -97,12 +97,12 @@ def _outcome(raw: Row, rejected: Row | None, winner: Row | None) -> tuple[Outcom
         return "quarantined", "; ".join(rejected["reasons"])
     if winner is None:
         return "not built yet", f"{raw['day']} was not built since this line arrived"
-    if _place(winner) != _place(raw):
+    if place_of(winner) != place_of(raw):
         return "deduplicated", f"{format_place(winner['source_file'], winner['source_line'])} stands for it"
     if winner["superseded_by_day"] is not None:
         return "superseded", f"a newer version belongs to {winner['superseded_by_day']}"
     return "published", "the newest version of its day"
 
 
-def _place(row: Row) -> Place:
+def place_of(row: Row) -> Place:
     return row["day"], row["source_file"], row["source_line"]

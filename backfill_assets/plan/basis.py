@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.days import TableDay
-from backfill_assets.landing.landed_days import LandedDay
+from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.plan.records import Fingerprints, Plan, PlanFingerprint, PlannedStep, as_ranges, days_of
 from backfill_assets.plan.situation import PlanContext

@@ -1,16 +1,17 @@
-"""What a plan reads and does not rebuild: pinned versions, reference data as of each day, and how sound it is. Pure."""
+"""What a plan reads and does not rebuild: pinned versions, look backs, boundaries of streams, how sound it is. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.plan.records import Lookback, Pinned, as_ranges
+from backfill_assets.plan.records import Lookback, Pinned, PlannedBoundary, as_ranges
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus
+from backfill_assets.published.boundaries import DaysBoundary
 
 
 @dataclass(frozen=True)
@@ -85,3 +86,18 @@ def _unsound(
             if status not in expected:
                 unsound.setdefault(table, {}).setdefault(status, []).append(day)
     return unsound
+
+
+def planned_boundaries(found: Iterable[DaysBoundary]) -> tuple[PlannedBoundary, ...]:
+    """The boundaries of days that a plan reads and does not rebuild, as the plan keeps them."""
+    return tuple(
+        PlannedBoundary(
+            tables=each.tables,
+            days=as_ranges(each.days),
+            raw=each.boundary.table,
+            versions=each.boundary.versions,
+            positions=each.boundary.positions,
+        )
+        for each in found
+        if each.boundary.is_streamed
+    )

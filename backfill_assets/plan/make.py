@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from backfill_assets.model.graph import build_order
 from backfill_assets.plan.basis import basis_of
-from backfill_assets.plan.cost import Volumes, cost, estimate
-from backfill_assets.plan.durations import estimate_times
+from backfill_assets.plan.cost import Volumes, cost, estimate, estimate_times
 from backfill_assets.plan.expectations import Expectation, require_known
 from backfill_assets.plan.inputs import inputs_of
 from backfill_assets.plan.preflight import Preflight

@@ -23,6 +23,7 @@ from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.plan.expectations import Expectation
+from backfill_assets.published.boundaries import PartitionPosition
 from backfill_assets.text import UNKNOWN, format_duration, format_range
 
 Ranges = tuple[str, ...]
@@ -133,7 +134,7 @@ class SourceFiles(Record):
 class PlannedStep(Record):
     """The days of tables that are built together. ``kind`` is ``take in`` for raw: rows are appended, not replaced.
 
-    The last fields are of a run in the foreground; without them a step is what it was before there were any.
+    The last fields are of a run in the foreground.
     """
 
     tables: tuple[str, ...]
@@ -199,15 +200,6 @@ class Lookback(Record):
     absent: Ranges = ()
 
 
-class PlannedPosition(Record):
-    """Up to where a partition of a topic had been read: ``next_offset`` is the first offset that was not."""
-
-    topic: str
-    partition: int
-    next_offset: int
-    live_since: int | None = None
-
-
 class PlannedBoundary(Record):
     """Days that the plan reads, and up to where the topics that they came from had been read by then."""
 
@@ -216,7 +208,7 @@ class PlannedBoundary(Record):
     raw: str
     versions: tuple[int, ...]
     """Of the raw table, ascending: the positions are those of the least of them."""
-    positions: tuple[PlannedPosition, ...]
+    positions: tuple[PartitionPosition, ...]
 
 
 class PlanFinding(Record):
@@ -306,7 +298,7 @@ class Plan(Record):
     boundaries: tuple[PlannedBoundary, ...] = Field(default=(), exclude_if=not_)
     """Of the days that are read and come from a stream."""
     findings: tuple[PlanFinding, ...] = ()
-    expectations: tuple[Expectation, ...] = ()
+    expectations: tuple[Expectation, ...] = Field(default=(), exclude_if=not_)
     """What is expected of the difference; it is judged before the approval."""
     terms: PlanTerms = Field(default=NO_TERMS, exclude_if=lambda terms: terms.empty)
     recommended: Recommended | None = None
@@ -322,10 +314,7 @@ class Plan(Record):
     def id(self) -> str:
         """The same for the same content, found in any order and at any time."""
         # How busy the machine was does not make it another plan.
-        left_out = {"made_at", "times"}
-        # A plan without expectations has the id that it had before there were any.
-        left_out |= set() if self.expectations else {"expectations"}
-        text = json.dumps(_canonical(self.model_dump(mode="json", exclude=left_out)), sort_keys=True)
+        text = json.dumps(_canonical(self.model_dump(mode="json", exclude={"made_at", "times"})), sort_keys=True)
         return f"plan-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property

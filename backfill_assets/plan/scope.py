@@ -9,7 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from backfill_assets.days import DayRange
-from backfill_assets.landing.landed_days import LandedDay
+from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, read_by, reading, upstream, walk_downstream
 from backfill_assets.plan.records import (

@@ -12,7 +12,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
 from backfill_assets.lakehouse.records import DayContent, logical_of
-from backfill_assets.landing.landed_days import LandedDay
+from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.status import Statuses, day_statuses

@@ -10,7 +10,7 @@ from functools import cache
 from backfill_assets.days import DayRange, TableDay, contiguous
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
-from backfill_assets.landing.landed_days import LandedSource
+from backfill_assets.landing.zone import LandedSource
 from backfill_assets.model.current_versions import require_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, earlier_days, expand_tables, reading, steps_of, walk_downstream

@@ -8,17 +8,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal, localcontext
-from fractions import Fraction
+from decimal import Decimal
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.plan.records import PlannedStep
 
 _NAMES = ("canary", "pilot", "half", "all")
-_MOST_PLACES = 30
-_SHARE = re.compile(rf"([0-9]{{0,3}}(?:\.[0-9]{{0,{_MOST_PLACES}}})?(?:e-[0-9]{{2}})?) *%")
-"""Plans have been written with small shares as ``1e-05%``."""
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) *%")
 
 
 @dataclass(frozen=True)
@@ -33,21 +30,21 @@ class Wave:
 
 @dataclass(frozen=True)
 class Shares:
-    """Up to which share of all days each wave goes, ascending; the last one is all of them."""
+    """Up to how many percent of all days each wave goes, ascending; the last one is all of them."""
 
-    parts: tuple[Fraction, ...] = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(1))
+    percents: tuple[Decimal, ...] = (Decimal(1), Decimal(10), Decimal(50), Decimal(100))
 
     @classmethod
     def parse(cls, text: str) -> Shares:
         """Of ``1%,10%,50%,100%``; raises :class:`InvalidRequest` when they do not ascend to all days."""
-        parts = tuple(_share(part) for part in text.split(","))
-        if parts[-1] != 1 or any(after <= before for before, after in itertools.pairwise(parts)):
+        percents = tuple(map(_percent, text.split(",")))
+        if percents[-1] != 100 or any(after <= before for before, after in itertools.pairwise(percents)):
             raise InvalidRequest(f"The waves {text!r} do not ascend to 100%.", hint="Write them as 1%,10%,50%,100%.")
-        return cls(parts)
+        return cls(percents)
 
     def __str__(self) -> str:
-        """As :meth:`parse` reads it: rounded, 99.99999% would be a second 100%."""
-        return ",".join(f"{_percent(part)}%" for part in self.parts)
+        """As :meth:`parse` reads it."""
+        return ",".join(f"{_written(each)}%" for each in self.percents)
 
 
 def waves(days: Iterable[date], shares: Shares = Shares()) -> list[Wave]:
@@ -58,10 +55,10 @@ def waves(days: Iterable[date], shares: Shares = Shares()) -> list[Wave]:
     newest_first = sorted(set(days), reverse=True)
     found: list[Wave] = []
     done = 0
-    for number, share in enumerate(shares.parts):
-        until = max(1, math.ceil(len(newest_first) * share)) if newest_first else 0
+    for number, percent in enumerate(shares.percents):
+        until = max(1, math.ceil(len(newest_first) * percent / 100)) if newest_first else 0
         if until > done:
-            name = _NAMES[number] if shares == Shares() else f"{_percent(share)} percent"
+            name = _NAMES[number] if shares == Shares() else f"{_written(percent)} percent"
             fresh, so_far = newest_first[done:until], newest_first[:until]
             found.append(Wave(name, len(found), tuple(sorted(fresh)), tuple(sorted(so_far))))
             done = until
@@ -94,19 +91,13 @@ def daily_days(steps: Iterable[PlannedStep]) -> set[date]:
     return {day for step in steps if step.cadence is Cadence.DAILY and step.kind == "rebuild" for day in step.days}
 
 
-def _share(text: str) -> Fraction:
+def _percent(text: str) -> Decimal:
     found = _SHARE.fullmatch(text.strip())
-    try:
-        share = Fraction(found[1]) / 100 if found else Fraction(0)
-    except ValueError:
-        share = Fraction(0)
-    if not 0 < share <= 1:
+    percent = Decimal(found[1]) if found else Decimal(0)
+    if not 0 < percent <= 100:
         raise InvalidRequest(f"The wave {text.strip()!r} is no share of the days.", hint="Write it as 10%.")
-    return share
+    return percent
 
 
-def _percent(share: Fraction) -> str:
-    """All digits of a share that :func:`_share` has read."""
-    percent = share * 100
-    with localcontext(prec=2 * _MOST_PLACES + 100):
-        return f"{(Decimal(percent.numerator) / percent.denominator).normalize():f}"
+def _written(percent: Decimal) -> str:
+    return f"{percent.normalize():f}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from backfill_assets.campaign.approvers import missing_approvers
+from backfill_assets.campaign.approval import missing_approvers
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.keep import plan_and_keep, plan_as_of_now

@@ -12,8 +12,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Position
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.landed_days import LandedDay
-from backfill_assets.landing.zone import LandedFile, LandingZone, position_id, raise_together
+from backfill_assets.landing.zone import LandedDay, LandedFile, LandingZone, position_id, raise_together
 from backfill_assets.published.stream_positions import parse_positions
 
 Positions = Mapping[str, int]

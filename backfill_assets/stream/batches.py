@@ -34,6 +34,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.stage import as_facts, content_of, with_verdict
 from backfill_assets.stream.broker import Broker, is_about_an_event
 from backfill_assets.stream.events import (
+    EachEvent,
     EventsSeen,
     deleted_keys,
     event_rows,
@@ -42,9 +43,7 @@ from backfill_assets.stream.events import (
     seen_events,
     within,
 )
-from backfill_assets.stream.offsets import OffsetRange, Offsets, Start, another_topic, new_ranges
-from backfill_assets.stream.sources import KafkaTopic
-from backfill_assets.stream.unreadable import EachEvent
+from backfill_assets.stream.sources import KafkaTopic, OffsetRange, Offsets, Start, another_topic, new_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.published.stream_positions import TopicIds
-from backfill_assets.stream.offsets import OffsetRange, Offsets, TopicOffsets
-from backfill_assets.stream.sources import KafkaTopic
+from backfill_assets.stream.sources import KafkaTopic, OffsetRange, Offsets, TopicOffsets
 from backfill_assets.text import suggest_name
 
 if TYPE_CHECKING:

@@ -116,8 +116,6 @@ class StreamStatus(AuditRecord):
     """How many micro-batches were published since the start."""
     batch_seconds: float = 0.0
     """Of the last one."""
-    batch_at: datetime | None = None
-    """When it was published. A lease that is renewed without new batches has a source without new events."""
     answer_ms: int | None = None
     """How long the source itself took for the newest batch of which that is known."""
     pace: float = 1.0
@@ -143,10 +141,6 @@ class StreamStatus(AuditRecord):
     def is_running(self, now: datetime) -> bool:
         """Whether the stream is known to run: its lease is fresh, and its process has not ended."""
         return not self.ended and self.until > now and not self.holder.is_gone()
-
-    def was_killed(self, now: datetime) -> bool:
-        """The stream has ended without saying so."""
-        return not self.ended and not self.is_running(now)
 
 
 @dataclass

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.stream.broker import BrokerAway
-from backfill_assets.stream.checkpoint import latest_offsets
-from backfill_assets.stream.offsets import Offsets
-from backfill_assets.stream.query import Trigger, start_query
+from backfill_assets.stream.query import Trigger, latest_offsets, start_query
 from backfill_assets.stream.reading import BatchRead, Reading
+from backfill_assets.stream.sources import Offsets
 from backfill_assets.stream.throttle import Pace, RateUnit, Throttle, answer_seconds
 
 if TYPE_CHECKING:
@@ -54,8 +53,6 @@ class StreamListener:
     waiting: Callable[[str], None] = lambda why: None
     stopping: Callable[[str], None] = lambda why: None
     """When a person stops it in the middle of a batch."""
-    alive: Callable[[], None] = lambda: None
-    """About every second, from the thread that :meth:`LiveStream.run` was called in."""
 
 
 @dataclass
@@ -198,7 +195,6 @@ class LiveStream:
 
     def _look(self) -> None:
         """About every second, between batches and while one runs."""
-        self.listener.alive()
         now = self.now()
         self._followed = self._followed or now
         if now - self._followed >= _FOLLOW_AGAIN and self._busy.acquire(blocking=False):

@@ -1,20 +1,120 @@
-"""Starts Spark's streaming queries: what they read, how much at once, and from where."""
+"""Spark's streaming queries: what they read, how much at once, from where; and what their checkpoint has planned.
+
+The checkpoint is a cache. Spark writes the plan of a batch before the batch runs. The files are read as they are in
+Spark 4.2: a line with the version of the format, then JSON.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
-from backfill_assets.stream.checkpoint import Checkpoint
-from backfill_assets.stream.offsets import Offsets
-from backfill_assets.stream.sources import KafkaTopic
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.claims import Claims
+from backfill_assets.lakehouse.records import AuditRecord
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.stream.sources import KafkaTopic, Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+_CLAIMS = "owner"
+"""The folder of the claims, of which the newest says whose the checkpoint is."""
+_SPARK = "spark"
+
+
+class CheckpointOwner(AuditRecord):
+    """Whose a checkpoint is."""
+
+    table: str
+    source: str
+    lakehouse: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The folder of one stream: whose it is, and the checkpoint of the query that runs."""
+
+    folder: Path
+
+    @property
+    def spark(self) -> Path:
+        """Where Spark keeps the progress of the query."""
+        return self.folder / _SPARK
+
+    def renew(self, table: str, source: str, lakehouse: str) -> None:
+        """Empty it for a query that starts where raw ends. Raises :class:`InvalidRequest` if it is another stream's.
+
+        Lakehouses may share a folder of this machine. Of two streams that start at once, exactly one has it.
+        """
+        ours = CheckpointOwner(table=table, source=source, lakehouse=lakehouse)
+        claims = Claims(Storage(str(self.folder)), _CLAIMS)
+        while (newest := claims.newest()) is None:
+            self._require_free()
+            claims.put(ours.model_dump_json().encode(), None)
+        owner = CheckpointOwner.model_validate_json(newest.data)
+        if owner != ours:
+            raise self._of_another(owner, ours)
+        shutil.rmtree(self.spark, ignore_errors=True)
+
+    def _require_free(self) -> None:
+        names = [each.name for each in self.folder.iterdir()] if self.folder.is_dir() else []
+        if self.folder.is_file() or any(name != _CLAIMS for name in names):
+            raise InvalidRequest(
+                f"The checkpoint folder {self.folder} is not a stream's.", hint="Name another with --checkpoint."
+            )
+
+    def _of_another(self, owner: CheckpointOwner, ours: CheckpointOwner) -> InvalidRequest:
+        where, remove = "", "or remove it"
+        if owner.lakehouse != ours.lakehouse:
+            where = f" of the lakehouse {owner.lakehouse}"
+            remove = f"if {owner.lakehouse} was moved to {ours.lakehouse}, remove it"
+        return InvalidRequest(
+            f"The checkpoint folder {self.folder} is of {owner.source} into {owner.table}{where}.",
+            hint=f"Name another with --checkpoint, {remove}: {ours.source} is read from where {ours.table} ends.",
+        )
+
+    def topic_offsets(self, batch: int, topic: str) -> Offsets:
+        """By partition, the offset after the last event of ``batch``."""
+        ends: dict[str, int] = self._source_offset(batch)[topic]
+        return {int(partition): end for partition, end in ends.items()}
+
+    def landed_paths(self, batch: int) -> list[Path]:
+        """The files that Spark found for ``batch``, in its order."""
+        last = int(self._source_offset(batch)["logOffset"])
+        before = int(self._source_offset(batch - 1)["logOffset"]) if batch else -1
+        log = self.spark / "sources" / "0"
+        found: dict[str, int] = {}
+        for number in range(before + 1, last + 1):
+            name = log / str(number)
+            # Every tenth file of Spark's log holds all before it too.
+            lines = (name if name.exists() else name.with_name(f"{number}.compact")).read_text().splitlines()[1:]
+            entries = (json.loads(line) for line in lines)
+            found |= {entry["path"]: number for entry in entries if before < entry["batchId"] <= last}
+        return [Path(unquote(urlsplit(path).path)) for path in found]
+
+    def _source_offset(self, batch: int) -> dict[str, Any]:
+        lines = (self.spark / "offsets" / str(batch)).read_text().splitlines()
+        offset: dict[str, Any] = json.loads(lines[-1])
+        return offset
+
+
+def latest_offsets(text: str | None) -> Offsets:
+    """The newest offsets of the one topic that Spark reports as JSON; empty for files and before the first report."""
+    topics = json.loads(text) if text else None
+    if not isinstance(topics, dict) or len(topics) != 1:
+        return {}
+    (partitions,) = topics.values()
+    return {int(number): end for number, end in partitions.items()} if isinstance(partitions, dict) else {}
+
 
 OnBatch = Callable[["DataFrame", int], None]
 STREAM_SETTINGS = {

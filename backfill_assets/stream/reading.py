@@ -14,10 +14,10 @@ from backfill_assets.errors import SourceUnreadable
 from backfill_assets.published.stream_positions import TopicPositions, topic_positions
 from backfill_assets.stream.batches import AppendedBatch, LandedBatches, TopicBatches, file_stamp
 from backfill_assets.stream.broker import Broker, broker_away, says_events_are_gone
-from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.delays import Delays, Received
 from backfill_assets.stream.lease import StreamPosition
-from backfill_assets.stream.offsets import (
+from backfill_assets.stream.query import Checkpoint, read_landing, read_topic
+from backfill_assets.stream.sources import (
     Offsets,
     Start,
     known_topic,
@@ -27,7 +27,6 @@ from backfill_assets.stream.offsets import (
     require_not_shorter,
     start_of,
 )
-from backfill_assets.stream.query import read_landing, read_topic
 from backfill_assets.stream.throttle import LIVE_BELOW_SECONDS
 
 if TYPE_CHECKING:

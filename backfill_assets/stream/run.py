@@ -22,12 +22,11 @@ from backfill_assets.publication_log.fold import gather, trim
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import LandedBatches, TopicBatches, stream_name
-from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.delays import Delays, Received, RecentDelays, describe_batch
 from backfill_assets.stream.follower import Follower
 from backfill_assets.stream.lease import StreamLease, StreamState, acquire_stream
 from backfill_assets.stream.live import BatchDone, LiveStream, StreamListener
-from backfill_assets.stream.query import Trigger
+from backfill_assets.stream.query import Checkpoint, Trigger
 from backfill_assets.stream.reading import LandingReading, Reading, StartRequest, TopicReading
 from backfill_assets.stream.sources import KafkaTopic, StreamSource
 from backfill_assets.stream.throttle import RateUnit, ReadLimit, Throttle
@@ -241,7 +240,6 @@ class _Watched:
             **_milliseconds("delay", self.delays.summary()),
             batch=status.batch + 1,
             batch_seconds=round(batch.seconds, 3),
-            batch_at=self.lease.now(),
             answer_ms=status.answer_ms if batch.answer_seconds is None else round(batch.answer_seconds * 1000),
             pace=batch.pace.factor,
             error="",

@@ -31,8 +31,7 @@ from backfill_assets.publication_log.log import utc_now
 from backfill_assets.published.moments import held_days
 from backfill_assets.published.reading import PublishedTable
 from backfill_assets.published.snapshot import Snapshot
-from backfill_assets.timeline.places import find_place, is_of_campaign
-from backfill_assets.timeline.view import StaleDays, stale_days, tables_around
+from backfill_assets.timeline.view import StaleDays, find_place, is_of_campaign, stale_days, tables_around
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds

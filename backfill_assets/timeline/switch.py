@@ -1,7 +1,8 @@
 """Making another version of a step current: its days on a timeline and the version come to main in one publication.
 
-No row is read and no file is copied. What main held becomes the timeline of the version that was current, before
-anything is published: a switch that dies is finished by the next process, and the way back needs nothing else.
+Whether the timeline holds what the version gives now is known from logs alone. No row is read and no file is copied.
+What main held becomes the timeline of the version that was current, before anything is published: a switch
+that dies is finished by the next process, and the way back needs nothing else.
 """
 
 from __future__ import annotations
@@ -9,21 +10,165 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cache
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.named_timelines import NamedTimeline, delete_timeline
-from backfill_assets.lakehouse.records import CurrentVersion, InputRead, Publication, Switch, TableChange
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineVersion, delete_timeline
+from backfill_assets.lakehouse.records import CurrentVersion, DayState, InputRead, Publication, Switch, TableChange
+from backfill_assets.model.current_versions import is_declared
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import Days
+from backfill_assets.model.graph import Days, steps_of
+from backfill_assets.publication.pin import Pin
 from backfill_assets.publication.publisher import Published
 from backfill_assets.published.moments import main_days
 from backfill_assets.published.observed import observe
 from backfill_assets.published.readers import left_stale
+from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, provenance
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
+from backfill_assets.rebuild.replace import ReplaceBuild
+from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.text import format_count
-from backfill_assets.timeline.of_version import days_published, days_to_keep, take_days, version_of
-from backfill_assets.timeline.readiness import Readiness, readiness_of
+from backfill_assets.timeline.of_version import current_version, days_published, days_to_keep, take_days, version_of
+from backfill_assets.timeline.opened import OpenedTimeline
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """``behind`` are days that it does not have as they would be computed now; the others can be published."""
+
+    behind: Mapping[str, set[date]]
+    changes: tuple[TableChange, ...] = ()
+    """The days that main does not hold just so."""
+    inputs: tuple[InputRead, ...] = ()
+    """What those days were computed from, of main."""
+    differing: Mapping[str, int] = field(default_factory=dict)
+    """How many of them have other rows, by table: others differ by their version alone."""
+
+    @property
+    def days_behind(self) -> int:
+        return len({day for days in self.behind.values() for day in days})
+
+
+def readiness_of(
+    lake: Lake, steps: Sequence[Step], timeline: NamedTimeline, asked: TimelineVersion, to_keep: Days
+) -> Readiness:
+    """Compare each day of ``timeline`` with what would be computed now, and with main.
+
+    ``steps`` have their current versions; ``to_keep`` are the days that the timeline is to have, by table.
+    """
+    way = _Comparison(lake, timeline, to_keep)
+    for step in steps_of(steps, to_keep):
+        way.take(step, asked.version if step.name == asked.step else step.current)
+    return Readiness(
+        behind={table: days for table, days in way.behind.items() if days},
+        changes=tuple(way.changes),
+        inputs=tuple(read for read in way.inputs if read.days),
+        differing=way.differing,
+    )
+
+
+def days_behind(lake: Lake, timeline: NamedTimeline) -> int | None:
+    """How many days ``timeline`` does not have as its version would compute them now.
+
+    None for a timeline of the current version, of one that is not declared any more, and of no version at all.
+    """
+    asked, current = timeline.of_version, lake.with_current(lake.catalog.steps)
+    step = next((each for each in current if asked and each.name == asked.step), None)
+    if (
+        asked is None
+        or step is None
+        or current_version(lake, step) == asked.version
+        or not is_declared(step, asked.version)
+    ):
+        return None
+    to_keep = days_to_keep(current, asked, days_published(lake, current))
+    return readiness_of(lake, current, timeline, asked, to_keep).days_behind
+
+
+@dataclass
+class _Comparison:
+    """Goes from step to step; each reads what the ones before it would publish."""
+
+    lake: Lake
+    timeline: NamedTimeline
+    to_keep: Days
+    overlay: Overlay = NOTHING_STAGED
+
+    def __post_init__(self) -> None:
+        self.schema_of = cache(OpenedTimeline(self.lake.storage, self.timeline).schema)
+        self.behind: dict[str, set[date]] = {}
+        self.changes: list[TableChange] = []
+        self.inputs: list[InputRead] = []
+        self.differing: dict[str, int] = {}
+
+    def take(self, step: Step, version: str) -> None:
+        days = sorted({day for name in step.table_names for day in self.to_keep.get(name, ())})
+        build = ReplaceBuild(
+            self.lake, step, step.version(version), RunInfo(""), False, lambda _: None, overlay=self.overlay
+        )
+        pin = build.pin(days)
+        ready = self.ready_days(build, days, pin)
+        self.behind |= dict.fromkeys(step.table_names, set(days) - ready.keys())
+        for day, held in ready.items():
+            if any(not _is_in_main(pin, name, each) for name, each in held.items()):
+                build.staged[day] = [self.staged(name, each, pin) for name, each in held.items()]
+        if build.staged:
+            self.add(build, pin)
+
+    def ready_days(self, build: ReplaceBuild, days: Sequence[date], pin: Pin) -> dict[date, dict[str, HeldDay]]:
+        """The days that it has from just the inputs there are now, by table."""
+        step, version = build.step, build.version
+        wanted = decide.wanted(step, version, days, {name: read.days for name, read in pin.inputs.items()})
+        out = {table: frozenset(found) for table, found in self.behind.items()}
+        blocked = decide.days_reading(step, version, days, out)
+        held = {name: self.timeline.held(name) for name in step.table_names}
+        found = {day: {name: held[name].get(day, HeldDay(day=day)) for name in held} for day in days}
+        return {
+            day: of_tables
+            for day, of_tables in found.items()
+            if day not in blocked
+            and all(
+                each.content and each.content.input_fingerprint == wanted[day].input_fingerprint
+                for each in of_tables.values()
+            )
+        }
+
+    def staged(self, table: str, held: HeldDay, pin: Pin) -> StagedTableDay:
+        if held.content is None:
+            raise AssertionError(f"{table} {held.day} is not ready.")
+        schema = self.schema_of(table).to_json()
+        return StagedTableDay(table, held.day, held.files, held.content, (), pin, schema)
+
+    def add(self, build: ReplaceBuild, pin: Pin) -> None:
+        staged = [each for days in build.staged.values() for each in days]
+        self.inputs += build.inputs_read(pin)
+        for table in build.tables:
+            own = [each for each in staged if each.table == table]
+            self.changes.append(build.table_change(table, own))
+            changed = [each for each in own if _logical(pin, table, each.day) != each.content.logical]
+            self.differing[table] = len(changed)
+            held = ((each.day, DayBefore(content=each.content, files=each.files)) for each in own)
+            self.overlay = self.overlay.putting_back(table, held)
+
+
+def _is_in_main(pin: Pin, table: str, held: HeldDay) -> bool:
+    """Does main hold the day from just these inputs by this version? The files may be others: main is compacted."""
+    key = TableDay(table, held.day)
+    state = pin.states.get(key)
+    if state is None or state.content is None or held.content is None:
+        return False
+    touched = state.physical != fingerprints.physical(pin.expected[key].files)
+    same = (state.content.logical, state.content.input_fingerprint)
+    return not touched and same == (held.content.logical, held.content.input_fingerprint)
+
+
+def _logical(pin: Pin, table: str, day: date) -> str:
+    state: DayState | None = pin.states.get(TableDay(table, day))
+    return state.content.logical if state is not None and state.content is not None else ""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from backfill_assets.model.graph import Days, Presence, walk_downstream
 from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
 from backfill_assets.published.readers import reading_as_published
 from backfill_assets.text import days_options, format_count, format_ranges
-from backfill_assets.upkeep.streamed_days import in_words, left_to_streams
 from backfill_assets.upkeep.trouble import (
     RepairContext,
     StaleDay,
@@ -21,6 +20,8 @@ from backfill_assets.upkeep.trouble import (
     by_table,
     digest,
     find_stale_days,
+    in_words,
+    left_to_streams,
 )
 
 MOST_ATTEMPTS = 3

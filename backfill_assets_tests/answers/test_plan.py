@@ -21,7 +21,6 @@ from backfill_assets.plan.records import (
     Plan,
     PlanFinding,
     PlannedBoundary,
-    PlannedPosition,
     PlannedStep,
     PlanRequest,
     PlanTerms,
@@ -33,6 +32,7 @@ from backfill_assets.plan.records import (
 )
 from backfill_assets.plan_file.check import CheckedPlanFile
 from backfill_assets.plan_file.read import FileProblem
+from backfill_assets.published.boundaries import PartitionPosition
 from backfill_assets.report.markdown import markdown
 from backfill_assets_tests.plan.world import D
 
@@ -159,7 +159,7 @@ def test_a_look_back_says_how_far_and_what_it_finds(
 
 def test_a_stream_is_named_up_to_where_it_was_read() -> None:
     """A row for each partition; a plan without a stream has no such table."""
-    positions = (PlannedPosition(topic="orders", partition=0, next_offset=1_234, live_since=1_000),)
+    positions = (PartitionPosition(topic="orders", partition=0, next_offset=1_234, live_since=1_000),)
     boundary = PlannedBoundary(
         tables=("raw_sales",), days=(str(D),), raw="raw_sales", versions=(12,), positions=positions
     )
@@ -258,7 +258,7 @@ def test_the_command_of_a_plan_asks_for_the_same_again() -> None:
 
 # ------------------------------------------------------------------ a plan file
 
-WRONG = FileProblem("There is no key 'taget'.", "Did you mean target?", 4)
+WRONG = FileProblem("There is no key 'taget'.", "Did you mean target?")
 TERMS = PlanTerms(title="Rates", waves="100%", limits="money=5", approvers=("ana", "bela"), notices=("managers",))
 
 
@@ -279,11 +279,11 @@ def test_a_file_has_its_verdict_first_and_the_terms_of_its_plan() -> None:
     }
 
 
-def test_what_is_wrong_with_a_file_comes_with_its_line_and_what_to_do() -> None:
+def test_what_is_wrong_with_a_file_comes_with_what_to_do() -> None:
     """A finding of the plan is said with the plan, once."""
     found = plan_file_answer(CheckedPlanFile("x.yaml", problems=(WRONG,), valid=False))
     assert found.title == "x.yaml is not a valid plan file." and not found.facts()["valid"]
-    note = {"text": "x.yaml:4: There is no key 'taget'.", "tone": "bad", "do": "Did you mean target?"}
+    note = {"text": "x.yaml: There is no key 'taget'.", "tone": "bad", "do": "Did you mean target?"}
     assert found.as_json()["notes"] == [note]
     stops = PlanFinding(kind="k", severity="stops", message="It is late.", next_step="")
     of_plan = CheckedPlanFile("x.yaml", _plan(FACT, findings=(stops,)), NOW, (FileProblem("It is late."),))

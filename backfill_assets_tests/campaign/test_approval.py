@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
 
-from backfill_assets.campaign.approval import ApprovalVerdict, Attempt, decide, moved_days, moved_sentence
+from backfill_assets.campaign.approval import (
+    ApprovalVerdict,
+    Attempt,
+    approvers_hint,
+    decide,
+    letter_terms,
+    may_approve,
+    missing_approvers,
+    moved_days,
+    moved_sentence,
+    who_may_approve,
+)
 from backfill_assets.campaign.breaker import Exceeded
+from backfill_assets.campaign.course import state_of
 from backfill_assets.days import TableDay
 from backfill_assets.difference.kept import Difference, difference_of
 from backfill_assets.difference.records import DayCompared, RowCounts, Sides, TableCompared, fingerprint_of
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.plan.records import Plan, PlanRequest
+from backfill_assets.plan.records import Plan, PlanRequest, PlanTerms
+from backfill_assets.rebuild.person import UNKNOWN, Person
+from backfill_assets.settings import ApprovalRule
 
 FIRST, LATE = date(2017, 3, 1), date(2017, 3, 7)
 FACT, REPORT = "fact_sales_transactions", "fact_daily_revenue"
@@ -74,3 +91,148 @@ def test_days_that_moved_are_named() -> None:
     assert moved == {REPORT: [str(LATE)], FACT: [str(LATE)]}
     assert moved_sentence(moved) == f"Moved after the approval: {REPORT} {LATE}; {FACT} {LATE}."
     assert moved_days(SHOWN, SHOWN) == {}
+
+
+ANYONE, ANOTHER, LISTED = ApprovalRule
+ANA, BELA, CHEN = (Person(name, "OS user, uid 1000") for name in ("ana", "bela", "chen"))
+PEOPLE = (UNKNOWN, ANA, BELA, CHEN)
+
+
+def test_without_a_rule_and_without_a_list_anyone_may() -> None:
+    """As it was before there were rules, also for a person who is unknown."""
+    for planner, starter, approver in itertools.product(PEOPLE, repeat=3):
+        assert may_approve(ANYONE, planner, starter, approver, ()) is None
+
+
+def test_another_person_is_neither_the_planner_nor_the_starter_and_all_are_known() -> None:
+    """In every combination; an unknown person is not another one."""
+    for planner, starter, approver in itertools.product(PEOPLE, repeat=3):
+        may = all((planner, starter, approver)) and approver not in (planner, starter)
+        assert (may_approve(ANOTHER, planner, starter, approver, ()) is None) == may
+
+
+@pytest.mark.parametrize("rule", ApprovalRule)
+def test_those_whom_the_plan_lists_may_and_no_one_else_by_any_rule(rule: ApprovalRule) -> None:
+    """With the rule of two persons both hold."""
+    for planner, starter, approver in itertools.product(PEOPLE, repeat=3):
+        may = approver in (ANA, BELA)
+        if rule is ANOTHER:
+            may = may and bool(planner) and bool(starter) and approver not in (planner, starter)
+        assert (may_approve(rule, planner, starter, approver, ["ana", "bela"]) is None) == may
+
+
+def test_a_plan_that_lists_no_one_cannot_be_approved_where_it_has_to() -> None:
+    for approver in PEOPLE:
+        assert may_approve(LISTED, ANA, ANA, approver, ()) == (
+            "a plan has to list its approvers here, and this one lists none"
+        )
+    assert "Write approvers into the file" in approvers_hint(LISTED, ANA, ANA, ())
+
+
+def test_the_reasons_name_people_and_how_they_are_known() -> None:
+    """The one who is refused learns whom to ask."""
+    assert may_approve(ANOTHER, ANA, BELA, ANA, ()) == (
+        "another person has to approve, and ana (OS user, uid 1000) planned it"
+    )
+    assert may_approve(ANOTHER, ANA, BELA, Person("BELA", "tag user of the Dagster run"), ()) == (
+        "another person has to approve, and bela (OS user, uid 1000) started it"
+    )
+    assert may_approve(ANOTHER, UNKNOWN, BELA, ANA, ()) == (
+        "another person has to approve, and it is not recorded who planned it"
+    )
+    assert may_approve(ANYONE, ANA, ANA, CHEN, ["bela", "ana"]) == "the plan lists as approvers: ana, bela"
+    assert may_approve(ANYONE, ANA, ANA, Person("ANA", "x"), ["ana"]) is not None, "a list is taken by the letter"
+    assert may_approve(ANYONE, ANA, ANA, UNKNOWN, ["ana"]) == "it is unknown who approves"
+
+
+def test_the_hint_names_those_who_may() -> None:
+    assert approvers_hint(ANOTHER, ANA, BELA, ()) == "Ask someone else than ana and bela to approve it."
+    assert approvers_hint(ANOTHER, ANA, ANA, ()) == "Ask someone else than ana to approve it."
+    assert approvers_hint(ANOTHER, ANA, BELA, ["ana", "chen"]) == "These may: chen."
+    assert approvers_hint(ANYONE, UNKNOWN, UNKNOWN, ["ana", "chen"]) == "These may: ana, chen."
+    assert approvers_hint(ANOTHER, ANA, BELA, ["ana", "bela"]).startswith("No one of them may")
+    assert "tag user" in approvers_hint(ANOTHER, UNKNOWN, BELA, ["chen"])
+
+
+def test_a_plan_that_too_few_may_approve_is_known_when_it_is_made() -> None:
+    """Before anything is staged for it."""
+    assert missing_approvers(ANYONE, ANA, ["ana"], 1) is None
+    assert missing_approvers(ANYONE, ANA, (), 2) is None
+    assert missing_approvers(LISTED, ANA, (), 1) == "The plan lists no approvers, and here it has to."
+    assert missing_approvers(ANOTHER, ANA, ["ana", "bela"], 1) is None
+    assert missing_approvers(ANOTHER, ANA, ["ana"], 1) == (
+        "The plan needs 1 approval, and 0 of its approvers may approve it, because ana plans it."
+    )
+    assert missing_approvers(ANOTHER, CHEN, ["ana"], 2) == (
+        "The plan needs 2 approvals, and 1 of its approvers may approve it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "planner", "starter", "listed", "needed", "who"),
+    [
+        (ANYONE, UNKNOWN, UNKNOWN, (), 1, "Anyone."),
+        (ANYONE, ANA, ANA, (), 2, "2 people: anyone."),
+        (ANYONE, ANA, ANA, ("chen", "bela"), 1, "bela or chen."),
+        (ANYONE, ANA, ANA, ("chen", "bela", "ana"), 2, "2 of these: ana, bela, chen."),
+        (ANOTHER, ANA, ANA, (), 1, "Anyone but ana, who planned and started it."),
+        (ANOTHER, ANA, BELA, (), 2, "2 people: anyone but ana, who planned it, and bela, who started it."),
+        (ANOTHER, UNKNOWN, ANA, (), 1, "No one: another person has to approve, and it is not recorded who planned it."),
+        (ANOTHER, ANA, UNKNOWN, (), 1, "No one: another person has to approve, and it is not recorded who started it."),
+        (ANOTHER, ANA, ANA, ("ana", "bela"), 1, "bela."),
+        (ANOTHER, ANA, ANA, ("ana", "bela"), 2, "Too few: it needs 2 approvals, and 1 of its approvers may give it."),
+        (LISTED, ANA, ANA, (), 1, "No one: a plan has to list its approvers here, and this one lists none."),
+        (LISTED, ANA, ANA, ("ana",), 1, "ana."),
+    ],
+)
+def test_the_letter_says_who_may_approve(
+    rule: ApprovalRule, planner: Person, starter: Person, listed: tuple[str, ...], needed: int, who: str
+) -> None:
+    assert who_may_approve(rule, planner, starter, listed, needed) == who
+
+
+def entry(kind: str, hour: int, **more: object) -> JournalEntry:
+    return JournalEntry.model_validate({"kind": kind, "at": datetime(2017, 6, 2, hour, tzinfo=UTC), **more})
+
+
+def step(step: CampaignStep, hour: int) -> JournalEntry:
+    return entry("step", hour, step=step.value)
+
+
+def test_the_letter_has_what_the_plan_says_and_what_became_of_it() -> None:
+    """While it waits, no outcome; a publication can be undone until it was."""
+    plan = Plan(
+        asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01"),
+        steps=(),
+        terms=PlanTerms(title="Rates", reason="of the right day", approvers=("bela",)),
+        rollback_window_days=14,
+        made_at=datetime(2017, 6, 1, tzinfo=UTC),
+    )
+    waits = [entry("started", 1, report=ANA.to_report()), step(CampaignStep.VALIDATE, 2)]
+    approved = [*waits, entry("approved", 3, report=BELA.to_report())]
+    published = [*approved, step(CampaignStep.CUT_OVER, 4)]
+
+    def outcome(*journal: JournalEntry) -> tuple[str, bool]:
+        found = letter_terms(plan, ANYONE, ANA, state_of("campaign-x", journal))
+        assert (found.plan, found.campaign) == (plan.id, plan.id.replace("plan-", "campaign-"))
+        assert (found.title, found.reason, found.window_days, found.who) == ("Rates", "of the right day", 14, "bela.")
+        return found.outcome, found.published
+
+    by = "bela (OS user, uid 1000)"
+    assert outcome(*waits) == ("", False)
+    assert outcome(*approved) == (f"It was approved by {by}, and is not published yet.", False)
+    assert outcome(*published) == (f"It was published on 2017-06-02 04:00 UTC, approved by {by}.", True)
+    back = entry("rolled back", 5, reason="by eva")
+    assert letter_terms(plan, ANYONE, ANA, state_of("campaign-x", waits)).page == ""
+    for journal in (waits, published, [*published, back]):
+        by_commands = state_of("campaign-x", journal)
+        assert letter_terms(plan, ANYONE, ANA, by_commands, "http://127.0.0.1:3000").page == ""
+        linked = letter_terms(plan, ANYONE, ANA, replace(by_commands, daemon=True), "http://127.0.0.1:3000")
+        of_campaign = f"view=partitions&partition={plan.id.replace('plan-', 'campaign-')}"
+        assert linked.page == f"http://127.0.0.1:3000/assets/campaign?{of_campaign}"
+    assert outcome(*published, back) == ("It was rolled back on 2017-06-02 05:00 UTC by eva.", False)
+    stopped = entry("stopped", 3, reason="the canary differs by 7 %.")
+    assert outcome(*waits, stopped) == (
+        "It was stopped, and nothing of it is published: the canary differs by 7 %.",
+        False,
+    )

@@ -20,12 +20,11 @@ from hypothesis import strategies as st
 
 from backfill_assets.campaign import cutover
 from backfill_assets.campaign import look as campaign_look
-from backfill_assets.campaign import recheck as campaign_review
 from backfill_assets.campaign import run as campaign_run
 from backfill_assets.campaign import steps as campaign_work
 from backfill_assets.campaign.breaker import Limits
-from backfill_assets.campaign.recheck import compare_and_keep
 from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.steps import compare_and_keep
 from backfill_assets.days import TableDay
 from backfill_assets.difference import find as difference
 from backfill_assets.difference import find as difference_search
@@ -359,7 +358,7 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
         patch.setattr(MAIN, "of", world.files)
         patch.setattr(TableComparison, "_read", read)
         patch.setattr(TableComparison, "_sample", lambda *_: ())
-        patch.setattr(campaign_review, "html", lambda _: "")
+        patch.setattr(campaign_work, "html", lambda _: "")
         patch.setattr(campaign_look, "anything_published", lambda _: True)
         patch.setattr(campaign_look, "newest", lambda *_: world.newest())
         patch.setattr(campaign_look, "_put_back_by", lambda *_: "")

@@ -1,13 +1,34 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.campaign.breaker import BreakerInput, Limits, judge
+from backfill_assets.campaign.breaker import (
+    BreakerInput,
+    Limits,
+    computed_seconds,
+    held_back_lines,
+    input_of,
+    judge,
+    staged_contents,
+)
+from backfill_assets.difference.metadata import Contents
 from backfill_assets.difference.records import Sums, TableDifference
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.model.declaration import RuleOutcome
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.replace import ReplaceBuild
+from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
+from backfill_assets.rebuild.stage import StagedTableDay
 
 
 def revenue(before: int, after: int) -> tuple[TableDifference, ...]:
@@ -111,3 +132,142 @@ def test_limits_read_what_they_write(limits: Limits) -> None:
 def test_invalid_limits_are_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         Limits.parse(text)
+
+
+FIRST, SECOND, THIRD, FOURTH = (date(2017, 3, n) for n in range(1, 5))
+BEFORE = DayContent(rows=2, checksum="1")
+"""Published before its total and its nulls were measured."""
+AFTER = DayContent(rows=2, checksum="2", metrics={"total_eur": "68980.78", "nulls_rate": 0})
+BRONZE, QUARANTINE, REPORT = "bronze_sales", "quarantine_sales", "fact_daily_revenue"
+"""The first two are tables of one step."""
+GATE = RuleOutcome("rows", "completeness", passed=False, observed="1", expected="2 or more")
+
+
+def a_step(
+    name: str, staged: Mapping[date, Mapping[str, DayContent]], *held_back: HeldBack, unchanged: Iterable[date] = ()
+) -> ShadowedStep:
+    """One that has staged the contents of days by table."""
+    step = CATALOG.step(name)
+    nothing = cast("Any", None)
+    build = ReplaceBuild(nothing, step, step.version(), RunInfo("r"), force=False, progress=nothing)
+    for day, contents in staged.items():
+        build.staged[day] = [
+            StagedTableDay(table, day, (), content, (), nothing, "") for table, content in contents.items()
+        ]
+    return ShadowedStep(build, tuple(staged), tuple(unchanged), held_back)
+
+
+def counted(*done: ShadowedStep) -> BreakerInput:
+    return input_of(done, {}, {}, Decimal(0), None)
+
+
+def to_the_breaker(published: Contents, staged: dict[date, DayContent]) -> TableDifference:
+    (found,) = input_of([], {"fact": staged}, {"fact": published}, Decimal(0), None).tables
+    return found
+
+
+def test_the_breaker_gets_an_unknown_as_unknown() -> None:
+    """On either side: a day that was staged before the total was declared, and is adopted, lacks it as well."""
+    unmeasured = to_the_breaker({FIRST: BEFORE}, {FIRST: AFTER})
+    assert unmeasured.sums["eur"] == Sums(before=None, after=Decimal("68980.78"))
+    assert unmeasured.nulls == {"rate": Sums(before=None, after=Decimal(0))}
+    adopted = to_the_breaker({FIRST: AFTER, SECOND: AFTER}, {FIRST: AFTER, SECOND: BEFORE})
+    assert adopted.sums["eur"].after is None
+    assert to_the_breaker({FIRST: None}, {FIRST: AFTER}).sums["rows"].before is None
+
+
+def test_the_breaker_compares_only_days_that_were_published_before() -> None:
+    """A first build differs from nothing."""
+    found = to_the_breaker({FIRST: AFTER}, {FIRST: AFTER, SECOND: AFTER})
+    assert found.sums["rows"] == Sums(before=Decimal(2), after=Decimal(2))
+    assert to_the_breaker({}, {FIRST: AFTER}).sums == {"rows": Sums()}
+
+
+def test_each_staged_table_is_compared_with_what_is_published_of_it() -> None:
+    """A table that was never published is compared with nothing; one that is not staged is not compared."""
+    staged = {REPORT: {FIRST: AFTER}, BRONZE: {FIRST: AFTER}}
+    published: dict[str, Contents] = {BRONZE: {FIRST: AFTER, SECOND: BEFORE}, QUARANTINE: {FIRST: BEFORE}}
+    found = input_of([], staged, published, Decimal("1.5"), Decimal("0.02"))
+    assert [(each.table, each.changed, each.unchanged) for each in found.tables] == [
+        (REPORT, (), ()),
+        (BRONZE, (), (FIRST,)),
+    ]
+    assert (found.seconds, found.money) == (Decimal("1.5"), Decimal("0.02"))
+
+
+def test_nothing_done_is_nothing_tried() -> None:
+    """And what has no price has no cost."""
+    assert counted() == BreakerInput(tried=0, seconds=Decimal(0), money=None)
+
+
+def test_a_day_of_a_step_is_tried_once() -> None:
+    """Staged, failed by its gates or by an error; one that is unchanged, or waits for another day, is not tried."""
+    held = (
+        HeldBack(QUARANTINE, SECOND, rules=(GATE,)),
+        HeldBack(BRONZE, THIRD, error="no column"),
+        HeldBack(BRONZE, FOURTH, because_of=f"raw_sales {FOURTH}"),
+    )
+    step = a_step(BRONZE, {FIRST: {BRONZE: AFTER, QUARANTINE: AFTER}}, *held, unchanged=[date(2017, 3, 5)])
+    found = counted(step)
+    assert (found.tried, found.failed, found.held_back) == (3, 1, 1)
+
+
+def test_a_day_that_both_tables_of_a_step_hold_back_is_tried_once() -> None:
+    found = counted(a_step(BRONZE, {}, *(HeldBack(name, FIRST, rules=(GATE,)) for name in (BRONZE, QUARANTINE))))
+    assert found.tried == 1
+
+
+def test_the_same_day_of_two_steps_is_tried_twice() -> None:
+    """A step that was staged in pieces is one step."""
+    bronze, report = a_step(BRONZE, {FIRST: {BRONZE: AFTER}}), a_step(REPORT, {FIRST: {REPORT: AFTER}})
+    assert counted(bronze, report).tried == 2
+    failing = HeldBack(BRONZE, FIRST, rules=(GATE,))
+    again = counted(bronze, a_step(BRONZE, {}, failing), a_step(BRONZE, {SECOND: {BRONZE: AFTER}}, failing))
+    assert (again.tried, again.held_back) == (2, 1)
+
+
+def test_what_is_staged_is_held_by_table_and_day() -> None:
+    """Pieces of a step are put together, the later one counts; a table of which no day is staged has none."""
+    done = [
+        a_step(BRONZE, {FIRST: {BRONZE: BEFORE, QUARANTINE: AFTER}, SECOND: {BRONZE: AFTER}}),
+        a_step(BRONZE, {FIRST: {BRONZE: AFTER}, THIRD: {BRONZE: BEFORE}}),
+        a_step(REPORT, {}, unchanged=[FIRST]),
+    ]
+    assert staged_contents(done) == {
+        BRONZE: {FIRST: AFTER, SECOND: AFTER, THIRD: BEFORE},
+        QUARANTINE: {FIRST: AFTER},
+        REPORT: {},
+    }
+    assert staged_contents([]) == {}
+
+
+def test_the_time_of_a_step_counts_once_for_all_of_its_tables() -> None:
+    """In seconds, exactly; a day whose time was not measured adds none."""
+    timed, longer = replace(AFTER, staged_ms=1250), replace(AFTER, staged_ms=1)
+    done = [
+        a_step(BRONZE, {FIRST: {BRONZE: timed, QUARANTINE: timed}, SECOND: {BRONZE: longer, QUARANTINE: longer}}),
+        a_step(REPORT, {FIRST: {REPORT: timed}, SECOND: {REPORT: BEFORE}}),
+    ]
+    assert computed_seconds(done) == Decimal("2.501")
+    assert computed_seconds([]) == Decimal(0)
+
+
+def test_a_line_says_why_a_day_is_held_back() -> None:
+    held = [
+        HeldBack(BRONZE, FIRST, rules=(GATE, replace(GATE, rule="nulls", observed="3 %", expected="none"))),
+        HeldBack(REPORT, FIRST, because_of=f"{BRONZE} {FIRST}"),
+        HeldBack(REPORT, SECOND, error="no column"),
+    ]
+    assert held_back_lines(held) == [
+        "bronze_sales 2017-03-01: rows: 1, expected 2 or more; nulls: 3 %, expected none",
+        "fact_daily_revenue 2017-03-01: bronze_sales 2017-03-01",
+        "fact_daily_revenue 2017-03-02: no column",
+    ]
+    assert held_back_lines([]) == []
+
+
+def test_a_day_that_two_tables_of_a_step_hold_back_is_one_day() -> None:
+    """As it is one of the days that were tried: a share of held back days is never above 100 %."""
+    held = [HeldBack(table, FIRST, (GATE,)) for table in (BRONZE, QUARANTINE)]
+    found = counted(a_step(BRONZE, {SECOND: {BRONZE: AFTER, QUARANTINE: AFTER}}, *held))
+    assert (found.tried, found.held_back) == (2, 1)

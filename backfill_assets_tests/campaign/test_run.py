@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.answers.status import campaign_table
-from backfill_assets.campaign import day_outcomes as campaign_days_of_log
+from backfill_assets.campaign import look as campaign_days_of_log
 from backfill_assets.campaign import steps as campaign_steps
 from backfill_assets.campaign.breaker import Limits
-from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, campaign_days, held_back_days
+from backfill_assets.campaign.look import campaign_days, held_back_days
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent
+from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry, Spent
 from backfill_assets.lakehouse.plans import keep_planner
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import RuleOutcome, Table

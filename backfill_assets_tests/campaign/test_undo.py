@@ -13,8 +13,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.campaign.look import look
 from backfill_assets.campaign.standing import PlanWord, require_allowed
-from backfill_assets.campaign.undo import Undone, plan_undo, undo
-from backfill_assets.campaign.undo_attempt import UndoAttempt
+from backfill_assets.campaign.undo import UndoAttempt, Undone, plan_undo, undo
 from backfill_assets.campaign.undo_days import UndoAction
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG

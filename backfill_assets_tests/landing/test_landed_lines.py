@@ -5,14 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.landing.landed_lines import landed_line
+from backfill_assets.examples.datasets.sea_temperatures import SEA
+from backfill_assets.landing.landed_lines import (
+    EventPlace,
+    event_place,
+    format_place,
+    landed_line,
+    overtakes,
+    place_values,
+)
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Source
 
@@ -79,3 +87,49 @@ def test_a_file_that_was_damaged_since_gives_no_line(tmp_path: Path, content: by
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_bytes(content)
     assert landed_line(LandingZone(tmp_path), _sales(), received(path, 1, quantity="2")) is None
+
+
+@pytest.mark.parametrize(
+    ("sent_at", "content_hash", "wins"),
+    [
+        ("2016-02-16T00:00:00.5Z", 1, True),
+        ("2016-02-15T23:00:00Z", 9, False),
+        ("2016-02-16T00:00:00Z", 9, True),
+        ("2016-02-16T00:00:00Z", 5, False),
+        ("later", 9, False),
+        (None, 9, False),
+    ],
+)
+def test_a_landed_row_wins_by_version_and_then_by_content_hash(sent_at: str, content_hash: int, wins: bool) -> None:
+    """The order in which bronze lets rows win; moments are compared, not their text."""
+    winner = {"sent_at": datetime(2016, 2, 16, tzinfo=UTC), "content_hash": 5}
+    assert overtakes(SEA.source, {"sent_at": sent_at, "content_hash": content_hash}, winner) is wins
+
+
+FILE = "sales/2017-03-01/a.jsonl.gz"
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "text"),
+    [
+        (FILE, 7, f"{FILE}:7"),
+        ("kafka:orders/0", 0, "topic orders, partition 0, offset 0"),
+        ("kafka:shop.orders-eu_1/12", 1_234_567, "topic shop.orders-eu_1, partition 12, offset 1,234,567"),
+    ],
+)
+def test_a_place_in_words(file: str, line: int, text: str) -> None:
+    """An event has no line: it has an offset."""
+    assert format_place(file, line) == text
+
+
+def test_a_place_for_programs() -> None:
+    """File and line are there in any case: they are the columns of raw."""
+    assert place_values(FILE, 7) == {"file": FILE, "line": 7}
+    event = {"topic": "orders", "partition": 3, "offset": 0}
+    assert place_values("kafka:orders/3", 0) == {"file": "kafka:orders/3", "line": 0, **event}
+    assert event_place("kafka:orders/3", 0) == EventPlace("orders", 3, 0)
+
+
+def test_a_marker_has_no_place() -> None:
+    """It was not received."""
+    assert event_place(None, None) is None

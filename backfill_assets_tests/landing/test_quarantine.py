@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.landing.landed_values import comparable
+from backfill_assets.landing.landed_lines import comparable
 from backfill_assets.landing.quarantine import all_rejects, general, rejects_named
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -12,7 +11,7 @@ import pytest
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.token_key import CHECK_FILE, check_value, require_same_key, require_token_key
+from backfill_assets.landing.token_key import CHECK_FILE, require_same_key, require_token_key
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol
@@ -71,18 +70,6 @@ def test_keys_that_differ_only_in_bytes_that_are_no_utf_8_are_two_keys(storage: 
     require_token_key(storage, one, [])
     with pytest.raises(LakehouseUnusable, match="another token key"):
         require_token_key(storage, two, [])
-
-
-def test_a_check_value_of_earlier_versions_is_still_that_of_its_key(storage: Storage, tmp_path: Path) -> None:
-    """They took all bytes that are no UTF-8 for one character."""
-    key = tmp_path / "one.key"
-    key.write_bytes(NO_UTF_8)
-    recorded = check_value(NO_UTF_8.decode(errors="replace").encode())
-    storage.write_bytes(CHECK_FILE, json.dumps({"hmac_sha256": recorded}).encode())
-    require_token_key(storage, key, [])
-    key.write_bytes(NO_UTF_8 + b"!")
-    with pytest.raises(LakehouseUnusable, match="another token key"):
-        require_same_key(storage, key)
 
 
 def test_no_key_is_made_for_a_lakehouse_that_has_rows_and_no_check_value(tmp_path: Path) -> None:

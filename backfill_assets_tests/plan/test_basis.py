@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.days import DayRange, TableDay
-from backfill_assets.landing.landed_days import LandedDay
+from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Version
 from backfill_assets.plan.basis import MovedTable, PlanDrift, basis_of, drift_since
 from backfill_assets.plan.make import make_plan

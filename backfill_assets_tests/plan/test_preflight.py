@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.landing.landed_days import LandedDay
+from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Version
 from backfill_assets.plan.inputs import inputs_of
 from backfill_assets.plan.make import make_plan

@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.landing.landed_days import LandedDay
+from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Reads
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Estimate, PlannedStep, PlanRequest, Recommended, Scope, Why

@@ -11,7 +11,7 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayState
-from backfill_assets.landing.landed_days import LandedDay, LandedSource
+from backfill_assets.landing.zone import LandedDay, LandedSource
 from backfill_assets.model.placement import Placement
 from backfill_assets.plan.records import PlannedStep, Rollback, Why, days_of
 from backfill_assets.plan.scope import planned_step

@@ -38,7 +38,7 @@ def test_waves_of_ones_own() -> None:
     assert str(Shares.parse("2.5%, 100%")) == "2.5%,100%"
 
 
-@given(st.lists(st.decimals("1e-30", 100, places=30), min_size=1))
+@given(st.lists(st.decimals("0.000001", 100, places=6), min_size=1))
 def test_shares_are_written_as_they_are_read(percents: list[Decimal]) -> None:
     shares = Shares.parse(",".join(f"{percent:f}%" for percent in sorted({*percents, Decimal(100)})))
     assert Shares.parse(str(shares)) == shares
@@ -52,12 +52,11 @@ def test_shares_that_are_nearly_equal_are_written_and_named_apart() -> None:
         "66.66668 percent",
         "100 percent",
     ]
-    assert str(Shares.parse("1e-05%,100%")) == "0.00001%,100%"
 
 
 @pytest.mark.parametrize(
     "text",
-    ["10%,5%,100%", "10%", "ten,100%", "0%,100%", "0.1,100%", "200%", "²%,100%", "1e-999999999%,100%", ".%,100%", "%"],
+    ["10%,5%,100%", "10%", "ten,100%", "0%,100%", "0.1,100%", "200%", "²%,100%", "1e-05%,100%", ".%,100%", "%"],
 )
 def test_shares_that_do_not_ascend_to_all_days_are_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):

@@ -10,7 +10,7 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Position, Publication
 from backfill_assets.publication.publisher import Conflict, Publisher
 from backfill_assets.published.stream_positions import TopicIds, TopicPositions, begun_id, parse_positions, position_id
-from backfill_assets.stream.offsets import OffsetRange, TopicOffsets, new_ranges, planned_ranges, start_of
+from backfill_assets.stream.sources import OffsetRange, TopicOffsets, new_ranges, planned_ranges, start_of
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.deeds import ATTEMPTS, Work, publish, refusable
 from backfill_assets_tests.protocol.model import SHARED

@@ -26,9 +26,8 @@ from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, plan
 from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.plan.keep import plan_as_kept
+from backfill_assets.plan.keep import observe_context, plan_as_kept
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.observe import observe_context
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import announce, delivered_keys, due_notices

@@ -14,7 +14,7 @@ from backfill_assets.campaign.steps import do_step
 from backfill_assets.days import DayRange
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
-from backfill_assets.plan.observe import observe_context_of
+from backfill_assets.plan.keep import observe_context_of
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.waves import Shares

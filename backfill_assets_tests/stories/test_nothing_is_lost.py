@@ -17,7 +17,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.days import DayRange
-from backfill_assets.landing.landed_values import comparable
+from backfill_assets.landing.landed_lines import comparable
 from backfill_assets.model.declaration import GateFinding
 from backfill_assets.model.rules import FewRejected
 from backfill_assets_tests.stories.landed_lines import land_lines

@@ -6,6 +6,7 @@ One process is broker and controller (KRaft). Its data and its ports stay the sa
 from __future__ import annotations
 
 import secrets
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -62,6 +63,10 @@ transaction.state.log.num.partitions=1
 transaction.state.log.replication.factor=1
 """
 _PATIENCE_SECONDS = 60.0
+_BATCH_OVERHEAD = 12
+"""Bytes of a stored batch before what its length counts: its base offset and the length."""
+_LAST_OFFSET_DELTA = 23
+"""Where a stored batch (Kafka's message format v2) has the offset of its last record, counted from the first."""
 
 
 @dataclass
@@ -146,6 +151,21 @@ class Broker:
         offsets = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
         for done in self.admin.delete_records(offsets).values():
             done.result(_PATIENCE_SECONDS)
+
+    def damage(self, topic: str, offset: int, partition: int = 0) -> int:
+        """Change a byte of the stored batch that ``offset`` is in, as a disk does; returns its number of records."""
+        segment = self.home / "data" / f"{topic}-{partition}" / f"{0:020d}.log"
+        stored = bytearray(segment.read_bytes())
+        at = 0
+        while at < len(stored):
+            first, length = struct.unpack_from(">qi", stored, at)
+            (last_delta,) = struct.unpack_from(">i", stored, at + _LAST_OFFSET_DELTA)
+            if first <= offset <= first + last_delta:
+                stored[at + _BATCH_OVERHEAD + length - 1] ^= 0xFF
+                segment.write_bytes(stored)
+                return int(last_delta) + 1
+            at += _BATCH_OVERHEAD + length
+        raise AssertionError(f"{segment} has no batch with offset {offset}")
 
     def first_offsets(self, topic: str) -> dict[int, int]:
         """By partition: the oldest offset that can still be read."""

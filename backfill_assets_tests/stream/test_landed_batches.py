@@ -13,7 +13,7 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import LandedBatches
-from backfill_assets.stream.checkpoint import Checkpoint
+from backfill_assets.stream.query import Checkpoint
 from backfill_assets.stream.reading import LandingReading
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 

@@ -17,12 +17,11 @@ from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.stream import live
 from backfill_assets.stream.batches import AppendedBatch
 from backfill_assets.stream.broker import BrokerAway
-from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.lease import StreamPosition
 from backfill_assets.stream.live import BatchDone, LiveStream, StreamListener
-from backfill_assets.stream.offsets import Offsets
-from backfill_assets.stream.query import Trigger
+from backfill_assets.stream.query import Checkpoint, Trigger
 from backfill_assets.stream.reading import BatchRead, Reading
+from backfill_assets.stream.sources import Offsets
 from backfill_assets.stream.throttle import ReadLimit, Throttle
 
 DAY = date(2026, 3, 2)

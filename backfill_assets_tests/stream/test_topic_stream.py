@@ -24,12 +24,12 @@ from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.history import history
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.append import AppendBuild
-from backfill_assets.stream import live, unreadable
+from backfill_assets.stream import events as stream_events
+from backfill_assets.stream import live
 from backfill_assets.stream.batches import TopicBatches
-from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.events import event_rows
 from backfill_assets.stream.lease import StreamLease, acquire_stream, read_stream
-from backfill_assets.stream.query import Trigger
+from backfill_assets.stream.query import Checkpoint, Trigger
 from backfill_assets.stream.run import run_stream
 from backfill_assets_tests.stream.small_stream import DAY, RUN, Crashed, SmallStream, Topic, sale, sales
 
@@ -116,6 +116,27 @@ def test_a_time_in_nanoseconds_does_not_stop_the_stream(stream: SmallStream, kaf
     assert stream.reports[-1].figures["events"] == 10
 
 
+def test_events_whose_stored_bytes_are_damaged_are_named_and_do_not_stop_the_stream(
+    stream: SmallStream, kafka_broker: Broker
+) -> None:
+    """The broker sends what its disk has, and the reader finds that the checksum is another one."""
+    topic = Topic(kafka_broker, kafka_broker.new_topic(1), 1)
+    topic.send(sales(range(3)))
+    topic.send([sale(3), sale(4)])
+    topic.send(sales(range(5, 8)))
+    damaged = kafka_broker.damage(topic.name, 3)
+    stream.source = topic.source
+    stream.run()
+    assert stream.read() == topic.sent
+    without_key = [row for row in stream.raw() if not row["basket_id"]]
+    unread = {row["source_line"]: row["rescued"] or row["unparsed_line"] for row in without_key}
+    assert 3 in unread and len(unread) == damaged
+    assert all("unreadable" in reason and "Exception" in reason for reason in unread.values())
+    topic.send(sales(range(8, 10)))
+    stream.run()
+    assert stream.read() == topic.sent and stream.positions().next_offsets == {0: 10}
+
+
 def test_an_event_of_which_no_row_can_be_made_stands_alone_with_its_reason(
     stream: SmallStream, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +144,7 @@ def test_an_event_of_which_no_row_can_be_made_stands_alone_with_its_reason(
     topic.send(sales(range(6)))
     topic.send([sale(6, basket_id="666")], partition=1)
     topic.send(sales(range(7, 11)))
-    monkeypatch.setattr(unreadable, "_READ_HERE", 4)
+    monkeypatch.setattr(stream_events, "_READ_HERE", 4)
     monkeypatch.setattr("backfill_assets.stream.batches.event_rows", stumbling_rows)
     stream.run()
     assert stream.read() == topic.sent

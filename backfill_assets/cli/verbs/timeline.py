@@ -59,7 +59,7 @@ def timeline() -> None:
 def list_timelines(as_json: bool) -> None:
     """List the timelines, those of open campaigns too."""
     from backfill_assets.answers.timelines import timelines_answer
-    from backfill_assets.timeline.places import all_places
+    from backfill_assets.timeline.view import all_places
 
     publisher = open_publisher(current_settings())
     say_answer(timelines_answer(all_places(publisher.storage, publisher.now())), as_json=as_json)
@@ -147,8 +147,8 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     from backfill_assets.answers.moments import moments_answer
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
     from backfill_assets.published import moments
+    from backfill_assets.timeline.moments_listed import moments_worth_going_to
     from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
-    from backfill_assets.timeline.worth_going_to import moments_worth_going_to
 
     for table in tables:
         current_catalog().table(table)
@@ -217,7 +217,7 @@ def _change(moment: str, version: str | None, *, without_arrivals: bool) -> str:
 @as_json
 def show(name: str, as_json: bool) -> None:
     """Show the days of a timeline beside main."""
-    from backfill_assets.timeline.places import find_place
+    from backfill_assets.timeline.view import find_place
 
     with _lake() as lake:
         _say(lake, find_place(lake.storage, find_timeline(lake.storage, name), lake.publisher.now()), as_json)
@@ -371,7 +371,7 @@ def _say(lake: Lake, found: NamedTimeline, as_json: bool) -> None:
 
 def _to_change(publisher: Publisher, name: str) -> NamedTimeline:
     from backfill_assets.lakehouse import named_timelines
-    from backfill_assets.timeline.places import refuse_campaign
+    from backfill_assets.timeline.view import refuse_campaign
 
     refuse_campaign(name)
     name = find_timeline(publisher.storage, name, change=True)

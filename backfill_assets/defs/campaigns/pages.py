@@ -16,15 +16,14 @@ import yaml
 
 from backfill_assets.answers.campaign import step_answer, step_sentence
 from backfill_assets.answers.plan import headline
-from backfill_assets.campaign.approvers import names_that_may_approve, who_may_approve
+from backfill_assets.campaign.approval import names_that_may_approve, who_may_approve
 from backfill_assets.campaign.course import is_published, waits_for_approval
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.defs.dagster_internals import USER_TAG
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep
-from backfill_assets.plan.durations import spent_by_step
-from backfill_assets.plan.keep import planned_by
+from backfill_assets.plan.cost import spent_by_step
+from backfill_assets.plan.keep import planned_by, rebuilt_steps
 from backfill_assets.plan.records import Plan, about
-from backfill_assets.plan.shadow_steps import rebuilt_steps
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.text import escape_markdown, format_count

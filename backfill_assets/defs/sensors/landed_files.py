@@ -16,8 +16,7 @@ from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.defs.under_way import busy_tables, ever_targeted, launch_backfill
 from backfill_assets.lakehouse.delta_log import newest_version
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.landed_days import file_positions
-from backfill_assets.landing.zone import SUFFIX, LandingZone
+from backfill_assets.landing.zone import SUFFIX, LandingZone, file_positions
 from backfill_assets.model.catalog import chains
 from backfill_assets.model.declaration import Dataset
 from backfill_assets.publication_log.log import PublicationLog, utc_now

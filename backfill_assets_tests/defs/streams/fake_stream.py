@@ -52,7 +52,6 @@ def _stream(lease: StreamLease, batches: int, after_a_batch: Callable[[], None])
             followed_p99_ms=9300,
             batch=number,
             batch_seconds=0.2,
-            batch_at=datetime.now(UTC),
             boundary="sales/0 at 100" if number > 1 else "",
         )
         after_a_batch()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.stream.broker import is_about_an_event, reason_of
-from backfill_assets.stream.offsets import OffsetRange
-from backfill_assets.stream.unreadable import event_time, set_apart
+from backfill_assets.stream.events import event_time, set_apart
+from backfill_assets.stream.sources import OffsetRange
 
 MOMENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ import pytest
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.stream import checkpoint as checkpoints
-from backfill_assets.stream.checkpoint import Checkpoint, latest_offsets
+from backfill_assets.stream import query
+from backfill_assets.stream.query import Checkpoint, latest_offsets
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.deeds import refusable
 from backfill_assets_tests.protocol.names import SteppedStorage
@@ -65,29 +65,23 @@ def test_lakehouses_that_share_a_folder_are_kept_apart(checkpoint: Checkpoint) -
     assert "Name another with --checkpoint, if /data/lakehouse was moved to /data/other" in str(refused.value.hint)
 
 
-@pytest.mark.parametrize("noted", [False, True], ids=["free", "noted before"])
-def test_of_two_that_start_at_once_exactly_one_has_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, noted: bool
-) -> None:
-    """Overtaken at each of its calls, also where both may adopt what an earlier version wrote down without it."""
+def test_of_two_that_start_at_once_exactly_one_has_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Overtaken at each of its calls."""
     steps = 0
-    while _one_has_it(Checkpoint(tmp_path / str(steps)), steps, monkeypatch, noted=noted):
+    while _one_has_it(Checkpoint(tmp_path / str(steps)), steps, monkeypatch):
         steps += 1
-    assert steps > 4
+    assert steps > 3
 
 
-def _one_has_it(checkpoint: Checkpoint, steps: int, monkeypatch: pytest.MonkeyPatch, *, noted: bool) -> bool:
+def _one_has_it(checkpoint: Checkpoint, steps: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     """True if the one that is overtaken had not ended by then."""
-    if noted:
-        checkpoint.folder.mkdir()
-        (checkpoint.folder / "stream.json").write_text('{"table": "raw_sales", "source": "landing"}')
     actor = Actor("slow", refusable(lambda _: checkpoint.renew("raw_sales", "landing", LAKEHOUSE)))
 
     def stepped(root: str) -> Storage:
         is_slow = threading.current_thread().name == "slow"
         return SteppedStorage(root, reached=actor.reached) if is_slow else Storage(root)
 
-    monkeypatch.setattr(checkpoints, "Storage", stepped)
+    monkeypatch.setattr(query, "Storage", stepped)
     for _ in range(steps):
         actor.advance()
     more, refused = not actor.finished, ""
@@ -99,15 +93,6 @@ def _one_has_it(checkpoint: Checkpoint, steps: int, monkeypatch: pytest.MonkeyPa
     assert actor.error is None and bool(refused) != bool(actor.refusal)
     assert "into raw_sales of the lakehouse /data/" in (refused or str(actor.refusal))
     return more
-
-
-def test_a_folder_of_before_is_of_the_lakehouse_that_starts_first(checkpoint: Checkpoint) -> None:
-    """Earlier versions wrote down the table and the source alone."""
-    checkpoint.folder.mkdir()
-    (checkpoint.folder / "stream.json").write_text('{"table": "raw_sales", "source": "landing"}')
-    checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
-    with pytest.raises(InvalidRequest, match="of the lakehouse"):
-        checkpoint.renew("raw_sales", "landing", "/data/other")
 
 
 def test_a_folder_of_other_files_is_left_alone(checkpoint: Checkpoint) -> None:
@@ -127,15 +112,6 @@ def test_an_empty_folder_is_anybodys(checkpoint: Checkpoint) -> None:
         checkpoint.renew("raw_fx_rates", "landing", LAKEHOUSE)
 
 
-@pytest.mark.parametrize("text", ["", '{"table": "raw_sa'])
-def test_a_disk_that_was_full_leaves_no_stream_that_cannot_start(checkpoint: Checkpoint, text: str) -> None:
-    """Earlier versions wrote the file anew at each start, and left the beginning of it where there was no room."""
-    checkpoint.folder.mkdir()
-    (checkpoint.folder / "stream.json").write_text(text)
-    checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
-    checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
-
-
 def test_whose_it_is_is_written_once_and_whole(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(storage: Storage, path: str, data: bytes) -> None:
         Path(storage.root, path).parent.mkdir(parents=True, exist_ok=True)
@@ -152,15 +128,6 @@ def test_whose_it_is_is_written_once_and_whole(checkpoint: Checkpoint, monkeypat
     checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
     with pytest.raises(InvalidRequest, match="is of landing into raw_sales"):
         checkpoint.renew("raw_sales", "kafka://one:9092/sales", LAKEHOUSE)
-
-
-@pytest.mark.parametrize("theirs", [{"chapters": 7}, ["a"], {"table": "raw_sales"}])
-def test_a_file_of_that_name_that_is_no_streams_is_left_alone(checkpoint: Checkpoint, theirs: object) -> None:
-    checkpoint.folder.mkdir()
-    (checkpoint.folder / "stream.json").write_text(json.dumps(theirs))
-    with pytest.raises(InvalidRequest, match="is not a stream's"):
-        checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
-    assert json.loads((checkpoint.folder / "stream.json").read_text()) == theirs
 
 
 def test_what_a_topic_had_last_is_by_partition() -> None:
