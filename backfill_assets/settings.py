@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from pathlib import Path, PosixPath
+from typing import Any
 from urllib.parse import urlsplit
 
 from backfill_assets.errors import InvalidRequest
@@ -92,7 +93,7 @@ class Settings:
     share_spark: bool = True
     """Commands use the Spark server of this home while one runs, instead of starting a Spark of their own."""
     ui: str | None = None
-    """Where Dagster's UI is, if ``make dev`` of this home has not started it."""
+    """Where Dagster's UI is, if ``backfill dev`` of this home has not started it."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -107,7 +108,7 @@ class Settings:
             token_key_file=_path(env, "BACKFILL_TOKEN_KEY_FILE", home / "token.key"),
             spark_conf=_path(env, "BACKFILL_SPARK_CONF", shipped("spark_conf")),
             jars=_path(env, "BACKFILL_JARS", cache_folder() / "jars"),
-            datasets=env.get("BACKFILL_DATASETS", "").strip() or _datasets_of_project(Path.cwd()),
+            datasets=env.get("BACKFILL_DATASETS", "").strip() or of_project(Path.cwd(), "backfill", "datasets"),
             spark_profile=_profile(env, default="connect" if remote else "local"),
             spark_remote=remote,
             rollback_window_days=_positive(
@@ -135,17 +136,22 @@ class Settings:
         return cls.from_environment({"BACKFILL_HOME": str(home)})
 
 
+def of_project(folder: Path, tool: str, key: str) -> str:
+    """``key`` under ``[tool.<tool>]`` in the ``pyproject.toml`` of ``folder``; empty without it."""
+    return str(_tools_of_project(folder).get(tool, {}).get(key, ""))
+
+
 @cache
-def _datasets_of_project(folder: Path) -> str:
-    """``datasets`` of ``[tool.backfill]`` in ``pyproject.toml``; empty without it."""
+def _tools_of_project(folder: Path) -> Mapping[str, Any]:
     file = folder / "pyproject.toml"
     try:
         project = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return ""
+        return {}
     except (OSError, ValueError) as error:
         raise InvalidRequest(f"{file} cannot be read: {error}.") from error
-    return str(project.get("tool", {}).get("backfill", {}).get("datasets", ""))
+    tools: Mapping[str, Any] = project.get("tool", {})
+    return tools
 
 
 def _path(env: Mapping[str, str], variable: str, default: Path) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
 DEFAULT_UI = "http://127.0.0.1:3000"
-"""Where `make dev` serves it, unless another port is asked for."""
+"""Where `backfill dev` serves it, unless another port is asked for."""
 BACKFILLS = "/runs?view=backfills"
 
 

@@ -47,8 +47,9 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "doctor": ("verbs.doctor:doctor", "Check this machine, and say what to do."),
         "dataset": ("verbs.dataset:dataset", "Write the declaration of a dataset, and try it."),
         "maintain": ("verbs.maintain:maintain", "Compact and delete files, give up what is stuck, send notices."),
-        "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
-        "ui": ("queries.ui:ui", "Open the page of Dagster's UI about a table, plan or timeline."),
+        "dev": ("verbs.dev:dev", "Serve Dagster's UI, its daemon and one Spark for this project."),
+        "spark": ("verbs.spark:spark", "Start, show and stop a Spark server that all runs share."),
+        "ui": ("verbs.ui:ui", "Open the page of Dagster's UI about a table, plan or timeline."),
     },
 }
 """By what people do: where each command is in this package, and its line in ``backfill --help``."""

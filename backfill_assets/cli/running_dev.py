@@ -1,14 +1,13 @@
-"""What ``make dev`` notes while it runs, so that commands of the same home find its Spark and its UI."""
+"""What ``backfill dev`` notes while it runs, so that commands of the same home find its Spark and its UI."""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,13 +15,12 @@ from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.settings import Settings
 
 _PROBE_SECONDS = 0.15
-_ANY_HOST = ("0.0.0.0", "::", "")  # noqa: S104
 _STARTED_TOLERANCE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class RunningDev:
-    """A ``make dev``: its process, its UI and its Spark, and the lakehouse that its Spark can reach."""
+    """A ``backfill dev``: its process, its UI and its Spark, and the lakehouse that its Spark can reach."""
 
     pid: int
     started: float
@@ -30,16 +28,16 @@ class RunningDev:
     ui: str
     spark: str
     lakehouse: str
-    landing: str = ""
-    """Where its runs read what has landed; empty in a note of an earlier version."""
-    token_key_file: str = ""
-    """The key that its runs make tokens with; empty in a note of an earlier version."""
-    home: str = ""
-    """The folder that it serves: a copy of it has a copy of this note. Empty in a note of an earlier version."""
+    landing: str
+    """Where its runs read what has landed."""
+    token_key_file: str
+    """The key that its runs make tokens with."""
+    home: str
+    """The folder that it serves: a copy of it has a copy of this note."""
 
 
 def dev_file(settings: Settings) -> Path:
-    """Where a running ``make dev`` of a home is noted."""
+    """Where a running ``backfill dev`` of a home is noted."""
     return settings.home / "dev.json"
 
 
@@ -64,9 +62,9 @@ def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
 
 
 def running_dev(settings: Settings) -> RunningDev | None:
-    """The ``make dev`` of this home, if its process is alive."""
+    """The ``backfill dev`` of this home, if its process is alive."""
     noted = _read(dev_file(settings))
-    if noted is None or noted.home not in ("", str(settings.home.resolve())):
+    if noted is None or noted.home != str(settings.home.resolve()):
         return None
     import psutil
 
@@ -77,20 +75,8 @@ def running_dev(settings: Settings) -> RunningDev | None:
     return noted if abs(created - noted.started) < _STARTED_TOLERANCE_SECONDS else None
 
 
-def ui_of_arguments(arguments: Sequence[str]) -> str:
-    """Where the UI listens, by the arguments of ``dagster-webserver``."""
-    host, port = "127.0.0.1", "3000"
-    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    for name, value in pairwise(words):
-        if name in ("--host", "-h"):
-            host = value
-        elif name in ("--port", "-p"):
-            port = value
-    return f"http://{'127.0.0.1' if host in _ANY_HOST else host}:{port}"
-
-
 def running_ui(settings: Settings) -> str:
-    """The address of the UI that ``BACKFILL_UI`` names, or of ``make dev``; empty if none answers."""
+    """The address of the UI that ``BACKFILL_UI`` names, or of ``backfill dev``; empty if none answers."""
     dev = None if settings.ui else running_dev(settings)
     address = settings.ui or (dev.ui if dev else "")
     return address if address and _listens(address) else ""
@@ -99,7 +85,7 @@ def running_ui(settings: Settings) -> str:
 def shared_spark(settings: Settings) -> tuple[Settings, str]:
     """The settings for the Spark server that this home shares, and who keeps it; unchanged, and "", without one.
 
-    One that ``make dev`` or ``backfill spark start`` runs is taken, unless other settings choose a Spark.
+    One that ``backfill dev`` or ``backfill spark start`` runs is taken, unless other settings choose a Spark.
     """
     if settings.spark_remote or not settings.share_spark or settings.spark_profile != "local":
         return settings, ""
@@ -114,7 +100,7 @@ def _shared_url(settings: Settings) -> tuple[str, str]:
     if dev is not None:
         # A server has the credentials of one object store, from its own environment.
         reaches = not settings.lakehouse_on_s3 or dev.lakehouse == str(settings.lakehouse)
-        return (dev.spark, "make dev") if reaches else ("", "")
+        return (dev.spark, "backfill dev") if reaches else ("", "")
     from backfill_assets.spark.service import record_file, running_service
 
     if settings.lakehouse_on_s3 or not record_file(settings).exists():
@@ -125,7 +111,7 @@ def _shared_url(settings: Settings) -> tuple[str, str]:
 
 def no_ui() -> LakehouseUnusable:
     return LakehouseUnusable(
-        "No UI of this home is running.", hint="Start it: make dev. One that runs elsewhere: export BACKFILL_UI=URL"
+        "No UI of this home is running.", hint="Start it: backfill dev. One that runs elsewhere: export BACKFILL_UI=URL"
     )
 
 

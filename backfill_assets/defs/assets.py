@@ -9,7 +9,6 @@ import dagster as dg
 
 from backfill_assets.days import parse_day
 from backfill_assets.defs.checks import check_names, evaluations
-from backfill_assets.defs.columns import lineage_metadata
 from backfill_assets.defs.dagster_internals import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
@@ -17,29 +16,26 @@ from backfill_assets.defs.dagster_internals import (
     report_checks,
     targets,
 )
-from backfill_assets.defs.events import gate_failure, late_days, plain_failure, rolled_back_days, table_line
-from backfill_assets.defs.guard import require_own_lakehouse
-from backfill_assets.defs.look_back import missing_earlier_days, stale_later_lines
-from backfill_assets.defs.metadata import day_metadata
+from backfill_assets.defs.look_back import missing_earlier_days
+from backfill_assets.defs.metadata import (
+    day_metadata,
+    gate_failure,
+    plain_failure,
+    table_line,
+    warnings,
+)
 from backfill_assets.defs.partitions import Chain
-from backfill_assets.defs.resources import Backfill, SharedSpark, run_info
-from backfill_assets.defs.specs import asset_specs, check_specs
+from backfill_assets.defs.resources import Backfill, SharedSpark, require_own_lakehouse, run_info
+from backfill_assets.defs.specs import FORCE_TAG, VERIFY_TAG, VERSION_TAG, asset_specs, check_specs, lineage_metadata
 from backfill_assets.defs.watchdogs import unchanged_watchdogs
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset, Step, Table
-from backfill_assets.model.graph import later_readers, looks_back_to
+from backfill_assets.model.graph import later_readers
 from backfill_assets.quality.checks import checks_of
 from backfill_assets.rebuild.outcome import BuildResult, DaysFailed
 from backfill_assets.text import format_ranges
 
-LATE_DAYS_TAG = "backfill/late_days"
-FORCE_TAG = "backfill/force"
-"""A run with this tag computes its days again even if nothing they are made of has changed."""
-VERIFY_TAG = "backfill/verify"
-"""A run with this tag also computes whole the days that a stream has extended, and publishes those that differ."""
-VERSION_TAG = "backfill/version"
-"""The version that a run builds with; ``as published`` for the one that each day was published with."""
 Metadata = Mapping[str, dg.MetadataValue]
 Event = dg.MaterializeResult[None] | dg.Output[None]
 
@@ -65,7 +61,6 @@ def step_assets(
     in build order: some of them look back to the tables of ``step``. Runs in one ``pool`` share its limit.
     """
     lineage = lineage_metadata(step, table_named)
-    readers = [each for each in steps if looks_back_to(each, step.table_names)]
 
     @dg.multi_asset(
         name=step.name,
@@ -88,9 +83,8 @@ def step_assets(
             raise gate_failure(error) from None
         except BackfillError as error:
             raise plain_failure(error) from None
-        _report_stale_later_days(context, backfill, readers, result)
-        _report_late_days(context, result)
-        _report_rolled_back(context, result)
+        for line in warnings(result):
+            context.log.warning(line)
         result = replace(result, days=tuple(backfill.with_kept_rules(result.days)))
         for table in step.tables:
             yield from _table_events(context, table, step, result, lineage[table.name])
@@ -194,37 +188,3 @@ def _report_failed_days(context: dg.AssetExecutionContext, step: Step, error: Da
     checks = {table.name: checks_of(table, step) for table in step.tables}
     found = (each for day in error.failed for each in evaluations(day, checks[day.table]))
     report_checks(context.instance, context.run.run_id, found, step.name)
-
-
-def _report_stale_later_days(
-    context: dg.AssetExecutionContext, backfill: Backfill, readers: Sequence[Step], result: BuildResult
-) -> None:
-    """Days that look back to this run's and are stale now; their check `fresh` shows it, too."""
-    selected = context.job_def.asset_layer.selected_asset_keys
-    days = {parse_day(key) for key in context.partition_keys}
-    built_too = {each.name: days for each in readers if dg.AssetKey(each.name) in selected}
-    try:
-        lines = stale_later_lines(backfill.storage, readers, result.days, built_too)
-    except BackfillError as error:
-        lines = [f"Which later days are stale now is not known, the lakehouse was busy: {error}"]
-    for line in lines:
-        context.log.warning(line)
-
-
-def _report_late_days(context: dg.AssetExecutionContext, result: BuildResult) -> None:
-    """Days outside this run that got late rows: the run has no event for them, so its tags name them."""
-    late = late_days(result.appended_elsewhere)
-    for table, days in late.items():
-        context.log.warning(f"{table}: late rows were appended to {days}. What was built from those days is stale.")
-    if late:
-        context.instance.add_run_tags(
-            context.run.run_id, {f"{LATE_DAYS_TAG}.{table}": days for table, days in late.items()}
-        )
-
-
-def _report_rolled_back(context: dg.AssetExecutionContext, result: BuildResult) -> None:
-    """A person put these days back; a run that builds them again says so, and their metadata has the rollback."""
-    for (table, rollback), days in rolled_back_days(result.days).items():
-        context.log.warning(
-            f"{table}: {days} had been rolled back by {rollback}; this run has built and published them again."
-        )

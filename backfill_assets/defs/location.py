@@ -16,15 +16,13 @@ from backfill_assets.defs.campaigns.jobs import campaign_jobs, campaign_sensor, 
 from backfill_assets.defs.dagster_internals import batch_events
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
-from backfill_assets.defs.schedules import daily_job, daily_schedule
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor
 from backfill_assets.defs.sensors.shows_what_is import ends_of_data, shows_what_is_sensor
 from backfill_assets.defs.start_here import start_here_page, start_here_spec
-from backfill_assets.defs.streams.assets import COMMAND, StreamedDataset, stream_asset
-from backfill_assets.defs.streams.sensor import stream_sensor
+from backfill_assets.defs.streams.assets import COMMAND, StreamedDataset, stream_asset, stream_sensor
 from backfill_assets.defs.timelines import show_timelines, timeline_job, timelines_spec
-from backfill_assets.defs.upkeep import upkeep_jobs, upkeep_schedules
+from backfill_assets.defs.upkeep import daily_job, daily_schedule, upkeep_jobs, upkeep_schedules
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog, chains, discover

@@ -14,12 +14,10 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import earlier_days, later_readers, steps_of
-from backfill_assets.plan.status import stale_later_days
 from backfill_assets.published.observed import observe
 from backfill_assets.published.reading import read_switches
-from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days
-from backfill_assets.rebuild.outcome import BuiltDay
-from backfill_assets.text import days_options, format_count, format_ranges
+from backfill_assets.rebuild.decide import published_days
+from backfill_assets.text import format_count
 
 LATER_DAYS = "later_days"
 
@@ -70,28 +68,4 @@ def later_days_text(table: str, readers: Mapping[str, int]) -> str:
         f"look{'s' if len(readers) == 1 else ''} back. A backfill of a range does not include those days. The sensor "
         f"`repairs` builds the ones that are stale within a minute or two of its end. To build them at once: "
         f"`backfill run {table} --downstream --days A..B`."
-    )
-
-
-def stale_later_lines(
-    storage: Storage, readers: Sequence[Step], built: Iterable[BuiltDay], built_too: Mapping[str, Collection[date]]
-) -> list[str]:
-    """A line for each of ``readers`` with days that use rows of ``built`` and are stale now; reads logs only."""
-    changed: dict[str, set[date]] = {}
-    for each in built:
-        if not each.reused:
-            changed.setdefault(each.table, set()).add(each.day)
-    if not changed or not readers:
-        return []
-    tables = {name for step in readers for name in step.table_names}
-    reads = {read.table for step in readers for version in step.versions for read in version.reads}
-    observed = observe(storage, sorted(tables | reads))
-    stale = stale_later_days(observed.with_current(readers), observed, changed, built_too)
-    return [_stale_line(step, days) for step, days in stale.items() if days]
-
-
-def _stale_line(step: str, days: Collection[date]) -> str:
-    return (
-        f"{step} {format_ranges(days)} use rows of this run and are stale now. The sensor `repairs` builds them; "
-        f'at once: backfill run {step} --downstream --version "{AS_PUBLISHED}" {days_options(days)}.'
     )

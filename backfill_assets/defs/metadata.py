@@ -1,17 +1,23 @@
-"""What Dagster shows of a built day: its rows, quality, rules and cost, as metadata. Pure."""
+"""What Dagster shows of a built day as metadata, and what a run says of its days. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date
+from hashlib import sha256
 
 import dagster as dg
 
+from backfill_assets.errors import BackfillError
 from backfill_assets.landing.quarantine import rejected_of
 from backfill_assets.model.declaration import Metric, RuleOutcome
 from backfill_assets.model.deletion import DELETED
+from backfill_assets.model.placement import is_ingestion
 from backfill_assets.quality.summary import DimensionQuality, chart, from_record, score, summarize
-from backfill_assets.rebuild.outcome import BuiltDay
-from backfill_assets.text import format_count
+from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed
+from backfill_assets.text import format_count, format_ranges
 
 _RULE_COLUMNS = {
     "rule": "string",
@@ -187,3 +193,74 @@ def metadata_table(
     """
     schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()])
     return dg.MetadataValue.table(records=[dg.TableRecord(dict(row)) for row in rows], schema=schema)
+
+
+def gate_failure(error: DaysFailed) -> dg.Failure:
+    """Names the days, the rules and the next step; the checks of the failed days have every rule's outcome."""
+    failed_days = sorted({day.day for day in error.failed})
+    broken = sorted({f"{day.table}.{rule.rule}" for day in error.failed for rule in day.rules if rule.holds_back})
+    return dg.Failure(
+        description=str(error),
+        metadata={
+            "failed_days": dg.MetadataValue.text(format_ranges(failed_days)),
+            "failed_rules": dg.MetadataValue.json(broken),
+            "staged_days": dg.MetadataValue.int(error.staged),
+        },
+        allow_retries=False,
+    )
+
+
+def plain_failure(error: BackfillError, metadata: Mapping[str, dg.MetadataValue] | None = None) -> dg.Failure:
+    """An error that a person can act on, without a stack trace in front of it."""
+    hint = {"next_step": dg.MetadataValue.text(error.hint)} if error.hint else {}
+    return dg.Failure(description=str(error), metadata={**hint, **(metadata or {})}, allow_retries=False)
+
+
+@contextmanager
+def failing_plainly() -> Iterator[None]:
+    """What a person can act on fails the run in words; all other errors keep their stack trace."""
+    try:
+        yield
+    except BackfillError as error:
+        raise plain_failure(error) from None
+
+
+def warnings(result: BuildResult) -> Iterator[str]:
+    """Days outside the run that got late rows, and days that a person had put back and that were built again."""
+    for table, late in result.appended_elsewhere.items():
+        if late:
+            where = format_ranges(late)
+            yield f"{table}: late rows were appended to {where}. What was built from those days is stale."
+    again: dict[tuple[str, str], list[date]] = {}
+    for day in result.days:
+        if day.rolled_back_by:
+            again.setdefault((day.table, day.rolled_back_by), []).append(day.day)
+    for (table, rollback), days in again.items():
+        back = format_ranges(days)
+        yield f"{table}: {back} had been rolled back by {rollback}; this run has built and published them again."
+
+
+def table_line(table: str, built: Sequence[BuiltDay]) -> str:
+    """What became of one table in a run: its days, and the publication that brought them."""
+    days = [day for day in built if day.table == table]
+    new = [day for day in days if not day.reused]
+    by = ", ".join(sorted({day.publication for day in new}))
+    published = f"published {format_ranges([day.day for day in new])} by {by}" if new else "published nothing"
+    return f"{table}: {published}; {len(days) - len(new)} of {len(days)} unchanged{_versions_text(days)}"
+
+
+def _versions_text(built: Sequence[BuiltDay]) -> str:
+    """The versions of the logic that days have; raw has none."""
+    days_of: dict[str, list[date]] = {}
+    for day in built:
+        days_of.setdefault(day.code_version, []).append(day.day)
+    named = {version: days for version, days in days_of.items() if version and not is_ingestion(version)}
+    if len(named) == 1:
+        return f"; by {next(iter(named))}"
+    return "".join(f"; {format_ranges(days)} by {version}" for version, days in sorted(named.items()))
+
+
+def digest(metadata: Mapping[str, dg.MetadataValue], of: str = "") -> str:
+    """What a page says, in sixteen characters: it is written again when they change."""
+    text = json.dumps([of, {name: str(value.value) for name, value in metadata.items()}])
+    return sha256(text.encode()).hexdigest()[:16]

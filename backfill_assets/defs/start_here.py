@@ -4,40 +4,47 @@ No run materializes it: the sensor keeps it as the lakehouse is.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
-import hashlib
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
+from backfill_assets.days import Cadence, TableDay
 from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
 from backfill_assets.defs.campaigns.pages import LOCATION
 from backfill_assets.defs.dagster_internals import is_on
+from backfill_assets.defs.metadata import digest
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.schedules import schedule_name
 from backfill_assets.defs.sensors.landed_files import nothing_builds
 from backfill_assets.defs.sensors.repairs import decide
 from backfill_assets.defs.sensors.shows_what_is import Page
 from backfill_assets.defs.specs import BEGIN
+from backfill_assets.defs.upkeep import schedule_name
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, entries, newest_entries, plan_of
+from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
 from backfill_assets.model.catalog import chains
-from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.model.declaration import Dataset
 from backfill_assets.model.graph import build_order
-from backfill_assets.text import days_options, escape_markdown
+from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.report.answer import Answer, Line
+from backfill_assets.report.markdown import markdown
+from backfill_assets.settings import of_project
+from backfill_assets.text import days_options, format_count, format_ranges
 from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page
 from backfill_assets.upkeep.repair import first_ranges
-from backfill_assets.upkeep.start_page import StartPage, dataset_states
 
 ASSET = "start_here"
 STATE, PEOPLE, QUARANTINE = "state", "needs a person now", "in quarantine"
-_MOST_RANGES = 2
+_MOST_RANGES, _MOST_LINES = 2, 12
+_NOTHING = (Line("Nothing."),)
 _FIRST_TABLE = "fact_sales_transactions"
 
 
@@ -49,6 +56,7 @@ def _description(datasets: Sequence[Dataset]) -> str:
     """The first lesson is on the fact of the sample, if it is declared; else on the last table of the last chain."""
     tables = [table.name for dataset in datasets for table in dataset.tables]
     table = _FIRST_TABLE if _FIRST_TABLE in tables else tables[-1]
+    module = of_project(Path.cwd(), "dagster", "module_name") or "MODULE"
     selection = f'key:"{table}"+'
     launch = (
         f"**1. Launch a range.** [The lineage of {table}]({lineage_page(selection)}) is filtered by `{selection}`: "
@@ -61,21 +69,20 @@ def _description(datasets: Sequence[Dataset]) -> str:
     )
     ci = (
         "**3. Materialize in CI.** One line, which exits with an error when a gate fails: "
-        f"`dagster asset materialize -m backfill_assets.definitions --select {table} --partition-range A...B`"
+        f"`dagster asset materialize -m {module} --select {table} --partition-range A...B`"
     )
     state = "How the lakehouse is, and what needs a person now, is under *Metadata* below."
     return f"{state}\n\n{launch}\n\n{repair}\n\n{ci}"
 
 
 def start_here_page(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> Page:
-    """Keeps the page as the lakehouse is, for the sensor."""
-    steps = build_order([step for dataset in datasets for step in dataset.steps])
+    """Keeps the page as the lakehouse is, for the sensor: an event for each change of what it says."""
 
     def show_state(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
         origin = context.code_location_origin
         location = origin.location_name if origin else LOCATION
-        state = lakehouse_state(context.instance, backfill, datasets, steps, partitions, location)
-        return "", report_state(context.instance, state, seen or "")
+        answer = lakehouse_state(context.instance, backfill, datasets, partitions, location)
+        return "", report_state(context.instance, answer, seen or "")
 
     return show_state
 
@@ -84,35 +91,91 @@ def lakehouse_state(
     instance: dg.DagsterInstance,
     backfill: Backfill,
     datasets: Sequence[Dataset],
-    steps: Sequence[Step],
     partitions: Mapping[str, Partitions],
     location: str = LOCATION,
-) -> StartPage:
+) -> Answer:
     """The state now, with what the sensor ``repairs`` would do and leave to people.
 
     Reads logs and journals, names of landed files, and some of the reasons of rejected rows. ``location`` is the code
     location, for links.
     """
+    ends = [chain[-1] for chain in chains(datasets)]
     log = backfill.publications()
     if log is None:
-        return StartPage(dataset_states(_in_order(datasets), {}))
-    head = log.head()
+        return state_answer(built_datasets(ends, {}))
+    steps, head = build_order([step for dataset in datasets for step in dataset.steps]), log.head()
     states = log.day_states(head, partitions)
-    newest = max(states.values(), key=lambda state: state.sequence, default=None)
     decision = decide(instance, backfill.storage, steps, partitions)
-    found = log.find_prepared(newest.publication) if newest else None
-    return StartPage(
-        dataset_states(_in_order(datasets), states),
-        newest=newest.publication if newest else "",
-        newest_at=found[1] if found else None,
-        under_way=(*(repair.title for repair in decision.launch), *decision.waiting),
-        for_people=(
-            *_campaigns_that_wait(instance, backfill.storage),
-            *(escape_markdown(str(each)) for each in decision.for_people),
-            *_landed_and_left(instance, backfill, datasets, partitions, location),
-        ),
-        in_quarantine=tuple(_in_quarantine(backfill.storage, head.state.versions, rejected_rows(steps, states))),
+    people = [
+        *_campaigns_that_wait(instance, backfill.storage),
+        *(Line(str(each)) for each in decision.for_people),
+        *_landed_and_left(instance, backfill, datasets, partitions, location),
+    ]
+    return state_answer(
+        built_datasets(ends, states),
+        newest=_newest(log, states),
+        is_at_work=bool(decision.launch or decision.waiting),
+        people=people,
+        quarantine=list(_in_quarantine(backfill.storage, head.state.versions, rejected_rows(steps, states))),
     )
+
+
+def state_answer(
+    built: Sequence[str],
+    *,
+    newest: str = "",
+    is_at_work: bool = False,
+    people: Sequence[Line] = (),
+    quarantine: Sequence[Line] = (),
+) -> Answer:
+    """How the lakehouse is in a sentence, what needs a person, and what published days lack. Pure.
+
+    ``built`` are the datasets that have data, in words; ``is_at_work`` while repairs were launched or wait.
+    """
+    if not built:
+        state = "Nothing is published yet. Land data, then launch a range."
+    else:
+        health = "Every published day is made of what is published now: nothing to repair."
+        if people:
+            verb = "needs" if len(people) == 1 else "need"
+            health = f"{format_count(len(people), 'thing')} below {verb} a person."
+        elif is_at_work:
+            health = "The sensor repairs is at work."
+        elif quarantine:
+            health += " Rows that were received are in quarantine, see below."
+        state = f"Published: {'; '.join(built)}. {health}{newest}"
+    return Answer(
+        parts=(Line(state),),
+        sections=(
+            Answer(PEOPLE, tuple(people) or _NOTHING),
+            Answer(QUARANTINE, tuple(quarantine) or _NOTHING),
+        ),
+    )
+
+
+def built_datasets(datasets: Sequence[Dataset], states: Mapping[TableDay, DayState]) -> list[str]:
+    """Those with data, with the published days of their last step that has a day a partition. Pure."""
+    days: dict[str, set[date]] = {}
+    for (table, day), state in states.items():
+        if state.content is not None:
+            days.setdefault(table, set()).add(day)
+    found = []
+    for dataset in datasets:
+        last_daily = [step for step in dataset.steps if step.cadence is Cadence.DAILY][-1]
+        if built := days.get(last_daily.name):
+            tables = format_count(sum(table.name in days for table in dataset.tables), "table")
+            ranges = format_ranges(sorted(built), _MOST_RANGES)
+            found.append(f"{dataset.name}: {format_count(len(built), 'day')} in {tables}, {ranges}")
+    return found
+
+
+def _newest(log: PublicationLog, states: Mapping[TableDay, DayState]) -> str:
+    newest = max(states.values(), key=lambda state: state.sequence, default=None)
+    if newest is None:
+        return ""
+    found = log.find_prepared(newest.publication)
+    moment = f" at {found[1]:%Y-%m-%d %H:%M} UTC" if found else ""
+    return f" The newest publication is {newest.publication}{moment}."
 
 
 def _landed_and_left(
@@ -121,77 +184,69 @@ def _landed_and_left(
     datasets: Sequence[Dataset],
     partitions: Mapping[str, Partitions],
     location: str,
-) -> Iterator[str]:
+) -> Iterator[Line]:
     """New days that are left to a daily job which is off."""
     for chain in chains(datasets):
         schedule = schedule_name(chain[-1].name)
-        if is_on(instance, schedule):
-            continue
-        waiting = nothing_builds(instance, backfill, chain, partitions)
-        if waiting:
+        if not is_on(instance, schedule) and (waiting := nothing_builds(instance, backfill, chain, partitions)):
             landed = ", ".join(f"{raw} {first_ranges(days)}" for raw, days in waiting.items())
             days = days_options({day for of_raw in waiting.values() for day in of_raw}, _MOST_RANGES)
-            yield (
-                f"{landed} landed, and nothing builds it: the daily job is off. "
-                f"[Turn on `{schedule}`]({schedule_page(location, schedule)}), which builds each day that has ended. "
-                f"To build it now: `backfill run {' '.join(waiting)} --downstream {days}`"
+            yield Line(
+                f"{landed} landed, and nothing builds it: the daily job is off. Turn on {schedule}, which builds each "
+                "day that has ended. To build it now:",
+                do=f"backfill run {' '.join(waiting)} --downstream {days}",
+                link=schedule_page(location, schedule),
             )
 
 
-def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequence[RejectedRows]) -> Iterator[str]:
+def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequence[RejectedRows]) -> Iterator[Line]:
     """Days that passed their gates among them: that a few rows are missing is tolerated, and no secret."""
     for each in found:
         reason = commonest_reason(storage, versions[each.quarantine], each.quarantine, each.worst)
-        page = asset_page(each.quarantine, str(each.worst))
-        yield (
-            f"{escape_markdown(each.sentence(reason))}: [{each.worst}]({page}). The rows: "
-            f"`backfill raw quarantine {each.quarantine}`"
+        yield Line(
+            f"{each.sentence(reason)}. The rows:",
+            do=f"backfill raw quarantine {each.quarantine}",
+            link=asset_page(each.quarantine, str(each.worst)),
         )
 
 
-def _in_order(datasets: Sequence[Dataset]) -> list[Dataset]:
-    """What each chain leads to: the other datasets are there for it."""
-    return [chain[-1] for chain in chains(datasets)]
-
-
-def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[str]:
+def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[Line]:
     """A campaign that a command has carried so far has no page here: its commands are named then."""
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     for name in (name for name, newest in newest_entries(storage).items() if not why_over(newest)):
+        page = asset_page(CAMPAIGN, name) if name in shown else ""
         try:
             state, plan = state_of(name, entries(storage, name)), plan_of(name)
         except (BackfillError, ValueError):
             # Its journal is of a later version of this code, or damaged.
-            yield f"{name} cannot be read: the newest tick of the sensor `{CAMPAIGNS_SENSOR}` says why"
+            yield Line(f"{name} cannot be read: the newest tick of the sensor {CAMPAIGNS_SENSOR} says why")
             continue
         if state.stopped and not state.stopped.report.get(ABANDONED):
-            look = "" if name in shown else f" (`backfill status {plan}` shows it)"
-            yield f"{_name(name, shown)} was stopped: {escape_markdown(state.stopped.reason)}{look}"
+            look = "" if page else f"backfill status {plan}"
+            yield Line(f"{name} was stopped: {state.stopped.reason}", do=look, link=page)
         elif waits_for_approval(state):
-            look = f"`backfill status {plan}` shows the difference, `backfill approve {plan}` publishes it"
-            page = "its page has the difference, and how to approve it"
-            yield f"{_name(name, shown)} waits for approval: {page if name in shown else look}"
+            how = "its page has the difference, and how to approve it"
+            if not page:
+                how = f"backfill status {plan} shows the difference; to publish it:"
+            yield Line(f"{name} waits for approval: {how}", do="" if page else f"backfill approve {plan}", link=page)
 
 
-def _name(campaign: str, shown: Collection[str]) -> str:
-    return f"[{campaign}]({asset_page(CAMPAIGN, campaign)})" if campaign in shown else campaign
-
-
-def report_state(instance: dg.DagsterInstance, state: StartPage, shown: str = "") -> str:
+def report_state(instance: dg.DagsterInstance, answer: Answer, shown: str = "") -> str:
     """Write the page if it says something else than ``shown``, the digest of what it said; returns the new one."""
-    metadata = state_metadata(state)
-    text = json.dumps({name: str(value.value) for name, value in metadata.items()})
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    if digest != shown:
+    metadata = state_metadata(answer)
+    if (now := digest(metadata)) != shown:
         instance.report_runless_asset_event(dg.AssetMaterialization(ASSET, metadata=metadata))
-    return digest
+    return now
 
 
-def state_metadata(state: StartPage) -> dict[str, dg.MetadataValue]:
-    """What the page shows. Pure."""
+def state_metadata(answer: Answer) -> dict[str, dg.MetadataValue]:
+    """What the page shows: an entry for the state and for each section. Pure."""
+    people = next(each for each in answer.sections if each.title == PEOPLE).parts
+    more = len(people) - _MOST_LINES
+    left = [Line(f"and {more} more: see the newest tick of the sensor repairs")] if more > 0 else []
+    entries = {STATE: answer.parts, **{each.title: each.parts for each in answer.sections}}
+    entries[PEOPLE] = (*people[:_MOST_LINES], *left)
     return {
-        STATE: dg.MetadataValue.md(state.sentence),
-        PEOPLE: dg.MetadataValue.md(state.people),
-        QUARANTINE: dg.MetadataValue.md(state.quarantine),
-        "waiting for people": dg.MetadataValue.int(len(state.for_people)),
+        **{name: dg.MetadataValue.md(markdown(Answer(parts=parts)).strip()) for name, parts in entries.items()},
+        "waiting for people": dg.MetadataValue.int(0 if people == _NOTHING else len(people)),
     }

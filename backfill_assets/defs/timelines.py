@@ -5,8 +5,6 @@ the sensor keeps it as the lakehouse has it.
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +14,8 @@ from pydantic import Field
 
 from backfill_assets.answers.timelines import FoundTimeline, timeline_answer
 from backfill_assets.days import DayRange
-from backfill_assets.defs.events import failing_plainly, gate_failure
-from backfill_assets.defs.guard import require_own_lakehouse
-from backfill_assets.defs.resources import Backfill, SharedSpark, run_info
+from backfill_assets.defs.metadata import digest, failing_plainly, gate_failure
+from backfill_assets.defs.resources import Backfill, SharedSpark, require_own_lakehouse, run_info
 from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline, readable_timelines
@@ -154,17 +151,17 @@ def report_timelines(instance: dg.DagsterInstance, storage: Storage, shown: Mapp
     tables = {table for each in kept for table in each.days}
     main = held_days(Snapshot.newest(storage), tables) if tables else {}
     metadata = {each.name: timeline_metadata(each, main) for each in kept}
-    digests = {each.name: _digest(each.id, metadata[each.name]) for each in kept}
+    digests = {each.name: digest(metadata[each.name], each.id) for each in kept}
     others = set(instance.get_dynamic_partitions(ASSET)) - metadata.keys()
     gone = set[str]() if unreadable else others
     for name in gone:
         instance.delete_dynamic_partition(ASSET, name)
     instance.add_dynamic_partitions(ASSET, list(metadata))
-    changed = [name for name, digest in digests.items() if shown.get(name) != digest]
+    changed = [name for name, said in digests.items() if shown.get(name) != said]
     for name in changed:
         event = dg.AssetMaterialization(ASSET, partition=name, metadata=metadata[name])
         instance.report_runless_asset_event(event)
-    left = {name: digest for name, digest in shown.items() if name in others - gone}
+    left = {name: said for name, said in shown.items() if name in others - gone}
     return ShownTimelines({**left, **digests}, len(changed) + len(gone), tuple(map(str, unreadable)))
 
 
@@ -179,8 +176,3 @@ def timeline_metadata(timeline: NamedTimeline, main: HeldDays) -> dict[str, dg.M
         "changed": dg.MetadataValue.timestamp(timeline.changed_at),
         "timeline": dg.MetadataValue.md(markdown(answer)),
     }
-
-
-def _digest(id: str, metadata: Metadata) -> str:
-    text = json.dumps([id, {name: str(value.value) for name, value in metadata.items()}])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,24 +1,35 @@
-"""What is under way in Dagster: the tables that backfills and runs may still write. Dagster's memory only, no data."""
+"""Native backfills and runs: what is under way and may still write, and how programs launch what the UI launches.
+
+Reads Dagster's memory only, no data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import dagster as dg
 
-from backfill_assets.days import DayRange, day_or_none, parse_day
+from backfill_assets.days import Cadence, DayRange, day_or_none, parse_day
 from backfill_assets.defs.dagster_internals import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
     BACKFILL_ID_TAG,
     BULK_ACTION_TERMINAL_STATUSES,
+    MAX_TITLE_LENGTH,
     NOT_FINISHED_STATUSES,
     PARTITION_NAME_TAG,
+    AssetGraphSubset,
+    AssetKeyPartitionKey,
+    BaseAssetGraph,
     BulkActionsFilter,
     BulkActionStatus,
     PartitionBackfill,
+    make_new_backfill_id,
 )
+from backfill_assets.defs.specs import CADENCE_TAG
 from backfill_assets.defs.watchdogs import JOB
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.upkeep.trouble import WriteUnderWay
@@ -89,15 +100,11 @@ def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill,
     if backfill.status in BULK_ACTION_TERMINAL_STATUSES:
         return False
     records = instance.get_run_records(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill.backfill_id}))
-    runs = [each.dagster_run for each in records if not each.dagster_run.is_finished and is_alive(instance, each, now)]
+    if any(not each.dagster_run.is_finished and is_alive(instance, each, now) for each in records):
+        return True
     ended = [each.end_time for each in records if each.end_time is not None]
-    lately = any(now - datetime.fromtimestamp(at, UTC) < PATIENCE for at in ended)
-    return lately or _goes_on(backfill, runs, now)
-
-
-def _goes_on(backfill: PartitionBackfill, alive: Sequence[dg.DagsterRun], now: datetime) -> bool:
-    has_run = any(run.tags.get(BACKFILL_ID_TAG) == backfill.backfill_id for run in alive)
-    return has_run or now - datetime.fromtimestamp(backfill.backfill_timestamp, UTC) < PATIENCE
+    lately = (now - datetime.fromtimestamp(at, UTC) < PATIENCE for at in (backfill.backfill_timestamp, *ended))
+    return any(lately)
 
 
 def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
@@ -126,3 +133,57 @@ def _of_run(run: dg.DagsterRun, tables: Collection[str]) -> Collection[str]:
     if run.asset_selection:
         return {key.to_user_string() for key in run.asset_selection} & set(tables)
     return set() if run.job_name == JOB else set(tables)
+
+
+def launch_backfill(
+    instance: dg.DagsterInstance,
+    asset_graph: BaseAssetGraph[Any],
+    wanted: Mapping[str, Iterable[date]],
+    *,
+    title: str,
+    tags: Mapping[str, str] | None = None,
+    backfill_id: str | None = None,
+    description: str | None = None,
+) -> str:
+    """Ask the backfill daemon to build the ``wanted`` days of each table; returns the backfill's id at once.
+
+    Days of a weekly or monthly table stand for the period they lie in. ``tags`` reach every run. A given
+    ``backfill_id``, of at most 32 characters, makes the call repeatable: the second one changes nothing.
+    """
+    wanted_id = backfill_id or make_new_backfill_id()
+    if instance.get_backfill(wanted_id) is None:
+        instance.add_backfill(
+            PartitionBackfill.from_asset_graph_subset(
+                backfill_id=wanted_id,
+                backfill_timestamp=time.time(),
+                tags=dict(tags or {}),
+                dynamic_partitions_store=instance,
+                asset_graph_subset=_target(asset_graph, wanted),
+                title=title[:MAX_TITLE_LENGTH],
+                description=description,
+                run_config=None,
+            )
+        )
+    return wanted_id
+
+
+def _target(asset_graph: BaseAssetGraph[Any], wanted: Mapping[str, Iterable[date]]) -> AssetGraphSubset:
+    chosen = {
+        AssetKeyPartitionKey(dg.AssetKey(table), key)
+        for table, days in wanted.items()
+        for key in _partition_keys(asset_graph, table, days)
+    }
+    return AssetGraphSubset.from_asset_partition_set(chosen, asset_graph)
+
+
+def _partition_keys(asset_graph: BaseAssetGraph[Any], table: str, days: Iterable[date]) -> list[str]:
+    key = dg.AssetKey(table)
+    partitions = asset_graph.get(key).partitions_def if asset_graph.has(key) else None
+    if partitions is None:
+        raise InvalidRequest(f"There is no asset with a partition for each day of {table!r}.")
+    keys = [day.isoformat() for day in Cadence(asset_graph.get(key).tags[CADENCE_TAG]).starts(days)]
+    for wanted in {*keys[:1], *keys[-1:]}:
+        if not partitions.has_partition_key(wanted):
+            known = f"{partitions.get_first_partition_key()}..{partitions.get_last_partition_key()}"
+            raise InvalidRequest(f"{table} has no partition {wanted}.", hint=f"Its days are {known}.")
+    return keys

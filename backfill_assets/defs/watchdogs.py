@@ -7,7 +7,7 @@ rest. Until the job has looked at a new publication, its watchdog is shown as no
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -18,20 +18,18 @@ from pydantic import Field
 from backfill_assets.days import DayRange
 from backfill_assets.defs.checks import PHYSICAL, PUBLICATION, WATCHDOG, again, check_key, publication_of
 from backfill_assets.defs.dagster_internals import Target, newest_evaluations, targets
-from backfill_assets.defs.events import failing_plainly
-from backfill_assets.defs.guard import require_own_lakehouse
-from backfill_assets.defs.metadata import rules_table
+from backfill_assets.defs.metadata import failing_plainly, rules_table
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.resources import Backfill, require_own_lakehouse
 from backfill_assets.defs.upkeep import nightly_schedule
 from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable, SparkLost
+from backfill_assets.lakehouse.records import DayState
 from backfill_assets.model.declaration import Dataset, Step, Table
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.quality import watchdogs
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.watch import Watch, WatchedDay
-from backfill_assets.upkeep.watch_plan import TURNS, days_to_watch
 
 JOB, STEP, SCHEDULE = "watchdogs", "look", "watchdogs_every_night"
 CRON_VARIABLE = "BACKFILL_WATCHDOG_CRON"
@@ -208,3 +206,24 @@ def _evaluation(day: WatchedDay, target: Target | None) -> dg.AssetCheckEvaluati
         },
         target_materialization_data=target,
     )
+
+
+TURNS = 30
+"""After this many nights every published day has been looked at again."""
+
+
+def days_to_watch(states: Iterable[DayState], *, looked_until: int, tonight: date) -> dict[str, list[date]]:
+    """By table, ascending: the days published after the entry ``looked_until`` of the log, and tonight's turn.
+
+    A day that is withdrawn is not looked at.
+    """
+    found: dict[str, set[date]] = {}
+    for state in states:
+        day = state.day
+        if state.content is not None and (state.sequence > looked_until or _turn(day, tonight)):
+            found.setdefault(state.table, set()).add(day)
+    return {table: sorted(days) for table, days in sorted(found.items())}
+
+
+def _turn(day: date, tonight: date) -> bool:
+    return day.toordinal() % TURNS == tonight.toordinal() % TURNS

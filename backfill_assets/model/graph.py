@@ -126,11 +126,6 @@ def missing_inputs(step: Step, version: Version, days: Collection[date], publish
     return found
 
 
-def looks_back_to(step: Step, tables: Collection[str]) -> bool:
-    """Does a version of ``step`` read earlier days of one of ``tables``?"""
-    return any(read.first < 0 and read.table in tables for version in step.versions for read in version.reads)
-
-
 class Presence:
     """The days that there are when a step is built: published, or built before it."""
 

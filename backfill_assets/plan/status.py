@@ -6,16 +6,14 @@ Pure: what was observed goes in, the status of every table and day comes out.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 from backfill_assets.model.declaration import Reads, Source, Step, Version
-from backfill_assets.model.graph import Days
 from backfill_assets.published.observed import LogView
-from backfill_assets.published.readers import reading_as_published
 
 NO_PARAMETERS = ""
 
@@ -159,23 +157,3 @@ def _known_days(
             days.update(seen)
         known |= dict.fromkeys(step.table_names, days)
     return known
-
-
-def stale_later_days(
-    steps: Sequence[Step], observed: LogView, changed: Days, built_too: Mapping[str, Collection[date]]
-) -> dict[str, list[date]]:
-    """The published days of ``steps`` that read one of the ``changed`` days and are stale now, by step.
-
-    Without those that the same run builds anyway (``built_too``, by step). A day is stale by the version that it was
-    published with. ``observed`` has the tables of ``steps`` and what they read.
-    """
-    found = {}
-    for step in steps:
-        later = reading_as_published(step, changed, observed.states).difference(built_too.get(step.name, ()))
-        if not later:
-            continue
-        statuses = day_statuses([step], observed, DayRange(min(later), max(later)), as_published=True)[step.name]
-        stale = [day for day in sorted(later) if statuses.get(day) is DayStatus.INPUT_CHANGED]
-        if stale:
-            found[step.name] = stale
-    return found

@@ -172,6 +172,8 @@ class Line:
     """A command, or what to do instead."""
     name: str = ""
     """The key of the sentence in JSON; sentences without one are ``notes``."""
+    link: str = ""
+    """The page that it is about: Markdown and HTML link to it."""
 
 
 NOT_DONE = Line("Nothing was done: --dry-run.", Tone.QUIET)
@@ -263,7 +265,7 @@ def _rows(table: Grid) -> Iterator[dict[str, Any]]:
 
 
 def _note(line: Line) -> dict[str, str]:
-    found = {"text": line.text, "tone": line.tone.value, "do": line.do}
+    found = {"text": line.text, "tone": line.tone.value, "do": line.do, "link": line.link}
     return {name: text for name, text in found.items() if text}
 
 

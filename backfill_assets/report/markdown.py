@@ -49,7 +49,8 @@ def _block(part: Part) -> str:
 def _line(line: Line) -> str:
     text = escape_markdown(line.text)
     loud = f"**{text}**" if line.tone in _LOUD and text else text
-    return f"{loud} `{line.do}`" if line.do else loud
+    linked = f"[{loud}]({line.link})" if line.link else loud
+    return f"{linked} `{line.do}`" if line.do else linked
 
 
 def _table(table: Grid) -> str:

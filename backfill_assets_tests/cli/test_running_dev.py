@@ -1,4 +1,4 @@
-"""Commands find the Spark and the UI of a running ``make dev`` of their home, and link to its pages."""
+"""Commands find the Spark and the UI of a running ``backfill dev`` of their home, and link to its pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.cli.foreground import foreground_builder, foreground_spark
-from backfill_assets.cli.running_dev import dev_file, noted_dev, running_dev, running_ui, shared_spark, ui_of_arguments
+from backfill_assets.cli.running_dev import dev_file, noted_dev, running_dev, running_ui, shared_spark
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.service import record_file
 from backfill_assets_tests.cli.command import Backfill
@@ -55,10 +55,6 @@ def test_a_copy_of_a_home_is_not_served_by_what_serves_the_home(tmp_path: Path, 
         shutil.copytree(settings.home, copy.home)
         assert running_dev(copy) is None and running_ui(copy) == "" and shared_spark(copy) == (copy, "")
         assert running_dev(link) == running_dev(settings) is not None
-        left = json.loads(dev_file(settings).read_text())
-        del left["home"]
-        dev_file(settings).write_text(json.dumps(left))
-        assert running_dev(settings) is not None, "an earlier version has noted no home"
 
 
 def test_its_spark_is_used_while_it_answers_unless_another_is_chosen(tmp_path: Path, port: int) -> None:
@@ -66,7 +62,7 @@ def test_its_spark_is_used_while_it_answers_unless_another_is_chosen(tmp_path: P
     url = f"sc://127.0.0.1:{port}"
     with noted_dev(settings, "http://127.0.0.1:1", url):
         shared, keeper = shared_spark(settings)
-        assert (shared.spark_remote, shared.spark_profile, keeper) == (url, "connect", "make dev")
+        assert (shared.spark_remote, shared.spark_profile, keeper) == (url, "connect", "backfill dev")
         for other in (
             replace(settings, share_spark=False),
             replace(settings, spark_remote="sc://127.0.0.1:9"),
@@ -108,21 +104,8 @@ def test_a_command_says_whose_spark_it_uses(
     assert [each.spark_remote for each in opened] == [url, None, None]
     lines = capsys.readouterr().err.splitlines()
     own = "BACKFILL_SHARED_SPARK=never starts one of its own"
-    assert lines[0].endswith(f"Z Using the Spark of make dev at {url}; {own}")
+    assert lines[0].endswith(f"Z Using the Spark of backfill dev at {url}; {own}")
     assert all(line.endswith("Starting Spark ...") for line in lines[1:])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "address"),
-    [
-        ([], "http://127.0.0.1:3000"),
-        (["--host", "127.0.0.1", "--port", "3105"], "http://127.0.0.1:3105"),
-        (["-h", "0.0.0.0", "-p", "8080"], "http://127.0.0.1:8080"),  # noqa: S104
-        (["--port=3107", "--read-only"], "http://127.0.0.1:3107"),
-    ],
-)
-def test_where_the_ui_listens_is_read_from_its_arguments(arguments: list[str], address: str) -> None:
-    assert ui_of_arguments(arguments) == address
 
 
 def test_a_ui_that_does_not_answer_is_none_and_costs_little(tmp_path: Path, port: int) -> None:
@@ -145,7 +128,9 @@ def test_the_page_about_a_table_is_of_the_ui_that_runs(
         assert backfill("ui", "fact_daily_revenue", "--day", DAY).output.strip() == day
         assert backfill.json("ui") == {"url": f"{address}/assets"}
         assert "is no table, plan, campaign or timeline" in backfill("ui", "nothing", exit_code=1).stderr
-    assert "make dev" in backfill("ui", exit_code=1).stderr
+    with terminal(100):
+        assert address not in backfill("status").output
+    assert "backfill dev" in backfill("ui", exit_code=1).stderr
     monkeypatch.setenv("BACKFILL_UI", address)
     assert backfill("ui").output.strip() == f"{address}/assets"
 

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
-from backfill_assets.defs.assets import LATE_DAYS_TAG, VERSION_TAG
+from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets_tests.defs.conftest import FIRST_DAY, Run, evaluated, materialized
@@ -185,12 +185,11 @@ def test_a_reversed_range_fails(location: dg.Definitions, dagster_instance: dg.D
 def test_days_outside_the_run_that_got_late_rows_are_named_on_the_run(
     run: Run, builder: FakeBuilder, dagster_instance: dg.DagsterInstance
 ) -> None:
-    """Those days have no event in this run: its tags are where a sensor finds them."""
+    """Those days have no event in this run: its log names them."""
     builder.late = {"raw_sales": (date(2017, 2, 25), date(2017, 2, 26), date(2017, 2, 28))}
     result = run(DAYS)
-    found = dagster_instance.get_run_by_id(result.run_id)
-    assert found
-    assert found.tags[f"{LATE_DAYS_TAG}.raw_sales"] == "2017-02-25..2017-02-26, 2017-02-28"
+    (warning,) = _messages(dagster_instance, result.run_id, logging.WARNING)
+    assert "raw_sales: late rows were appended to 2017-02-25..2017-02-26, 2017-02-28." in warning
     assert materialized(dagster_instance, "raw_sales")[0] == "2017-03-01"
 
 

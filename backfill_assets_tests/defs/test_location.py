@@ -13,10 +13,9 @@ import pytest
 from dagster_shared.serdes import deserialize_value, serialize_value
 
 from backfill_assets.days import Cadence
-from backfill_assets.defs.columns import column_schema
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.partitions import Chain
-from backfill_assets.defs.specs import CADENCE_TAG
+from backfill_assets.defs.specs import CADENCE_TAG, column_schema
 from backfill_assets_tests.defs.conftest import FIRST_DAY
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -23,7 +22,7 @@ from backfill_assets.model.declaration import Reads, Version
 from backfill_assets.model.graph import build_order
 from backfill_assets.rebuild.outcome import BuildResult
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
-from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
+from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -128,21 +127,6 @@ def defs(lakehouse: SmallLakehouse, tmp_path: Path) -> dg.Definitions:
     return code_location([SMALL], fake_resources(FakeBuilder(), tmp_path))
 
 
-def run_day(defs: dg.Definitions, instance: dg.DagsterInstance, *tables: str) -> dg.ExecuteInProcessResult:
-    """The fake builder says that it has built DAY; what is published was published before."""
-    return defs.resolve_implicit_global_asset_job_def().execute_in_process(
-        instance=instance,
-        tags={ASSET_PARTITION_RANGE_START_TAG: str(DAY), ASSET_PARTITION_RANGE_END_TAG: str(DAY)},
-        asset_selection=[dg.AssetKey(table) for table in tables],
-    )
-
-
-def stale_text(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> str:
-    """The warning in the log of the run."""
-    said = [entry.user_message for entry in instance.all_logs(result.run_id) if entry.level == logging.WARNING]
-    return "\n".join(each for each in said if "are stale now" in each)
-
-
 def test_a_table_says_where_it_is_launched_that_later_days_use_it(defs: dg.Definitions) -> None:
     """How long, who, and the command that builds them at once."""
     specs = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
@@ -153,30 +137,6 @@ def test_a_table_says_where_it_is_launched_that_later_days_use_it(defs: dg.Defin
         assert str(metadata.value) in description
     for table in ("raw_sales", "bronze_sales", FACT):
         assert LATER_DAYS not in specs[table].metadata and "days later" not in str(specs[table].description)
-
-
-def test_a_run_says_which_later_days_it_leaves_stale(
-    defs: dg.Definitions, lakehouse: SmallLakehouse, tmp_path: Path, dagster_instance: dg.DagsterInstance
-) -> None:
-    """Each with the command; those that the same run builds are not among them."""
-    assert stale_text(dagster_instance, run_day(defs, dagster_instance, RATES)) == "", "nothing has changed"
-    publish_step(lakehouse, "corrected", SMALL.step_of(RATES), {DAY: 3})
-    defs = code_location([SMALL], fake_resources(FakeBuilder(), tmp_path))
-    alone = stale_text(dagster_instance, run_day(defs, dagster_instance, RATES))
-    assert f"{FACT} {DAY}..{LAST} use rows of this run and are stale now" in alone
-    assert f'backfill run {FACT} --downstream --version "as published" --days {DAY}..{LAST}' in alone
-    defs = code_location([SMALL], fake_resources(FakeBuilder(), tmp_path))
-    together = stale_text(dagster_instance, run_day(defs, dagster_instance, RATES, FACT, "fact_daily_revenue"))
-    assert f"{FACT} 2017-03-05..{LAST} use" in together
-
-
-def test_a_reused_day_has_made_nothing_stale(
-    defs: dg.Definitions, lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
-) -> None:
-    """What is stale then, was stale before: the run that changed it has reported it."""
-    run_day(defs, dagster_instance, RATES)
-    publish_step(lakehouse, "corrected", SMALL.step_of(RATES), {DAY: 3})
-    assert stale_text(dagster_instance, run_day(defs, dagster_instance, RATES)) == ""
 
 
 def test_another_version_looks_back_as_it_does(tmp_path: Path) -> None:

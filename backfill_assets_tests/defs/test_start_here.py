@@ -15,14 +15,28 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData
 
+from backfill_assets.days import TableDay
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS
 from backfill_assets.defs.location import table_partitions
-from backfill_assets.defs.start_here import ASSET, PEOPLE, QUARANTINE, STATE, start_here_page, start_here_spec
+from backfill_assets.defs.start_here import (
+    ASSET,
+    PEOPLE,
+    QUARANTINE,
+    STATE,
+    built_datasets,
+    start_here_page,
+    start_here_spec,
+    state_answer,
+    state_metadata,
+)
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan
+from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Plan, PlanRequest
+from backfill_assets.report.answer import Answer, Line
+from backfill_assets.text import escape_markdown
 from backfill_assets_tests.defs.campaigns.campaigns import started
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.sensors.test_landed_files import World
@@ -107,18 +121,18 @@ def test_a_campaign_that_waits_is_linked_only_if_its_page_has_something(page: Pa
         journal.write(storage, name, JournalEntry(kind="step", step=step, at=MADE))
     page.tick()
     assert page.shown()[0][PEOPLE] == (
-        f"- {name} waits for approval: `backfill status {PLAN.id}` shows the difference, "
-        f"`backfill approve {PLAN.id}` publishes it"
+        f"{name} waits for approval: backfill status {PLAN.id} shows the difference; to publish it: "
+        f"`backfill approve {PLAN.id}`"
     )
     page.instance.add_dynamic_partitions(CAMPAIGNS, [name])
     page.tick()
     assert page.shown()[0][PEOPLE] == (
-        f"- [{name}](/assets/campaign?view=partitions&partition={name}) waits for approval: "
-        "its page has the difference, and how to approve it"
+        f"[{name} waits for approval: its page has the difference, and how to approve it]"
+        f"(/assets/campaign?view=partitions&partition={name})"
     )
     journal.write(storage, name, JournalEntry(kind="stopped", at=MADE, reason="a limit"))
     page.tick()
-    assert str(page.shown()[0][PEOPLE]).endswith(" was stopped: a limit")
+    assert str(page.shown()[0][PEOPLE]).startswith(f"[{name} was stopped: a limit](/assets/campaign")
 
 
 def test_what_waits_for_a_person_is_there(page: Page) -> None:
@@ -127,7 +141,7 @@ def test_what_waits_for_a_person_is_there(page: Page) -> None:
     page.lakehouse.write_past_the_protocol("raw_sales", DAYS[0], [7])
     page.tick()
     shown = page.shown()[0]
-    assert "raw_sales 2017-03-01" in str(shown[PEOPLE])
+    assert f"{escape_markdown('raw_sales')} 2017-03-01" in str(shown[PEOPLE])
     assert shown["waiting for people"] == 1
     assert "1 thing below needs a person." in str(shown[STATE])
 
@@ -172,7 +186,7 @@ def test_what_is_over_costs_one_file_a_campaign(page: Page, monkeypatch: pytest.
     with monkeypatch.context() as patched:
         patched.setattr(Storage, "read_bytes", noting)
         page.tick()
-    assert str(page.shown()[0][PEOPLE]).startswith(f"- {at.campaign} waits for approval")
+    assert str(page.shown()[0][PEOPLE]).startswith(f"{at.campaign} waits for approval")
     assert [path.split("/")[1] for path in read if path.startswith("_campaigns/") and at.campaign not in path] == over
 
 
@@ -185,10 +199,10 @@ def test_what_is_in_quarantine_is_there_although_every_gate_passed(page: Page) -
     publish_step(page.lakehouse, "again", step, {DAYS[0]: 30, DAYS[1]: 0})
     page.tick()
     shown = page.shown()[0]
+    lacks = "bronze_sales lacks 30 of 3,286 received rows (0.91 %) on 2017-03-01, most often quantity: is not a bigint"
     assert shown[QUARANTINE] == (
-        "- bronze_sales lacks 30 of 3,286 received rows (0.91 %) on 2017-03-01, most often quantity: is not a bigint: "
-        "[2017-03-01](/assets/quarantine_sales?view=partitions&partition=2017-03-01). "
-        "The rows: `backfill raw quarantine quarantine_sales`"
+        f"[{escape_markdown(lacks + '. The rows:')}](/assets/quarantine_sales?view=partitions&partition=2017-03-01) "
+        "`backfill raw quarantine quarantine_sales`"
     )
 
 
@@ -212,11 +226,10 @@ def test_a_new_day_that_nothing_builds_is_there_until_the_daily_job_is_on(tmp_pa
         assert page.shown()[0][PEOPLE] == "Nothing."
         world.land(date(2017, 3, 3))
         page.tick()
-        assert page.shown()[0][PEOPLE] == (
-            "- raw_sales 2017-03-03 landed, and nothing builds it: the daily job is off. "
-            "[Turn on `every_day_small`](/locations/backfill_assets/schedules/every_day_small), which builds each day "
-            "that has ended. To build it now: `backfill run raw_sales --downstream --days 2017-03-03`"
-        )
+        shown = str(page.shown()[0][PEOPLE])
+        assert escape_markdown("raw_sales 2017-03-03 landed, and nothing builds it: the daily job is off.") in shown
+        assert "](/locations/backfill_assets/schedules/every_day_small) " in shown
+        assert shown.endswith("`backfill run raw_sales --downstream --days 2017-03-03`")
         _turn_on(page.instance, "every_day_small")
         page.tick()
         assert page.shown()[0][PEOPLE] == "Nothing."
@@ -228,3 +241,53 @@ def _turn_on(instance: dg.DagsterInstance, schedule: str) -> None:
     data = ScheduleInstigatorData("0 2 * * *", MADE.timestamp())
     origin = RemoteInstigatorOrigin(repository, schedule)
     instance.add_instigator_state(InstigatorState(origin, InstigatorType.SCHEDULE, InstigatorStatus.RUNNING, data))
+
+
+BUILT = "sales: 2 days in 12 tables, 2017-03-01..2017-03-02"
+
+
+def _said(answer: Answer) -> dict[str, str]:
+    return {name: str(value.value) for name, value in state_metadata(answer).items()}
+
+
+def _state(table: str, day: date, content: DayContent | None) -> tuple[TableDay, DayState]:
+    return TableDay(table, day), DayState(table, day, "p1", 3, "files", content)
+
+
+def test_the_state_in_a_sentence() -> None:
+    """What there is, whether it is sound, and what changed last."""
+    (state,) = state_answer([BUILT], newest=" The newest publication is p1.").parts
+    assert state == Line(
+        f"Published: {BUILT}. Every published day is made of what is published now: nothing to repair. "
+        "The newest publication is p1."
+    )
+
+
+def test_what_needs_a_person_is_counted_and_listed() -> None:
+    """Before what sensors do by themselves."""
+    two = _said(state_answer([BUILT], is_at_work=True, people=[Line("one"), Line("two", link="/here")]))
+    assert "2 things below need a person." in two[STATE]
+    assert two[PEOPLE] == "one\n\n[two](/here)"
+    assert "1 thing below needs a person." in _said(state_answer([BUILT], people=[Line("one")]))[STATE]
+    assert "repairs is at work" in _said(state_answer([BUILT], is_at_work=True))[STATE]
+    assert _said(state_answer([BUILT]))[PEOPLE] == "Nothing."
+
+
+def test_a_long_list_is_cut_and_says_so() -> None:
+    """Dagster shows a short text at once, and hides a long one behind a click."""
+    people = _said(state_answer([BUILT], people=[Line(str(n)) for n in range(20)]))[PEOPLE]
+    assert people.endswith("and 8 more: see the newest tick of the sensor repairs")
+
+
+def test_the_days_are_those_of_the_last_daily_table() -> None:
+    """Inputs have earlier days that only they need; a day that was withdrawn is none."""
+    content = DayContent(rows=1, checksum="1")
+    states = dict(
+        [
+            _state("raw_fx_rates", date(2017, 2, 27), content),
+            _state("fact_daily_revenue", DAYS[0], content),
+            _state("fact_daily_revenue", DAYS[1], None),
+        ]
+    )
+    assert built_datasets([SMALL], states) == ["small: 1 day in 2 tables, 2017-03-01"]
+    assert built_datasets([SMALL], {}) == []

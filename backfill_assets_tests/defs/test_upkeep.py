@@ -1,6 +1,7 @@
 """Maintenance and the refresh of timelines are jobs: what they did is in the log of their runs."""
 
-# No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
+# No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,16 @@ from backfill_assets import defs
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.upkeep import MAINTAIN, REFRESH, upkeep_jobs, upkeep_schedules
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.settings import Settings
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets_tests.cli import command
+from backfill_assets_tests.defs.fake_builder import FakeBuilder
+from backfill_assets_tests.defs.small_dataset import TABLES
 from backfill_assets_tests.protocol.lake import D1, Lake
 from backfill_assets_tests.two_versions import DAYS, FACT, FORMER, READY, keep_first_version
+
+pytestmark = pytest.mark.story
 
 JOBS = {job.name: job for job in upkeep_jobs()}
 
@@ -112,3 +118,32 @@ def test_both_run_at_night_once_there_is_something_to_do(small: Lake, monkeypatc
     assert ticks() == ["Nothing was published yet."] * 2
     small.publish("p1", {"t": {D1: ["a"]}})
     assert ticks() == ["1", "No timeline is kept fresh."]
+
+
+TWO_IN_THE_MORNING = datetime(2017, 3, 2, 2, 0, tzinfo=UTC)
+
+
+# Dagster's own builder of schedules calls what Dagster has deprecated.
+@pytest.mark.filterwarnings("ignore:Function `JobDefinition.run_request_for_partition`:DeprecationWarning")
+def test_one_run_of_yesterday_for_every_daily_table(
+    location: dg.Definitions, dagster_instance: dg.DagsterInstance
+) -> None:
+    """One run, so one Spark session; yesterday, because a day is only built when it has ended."""
+    context = dg.build_schedule_context(dagster_instance, scheduled_execution_time=TWO_IN_THE_MORNING)
+    requests = location.resolve_schedule_def("every_day_small").evaluate_tick(context).run_requests
+    assert requests
+    assert [request.partition_key for request in requests] == ["2017-03-01"]
+    job = location.resolve_job_def("daily_small")
+    assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == set(TABLES)
+
+
+def test_the_job_materializes_that_day(
+    location: dg.Definitions, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
+) -> None:
+    """The request's partition reaches every step without range tags; a published day keeps its version."""
+    job = location.resolve_job_def("daily_small")
+    result = job.execute_in_process(instance=dagster_instance, partition_key="2017-03-01")
+    assert result.success
+    assert set(builder.versions) == {AS_PUBLISHED}
+    for table in TABLES:
+        assert dagster_instance.get_materialized_partitions(dg.AssetKey(table)) == {"2017-03-01"}

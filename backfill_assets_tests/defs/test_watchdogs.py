@@ -1,11 +1,10 @@
 """Watchdogs in Dagster: which days they look at, and what the check of each partition says."""
 
-# No postponed annotations here: Dagster resolves resources from the annotations themselves.
-
+# No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,9 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from backfill_assets.days import DayRange
 from backfill_assets.defs.checks import WATCHDOG, check_key
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.watchdogs import CRON_VARIABLE, JOB, SCHEDULE, STEP, watchdog_schedule
+from backfill_assets.defs.watchdogs import CRON_VARIABLE, JOB, SCHEDULE, STEP, TURNS, days_to_watch, watchdog_schedule
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import RuleOutcome, Table
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
@@ -190,3 +190,31 @@ def test_the_schedule_runs_every_night_from_the_start(
     assert tick().skip_message == "Nothing was published yet."
     builder.log = lakehouse.publisher.log
     assert len(tick().run_requests or []) == 1
+
+
+YEAR = DayRange.parse("2017-01-01..2017-12-31")
+
+
+def _state(day: date, sequence: int, content: DayContent | None) -> DayState:
+    return DayState(table="bronze_sales", day=day, publication="p", sequence=sequence, physical="f", content=content)
+
+
+def test_what_was_published_since_the_last_look_is_looked_at() -> None:
+    """On any turn of the day."""
+    states = [_state(day, sequence, DayContent(rows=1, checksum="1")) for sequence, day in enumerate(YEAR)]
+    found = days_to_watch(states, looked_until=359, tonight=date(2018, 1, 1))["bronze_sales"]
+    assert set(found) >= {day for day in YEAR if day > date(2017, 12, 26)}
+
+
+def test_thirty_nights_see_every_day_and_no_night_sees_many() -> None:
+    """Old files rot unseen; reading all of history every night would cost too much."""
+    states = [_state(day, 1, DayContent(rows=1, checksum="1")) for day in YEAR]
+    nights = [date(2018, 1, 1) + timedelta(days=n) for n in range(TURNS)]
+    seen = [days_to_watch(states, looked_until=1, tonight=night)["bronze_sales"] for night in nights]
+    assert {day for days in seen for day in days} == set(YEAR)
+    assert max(map(len, seen)) == len(YEAR) // TURNS + 1
+
+
+def test_a_withdrawn_day_is_no_failure() -> None:
+    """There is nothing to compare."""
+    assert days_to_watch([_state(YEAR.first, 5, None)], looked_until=-1, tonight=YEAR.first) == {}

@@ -15,7 +15,7 @@ from backfill_assets.landing.zone import LandedDay, LandedSource
 from backfill_assets.model.placement import Placement
 from backfill_assets.plan.records import PlannedStep, Rollback, Why, days_of
 from backfill_assets.plan.scope import planned_step
-from backfill_assets.plan.status import DayStatus, day_statuses, stale_later_days
+from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.plan.table_run import RunContext, RunRequest, later_days, plan_run, with_rolled_back
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import FileMove, Rollbacks
@@ -103,17 +103,6 @@ def test_downstream_reaches_the_later_days_that_look_back() -> None:
     assert found == {"fact": days, "revenue": days, "weekly": {NEXT_WEEK}}
     assert later_days(TWO_VERSIONS, ("rates", "revenue"), [WEEK.last], observed) == {}
     assert later_days(TWO_VERSIONS, chosen, [LAST], observed) == {}, "no later day is published"
-
-
-def test_the_days_that_a_run_leaves_stale_are_those_whose_own_version_reads_what_changed() -> None:
-    """The rates of Sunday changed: Sunday's fact is of the old logic, which does not read them."""
-    world = two_version_world()
-    assert stale_later_days(FACT, world.observed(), {"rates": {WEEK.last}}, {}) == {}
-    world.publish("rates", WEEK.last, checksum="8")
-    stale = stale_later_days(FACT, world.observed(), {"rates": {WEEK.last}}, {})
-    assert stale == {"fact": [NEXT_WEEK, LAST]}
-    built = {"fact": [WEEK.last, NEXT_WEEK]}
-    assert stale_later_days(FACT, world.observed(), {"rates": {WEEK.last}}, built) == {"fact": [LAST]}
 
 
 def test_a_later_day_is_unchanged_by_the_version_that_it_was_published_with() -> None:

@@ -42,8 +42,9 @@ load_from:
 """
 _DEV = """
 import sys
-from backfill_assets.cli.dev.dev import DagsterCommands, main
-sys.exit(main(sys.argv[2:], DagsterCommands(module=sys.argv[1], location=sys.argv[1])))
+from backfill_assets.cli.dev.dev import Location, serve
+from backfill_assets.settings import Settings
+sys.exit(serve(Settings.from_environment(), int(sys.argv[2]), Location(sys.argv[1], sys.argv[1])))
 """
 _PATIENCE = 240.0
 _DAEMON = "dagster_internals daemon"
@@ -217,8 +218,7 @@ class MakeDev(RealDagster):
 
     def start(self) -> None:
         """Once more, when it has ended."""
-        place = ["--host", LOOPBACK, "--port", str(self._ui_port)]
-        self._start("dev", ["-c", _DEV, self.module, *place])
+        self._start("dev", ["-c", _DEV, self.module, str(self._ui_port)])
         self.wait_for(self._has_all_parts, "the parts of make dev")
         self._started |= set(self._sessions())
         self.wait_for(lambda: answers(self._ui_port), "the UI")

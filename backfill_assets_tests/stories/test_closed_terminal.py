@@ -32,8 +32,9 @@ time.sleep(600)
 _DEV = """
 import os, signal, sys
 from backfill_assets.cli.dev import dev_parts, sessions
-from backfill_assets.cli.dev.dev import DagsterCommands, main
+from backfill_assets.cli.dev.dev import DagsterCommands, Location, serve
 from backfill_assets.cli.dev.sessions import stop_sessions
+from backfill_assets.settings import Settings
 
 def stop_after_another_signal(leaders):
     os.kill(os.getpid(), signal.SIGHUP)
@@ -42,7 +43,7 @@ def stop_after_another_signal(leaders):
 dev_parts.stop_sessions = stop_after_another_signal
 sessions._END_GROUPS = sessions._END_GROUPS.replace("sleep 1", "sleep 0.05")
 part = (sys.executable, "-S", "-E", "-c", {part!r})
-sys.exit(main(["--port", "3459"], DagsterCommands(part, part, part)))
+sys.exit(serve(Settings.from_environment(), 3459, Location("any", "any"), DagsterCommands(part, part, part)))
 """
 """The second signal comes after the first one is dealt with; in a real terminal, at any moment within a millisecond.
 

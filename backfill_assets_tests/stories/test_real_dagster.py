@@ -26,9 +26,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.campaign.course import state_of
 from backfill_assets.days import DayRange
-from backfill_assets.defs.assets import FORCE_TAG
 from backfill_assets.defs.campaigns.jobs import CAMPAIGN_TAG
 from backfill_assets.defs.campaigns.pages import APPROVE_JOB, JOB, OPS
+from backfill_assets.defs.specs import FORCE_TAG
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, entries, plan_of
 from backfill_assets.published.history import history
 from backfill_assets.spark.connect_server import ConnectServer

@@ -15,7 +15,7 @@ import dagster as dg
 from dagster._core.execution.backfill import BulkActionStatus
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
+from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets_tests.stories.real_dagster import RealDagster
 

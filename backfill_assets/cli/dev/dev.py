@@ -1,80 +1,92 @@
-"""``python -m backfill_assets.cli.dev.dev``: Dagster's UI and daemon, and one Spark that all runs share.
+"""Dagster's UI and daemon, and one Spark that all runs share: what ``backfill dev`` starts.
 
-Behind ``make dev``. Code server, daemon, UI, letters and Spark are processes of their own: one that ends is started
-again, and the others go on. Uses the Spark server that ``SPARK_REMOTE`` names or that ``backfill spark start`` has
-started, and leaves it running; otherwise it starts one, which ends with it, however it ends. Arguments go to
-``dagster-webserver``.
+Code server, daemon, UI, letters and Spark are processes of their own: one that ends is started again, and the others go
+on. Uses the Spark server that ``SPARK_REMOTE`` names or that ``backfill spark start`` has started, and leaves it
+running; otherwise it starts one, which ends with it, however it ends.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
+from typing import NamedTuple
 
-from backfill_assets.cli.dev.dagster_home import REPOSITORY, dagster_home
+from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.cli.dev.dev_parts import DevPart, DevParts
-from backfill_assets.cli.dev.only_daemon import only_daemon
+from backfill_assets.cli.dev.only_daemon import only_daemon, require_free_port, require_place
 from backfill_assets.cli.dev.sessions import start_process
-from backfill_assets.cli.dev.taken_port import LAST_PORT, port_of, require_free_port, require_place
-from backfill_assets.cli.running_dev import noted_dev, ui_of_arguments
-from backfill_assets.errors import BackfillError
-from backfill_assets.settings import Settings
+from backfill_assets.cli.running_dev import noted_dev
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.settings import Settings, of_project
 from backfill_assets.spark.connect_server import LOOPBACK, ConnectServer, answers, free_port, start_connect_server
 from backfill_assets.spark.service import running_service
 from backfill_assets.spark.session import KEPT_BY
 
-_COMMAND = "make dev"
-_LETTERS_PORT = 3001
+_COMMAND = "backfill dev"
+_LAST_PORT = 65535
 _PYTHON = (sys.executable, "-m")
 _DAGSTER = "backfill_assets.defs.dagster_internals"
 """Dagster's own commands, with shorter waits."""
 _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-_TOGETHER_SECONDS = 1.0
 _WORKSPACE = "load_from:\n  - grpc_server: {{host: {host}, port: {port}, location_name: {location}}}\n"
 
 
 @dataclass(frozen=True)
 class DagsterCommands:
-    """What is started: the code server takes the address, daemon and UI the workspace file, the UI also arguments."""
+    """What is started: the code server takes the address, daemon and UI the workspace file, the UI also a port."""
 
     code: tuple[str, ...] = (*_PYTHON, _DAGSTER, "code-server", "start", "--log-level", "warning")
     daemon: tuple[str, ...] = (*_PYTHON, _DAGSTER, "daemon", "run")
     ui: tuple[str, ...] = (*_PYTHON, "dagster_webserver", "--live-data-poll-rate", "2000")
-    module: str = "backfill_assets.definitions"
-    location: str = "backfill_assets"
 
 
-def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> int:
-    """Runs until Ctrl-C or its terminal is closed; then all that it started is stopped, the runs before their Spark."""
-    _handle_signals(_InterruptOnce())
-    make_lives = _is_make_alive()
+class Location(NamedTuple):
+    """A code location: the module that defines it, and its name in the UI."""
+
+    module: str
+    name: str
+
+    @classmethod
+    def of_project(cls, folder: Path) -> Location:
+        """What ``pyproject.toml`` in ``folder`` names, as Dagster reads it."""
+        module = of_project(folder, "dagster", "module_name")
+        if not module:
+            raise InvalidRequest(
+                f"No code location is named in {folder}.",
+                hint="Go to the folder of the project, or name it in pyproject.toml: module_name under [tool.dagster]. "
+                "backfill init FOLDER writes a project that does.",
+            )
+        return cls(module, of_project(folder, "dagster", "code_location_name") or module)
+
+
+def serve(settings: Settings, port: int, location: Location, commands: DagsterCommands | None = None) -> int:
+    """Runs until Ctrl-C or its terminal is closed; then all that it started is stopped, the runs before their Spark.
+
+    The UI is at ``port``. Returns the exit code.
+    """
+    _handle_signals(_interrupt_once)
+    make_lives, ui, letters = _is_make_alive(), f"http://{LOOPBACK}:{port}", letters_port(port)
+    variables = {
+        "BACKFILL_LAKEHOUSE": str(settings.lakehouse),
+        "BACKFILL_UI": settings.ui or ui,
+        "BACKFILL_LETTERS": f"http://{LOOPBACK}:{letters}",
+    }
     try:
-        settings = Settings.from_environment()
-        ui = ui_of_arguments(arguments)
-        require_place(settings, ui)
-        home = dagster_home(settings)
+        require_place(settings, port)
+        variables |= {"DAGSTER_HOME": str(dagster_home(settings)), "DAGSTER_IS_DEV_CLI": "1"}
         with only_daemon(settings, _COMMAND), TemporaryDirectory() as folder, _one_spark(settings) as spark:
-            variables = {"DAGSTER_HOME": str(home), "DAGSTER_IS_DEV_CLI": "1", **spark.variables}
-            variables["BACKFILL_UI"] = settings.ui or ui
-            letters = _letters(variables, letters_port(arguments))
-            chosen, workspace = commands or DagsterCommands(), Path(folder) / "workspace.yaml"
-            dagster = _dagster(chosen, workspace, variables)
-            serving = _ui((*chosen.ui, "-w", str(workspace), *arguments), variables, settings, ui)
+            variables |= spark.variables
+            workspace = Path(folder) / "workspace.yaml"
+            dagster = _dagster(commands or DagsterCommands(), location, workspace, port, variables)
             with noted_dev(settings, ui, spark.variables["SPARK_REMOTE"]):
-                _run_until_interrupted([*spark.parts, letters, *dagster, serving], make_lives)
-    except BackfillError as error:
-        print(error, file=sys.stderr)
-        return 1
+                _run_until_interrupted([*spark.parts, _letters(letters, variables), *dagster], make_lives)
     except KeyboardInterrupt:
         return 130
     return 0
@@ -123,43 +135,47 @@ class _OwnSpark:
         return self.server.process
 
 
-def _dagster(commands: DagsterCommands, workspace: Path, variables: Mapping[str, str]) -> list[DevPart]:
-    """Code server and daemon. The code server keeps its port, so that daemon and UI find it again."""
+def _dagster(
+    commands: DagsterCommands, location: Location, workspace: Path, ui_port: int, variables: Mapping[str, str]
+) -> list[DevPart]:
+    """Code server, daemon and UI. The code server keeps its port, so that the two others find it again."""
     port = free_port()
-    workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=port, location=commands.location))
-    place = ("-h", LOOPBACK, "-p", str(port), "-m", commands.module, "--location-name", commands.location)
+    workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=port, location=location.name))
+    place = ("-h", LOOPBACK, "-p", str(port), "-m", location.module, "--location-name", location.name)
+    ui = (*commands.ui, "-w", str(workspace), "--host", LOOPBACK, "--port", str(ui_port))
 
-    def process(*command: str, is_ready: Callable[[], bool] = lambda: True) -> Callable[[], subprocess.Popen[bytes]]:
-        return lambda: start_process(command, REPOSITORY, variables, is_ready)
+    def start_ui() -> subprocess.Popen[bytes]:
+        """It is back after a restart when it answers itself, not a program that has taken its port."""
+        require_free_port(ui_port)
+        return start_process(ui, Path.cwd(), variables)
 
     return [
-        DevPart("code server", process(*commands.code, *place, is_ready=lambda: answers(port)), has_worker=True),
-        DevPart("daemon", process(*commands.daemon, "-w", str(workspace))),
+        _part("code server", (*commands.code, *place), variables, lambda: answers(port), has_worker=True),
+        _part("daemon", (*commands.daemon, "-w", str(workspace)), variables),
+        DevPart("UI", start_ui, is_ready=lambda: answers(ui_port)),
     ]
 
 
-def _ui(command: Sequence[str], variables: Mapping[str, str], settings: Settings, address: str) -> DevPart:
-    """The webserver; it is back after a restart when it answers itself, not the program that has taken its port."""
-
-    def start() -> subprocess.Popen[bytes]:
-        require_free_port(settings, address)
-        return start_process(command, REPOSITORY, variables)
-
-    return DevPart("UI", start, is_ready=lambda: answers(port_of(address)))
-
-
-def letters_port(arguments: Sequence[str]) -> int:
+def letters_port(ui_port: int) -> int:
     """The port after that of the UI: links that the UI keeps are good after a restart. If it is taken, a free one."""
-    place = next((n for n, word in enumerate(arguments[:-1], start=1) if word in ("-p", "--port")), None)
-    port = int(arguments[place]) + 1 if place is not None and arguments[place].isdigit() else _LETTERS_PORT
-    return free_port() if port > LAST_PORT or answers(port) else port
+    return free_port() if ui_port >= _LAST_PORT or answers(ui_port + 1) else ui_port + 1
 
 
-def _letters(variables: dict[str, str], port: int) -> DevPart:
-    """Serves the letters about differences; ``variables`` gain their address, so that the UI links to them."""
-    variables["BACKFILL_LETTERS"] = f"http://{LOOPBACK}:{port}"
-    command = (sys.executable, "-m", "backfill_assets.cli.dev.letters", "--port", str(port))
-    return DevPart("letters", lambda: start_process(command, REPOSITORY, variables, lambda: answers(port)))
+def _letters(port: int, variables: Mapping[str, str]) -> DevPart:
+    """Serves the letters about differences."""
+    command = (*_PYTHON, "backfill_assets.cli.dev.letters", str(port))
+    return _part("letters", command, variables, lambda: answers(port))
+
+
+def _part(
+    name: str,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    is_ready: Callable[[], bool] = lambda: True,
+    *,
+    has_worker: bool = False,
+) -> DevPart:
+    return DevPart(name, lambda: start_process(command, Path.cwd(), variables, is_ready), has_worker)
 
 
 def _run_until_interrupted(parts: Sequence[DevPart], goes_on: Callable[[], bool]) -> None:
@@ -168,26 +184,14 @@ def _run_until_interrupted(parts: Sequence[DevPart], goes_on: Callable[[], bool]
         running.start()
         running.watch(goes_on)
     finally:
-        # A second signal would leave half of it running.
         _handle_signals(signal.SIG_IGN)
         running.stop()
 
 
-@dataclass
-class _InterruptOnce:
-    """Raises KeyboardInterrupt, once for signals that come together.
-
-    A closed terminal sends two within a millisecond: its shell hangs up its jobs, and the kernel those of a shell that
-    ends. The second one would interrupt the clean-up, before it has stopped anything.
-    """
-
-    last: float = -math.inf
-
-    def __call__(self, _: int, __: FrameType | None) -> None:
-        now = time.monotonic()
-        if now - self.last > _TOGETHER_SECONDS:
-            self.last = now
-            raise KeyboardInterrupt
+def _interrupt_once(*_: object) -> None:
+    """A closed terminal sends two signals within a millisecond, and a second one would interrupt the clean-up."""
+    _handle_signals(signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _is_make_alive() -> Callable[[], bool]:
@@ -199,7 +203,7 @@ def _is_make_alive() -> Callable[[], bool]:
     return lambda: "MAKELEVEL" not in os.environ or os.getppid() == make
 
 
-def _handle_signals(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
+def _handle_signals(handler: Callable[..., object] | signal.Handlers) -> None:
     """Let ``handler`` have what ends this command. What its starter had ignored, as nohup has, stays ignored."""
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -210,7 +214,3 @@ def _say(message: str) -> None:
     # The terminal may be gone.
     with suppress(OSError):
         print(message, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

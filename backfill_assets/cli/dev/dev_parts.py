@@ -1,4 +1,4 @@
-"""The parts of ``make dev``: processes that are started again when they end, and are stopped together."""
+"""The parts of ``backfill dev``: processes that are started again when they end, and are stopped together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EARLY_SECONDS = 20.0
 
 
 class DevPartEnded(BackfillError):
-    """A part of ``make dev`` ends again and again right after its start."""
+    """A part of ``backfill dev`` ends again and again right after its start."""
 
 
 @dataclass

@@ -1,15 +1,13 @@
-"""``python -m backfill_assets.cli.dev.letters --port 3001``: serves the letters about differences on this machine.
+"""``python -m backfill_assets.cli.dev.letters 3001``: serves the letters about differences on this machine.
 
-A browser opens no file that a page of Dagster's links to, so `make dev` runs this beside the UI, and the page of a
+A browser opens no file that a page of Dagster's links to, so `backfill dev` runs this beside the UI, and the page of a
 campaign links here. It reads the lakehouse, writes nothing, and answers for kept letters alone.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
-from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -45,20 +43,11 @@ def letter_server(storage: Storage, port: int = 0) -> ThreadingHTTPServer:
             self.wfile.write(page)
 
         def log_message(self, *_: object) -> None:
-            """Quiet: the terminal is that of `make dev`."""
+            """Quiet: the terminal is that of `backfill dev`."""
 
     return ThreadingHTTPServer((LOOPBACK, port), LetterRequest)
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="letters")
-    parser.add_argument("--port", type=int, required=True)
-    with letter_server(
-        Storage(str(Settings.from_environment().lakehouse)), parser.parse_args(arguments).port
-    ) as server:
-        server.serve_forever()
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with letter_server(Storage(str(Settings.from_environment().lakehouse)), int(sys.argv[1])) as server:
+        server.serve_forever()

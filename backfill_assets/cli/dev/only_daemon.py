@@ -1,4 +1,4 @@
-"""One Dagster daemon for a home: ``make dev`` and the demo's own wait for each other, from their first second on.
+"""One Dagster daemon for a home: ``backfill dev`` and the demo's own wait for each other, from their first second on.
 
 Two daemons of one instance would each launch the same runs. What they note when they are ready comes too late for one
 that is started seconds after another: so the first one locks a file, and the system unlocks it however that one ends.
@@ -13,17 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from backfill_assets.cli.running_dev import running_dev
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
-
-_BESIDE = {
-    "make dev": "When its UI answers, use that one: `backfill ui` opens it. Or end it first",
-    "backfill demo": "Wait until it has ended. Or end it first",
-}
+from backfill_assets.spark.connect_server import answers, free_port
+from backfill_assets.ui_addresses import asset_page
 
 
 class HasDaemon(BackfillError):
-    """Another process has the daemon of this home."""
+    """Another process has the daemon of this home, or the port of the UI."""
 
 
 def daemon_file(settings: Settings) -> Path:
@@ -53,15 +51,31 @@ def only_daemon(settings: Settings, command: str) -> Iterator[None]:
 
 def _has_daemon(settings: Settings, file: Path) -> HasDaemon:
     """Names the other one, unless it has not written its name yet."""
-    command, pid = "", 0
+    command, end = "Another command", ""
     with suppress(OSError, ValueError, KeyError, TypeError):
         noted = json.loads(file.read_text())
-        command, pid = str(noted["command"]), int(noted["pid"])
-    if command not in _BESIDE:
-        return HasDaemon(
-            f"Another command has the daemon of {settings.home}.", hint="Wait until it has ended, then try again."
-        )
+        command, end = f"`{noted['command']}`", f" Or end it first: Ctrl-C where it runs, or kill {noted['pid']}."
     return HasDaemon(
-        f"`{command}` of {settings.home} is under way, and has its daemon.",
-        hint=f"{_BESIDE[command]}: Ctrl-C where it runs, or kill {pid}.",
+        f"{command} of {settings.home} is under way, and has its daemon.",
+        hint=f"Wait until it has ended, or use its UI: `backfill ui` opens it.{end}",
     )
+
+
+def require_place(settings: Settings, port: int) -> None:
+    """Raise :class:`HasDaemon` if ``backfill dev`` runs for this home, or if something has the ``port`` of the UI."""
+    if dev := running_dev(settings):
+        raise HasDaemon(
+            f"`backfill dev` of {settings.home} runs already: {dev.ui}{asset_page('start_here')}",
+            hint=f"Use that one, or end it first: Ctrl-C where it runs, or kill {dev.pid}. "
+            "Another port is no way out: a lakehouse has one daemon.",
+        )
+    require_free_port(port)
+
+
+def require_free_port(port: int) -> None:
+    """Raise :class:`HasDaemon` if something listens at ``port``."""
+    if answers(port):
+        raise HasDaemon(
+            f"Port {port} is taken by another program.",
+            hint=f"End it, or take another port: backfill dev --port {free_port()}",
+        )

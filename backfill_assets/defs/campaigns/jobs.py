@@ -9,6 +9,7 @@ newest step.
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -36,10 +37,9 @@ from backfill_assets.defs.campaigns.pages import (
 )
 from backfill_assets.defs.checks import checks_by_table
 from backfill_assets.defs.dagster_internals import MAX_RETRIES_TAG, RETRY_NUMBER_TAG
-from backfill_assets.defs.events import failing_plainly, plain_failure
-from backfill_assets.defs.guard import require_own_lakehouse, why_not_own
+from backfill_assets.defs.metadata import failing_plainly, plain_failure
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill, person_behind
+from backfill_assets.defs.resources import Backfill, person_behind, require_own_lakehouse, why_not_own
 from backfill_assets.defs.sensors.shows_what_is import ShownDays, report_publication
 from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.defs.under_way import is_alive
@@ -124,28 +124,13 @@ def campaign_jobs(
         log = backfill.publications()
         return ShownDays(instance, log, partitions, checks) if log else None
 
-    @dg.op(name=OPS[JOB], pool=pool, description="Plans, and carries the plan out until a person decides.")
-    def begin_op(context: dg.OpExecutionContext, config: CampaignConfig, backfill: Backfill) -> None:
-        with failing_plainly():
-            _begin(_Carried.of(context, backfill, published), config)
-
-    @dg.op(name=OPS[APPROVE_JOB], pool=pool, description="Approves, and carries on to the notice.")
-    def approve_op(context: dg.OpExecutionContext, config: PlanConfig, backfill: Backfill) -> None:
-        with failing_plainly():
-            _approve(_Carried.of(context, backfill, published), config)
-
-    @dg.op(name=OPS[UNDO_JOB], pool=pool, description="Puts all tables back in one publication.")
-    def undo_op(context: dg.OpExecutionContext, config: PlanConfig, backfill: Backfill) -> None:
-        with failing_plainly():
-            _undo(_Carried.of(context, backfill, published), config.plan)
-
     example = {
         "ops": {OPS[JOB]: {"config": dict(zip(("target", "days"), plan_example(datasets, storage), strict=True))}}
     }
     return [
-        _job(JOB, begin_op, _BEGINS, example),
-        _job(APPROVE_JOB, approve_op, _APPROVES),
-        _job(UNDO_JOB, undo_op, _UNDOES),
+        _job(JOB, _BEGINS, CampaignConfig, _begin, published, pool, example),
+        _job(APPROVE_JOB, _APPROVES, PlanConfig, _approve, published, pool),
+        _job(UNDO_JOB, _UNDOES, PlanConfig, _undo, published, pool),
     ]
 
 
@@ -164,17 +149,28 @@ _UNDOES = (
 
 
 def _job(
-    name: str, op: dg.OpDefinition, description: str, config: Mapping[str, object] | None = None
+    name: str,
+    description: str,
+    config_type: type[dg.Config],
+    work: Callable[["_Carried", Any], None],
+    published: Published,
+    pool: str | None,
+    example: Mapping[str, object] | None = None,
 ) -> dg.JobDefinition:
+    @dg.op(name=OPS[name], pool=pool, description=description)
+    def step(context: dg.OpExecutionContext, config: config_type, backfill: Backfill) -> None:  # type: ignore[valid-type]
+        with failing_plainly():
+            work(_Carried(context, backfill, published), config)
+
     @dg.job(
         name=name,
         tags=_TAGS,
         description=description,
         executor_def=dg.in_process_executor,
-        config=dict(config) if config else None,  # type: ignore[arg-type]
+        config=dict(example) if example else None,  # type: ignore[arg-type]
     )
     def run() -> None:
-        op()
+        step()
 
     return run
 
@@ -209,14 +205,11 @@ class _Carried:
     """A run that is about a campaign, and the page that it keeps."""
 
     def __init__(self, context: dg.OpExecutionContext, backfill: Backfill, published: Published) -> None:
+        require_own_lakehouse(context.instance, backfill.storage)
         self.context, self.backfill, self.published = context, backfill, published
         self.pads = Launchpads.of(context.run)
         self.is_retry = RETRY_NUMBER_TAG in context.run.tags
-
-    @classmethod
-    def of(cls, context: dg.OpExecutionContext, backfill: Backfill, published: Published) -> "_Carried":
-        require_own_lakehouse(context.instance, backfill.storage)
-        return cls(context, backfill, published)
+        self.sender = sender_of(backfill.settings.notices, log_writer(context.log))
 
     def campaign(self, plan: str) -> CampaignRun:
         """The campaign of a plan, which no other run is about. Its name is a tag of this run from now on."""
@@ -239,10 +232,7 @@ class _Carried:
     def carry_on(self, at: CampaignRun) -> Move:
         """Until a person decides, with a page for each step; raises what stops it, after its page was written."""
         shown = set(at.state.done)
-        settings, sender = (
-            self.backfill.settings,
-            sender_of(self.backfill.settings.notices, log_writer(self.context.log)),
-        )
+        observed = partial(observe_context_of, self.backfill.settings, self.backfill.catalog)
 
         def show_new(line: str = "") -> None:
             for step in STEPS:
@@ -253,10 +243,7 @@ class _Carried:
                 at.progress(line)
 
         try:
-            move = self.backfill.resume(
-                lambda: carry_on(at, sender, partial(observe_context_of, settings, self.backfill.catalog), show_new),
-                self.context.log.warning,
-            )
+            move = self.backfill.resume(lambda: carry_on(at, self.sender, observed, show_new), self.context.log.warning)
         except BackfillError as error:
             show_new()
             page = in_markdown(standing_page(at, "This run failed.", self.pads))
@@ -287,10 +274,8 @@ def _begin(run: _Carried, config: CampaignConfig) -> None:
         kept, drift, now = look_again(run.backfill.settings, run.backfill.catalog, plan)
     else:
         asked = PlanRequest(**{name: getattr(config, name) for name in ("target", "days", "version", "scope", "force")})
-        (kept, now), drift = (
-            plan_and_keep(run.backfill.settings, run.backfill.catalog, asked, config.expect, by=person),
-            None,
-        )
+        kept, now = plan_and_keep(run.backfill.settings, run.backfill.catalog, asked, config.expect, by=person)
+        drift = None
     at = run.campaign(kept.id)
     if not at.state.started and not config.start:
         full = {
@@ -330,7 +315,8 @@ def _approve(run: _Carried, config: PlanConfig) -> None:
     run.carry_on(at)
 
 
-def _undo(run: _Carried, plan: str) -> None:
+def _undo(run: _Carried, config: PlanConfig) -> None:
+    plan = config.plan
     at = run.campaign(plan)
     lake = at.builder.lake
     at.require(PlanWord.ROLLBACK)
@@ -338,7 +324,7 @@ def _undo(run: _Carried, plan: str) -> None:
     done = run.backfill.resume(
         lambda: carry_out_undo(lake, undo, at.run, run.context.log.info), run.context.log.warning
     )
-    deliver(lake.publisher, sender_of(run.backfill.settings.notices, log_writer(run.context.log)))
+    deliver(lake.publisher, run.sender)
     publication = done.published.publication
     run.report(publication)
     again = len(done.plan.again)

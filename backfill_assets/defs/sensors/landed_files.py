@@ -8,14 +8,12 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
-from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.defs.dagster_internals import SENSOR_NAME_TAG
-from backfill_assets.defs.guard import why_not_own
-from backfill_assets.defs.launch import launch_backfill
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.resources import Backfill, why_not_own
 from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
-from backfill_assets.defs.under_way import busy_tables, ever_targeted
+from backfill_assets.defs.specs import VERSION_TAG
+from backfill_assets.defs.under_way import busy_tables, ever_targeted, launch_backfill
 from backfill_assets.lakehouse.delta_log import newest_version
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import SUFFIX, LandingZone, file_positions

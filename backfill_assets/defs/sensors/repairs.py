@@ -11,7 +11,6 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.days import TableDay, parse_day
-from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.checks import (
     NOT_RUN,
     PHYSICAL,
@@ -29,11 +28,10 @@ from backfill_assets.defs.dagster_internals import (
     newest_evaluations,
     shown_checks,
 )
-from backfill_assets.defs.guard import why_not_own
-from backfill_assets.defs.launch import launch_backfill
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.under_way import busy_days
+from backfill_assets.defs.resources import Backfill, why_not_own
+from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
+from backfill_assets.defs.under_way import busy_days, launch_backfill
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from backfill_assets.cli.options import as_json
 from backfill_assets.cli.output import console, say_answer
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
@@ -74,7 +75,7 @@ Examples:
     "--events-per-second", type=click.FloatRange(0, MOST_EVENTS, min_open=True), help="Live: the rate.  [default: 10]"
 )
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Live: for how long.  [default: until Ctrl-C]")
-@click.option("--json", "as_json", is_flag=True, help="Print what was landed as JSON.")
+@as_json
 def sample(
     days_text: str | None,
     landing: Path | None,
@@ -86,7 +87,6 @@ def sample(
     live: bool,
     events_per_second: float | None,
     seconds: float | None,
-    as_json: bool,
 ) -> None:
     """Put sample data into the landing zone: sales with the product catalogue and the ECB's reference rates.
 
@@ -112,7 +112,7 @@ def sample(
         else:
             a_day = DEFAULT_ROWS if rows_per_day is None else rows_per_day
             answer = _land_synthetic(synthetic_days(days_text or "7"), root, a_day, chosen, parse_defects(defects))
-    say_answer(answer, as_json=as_json)
+    say_answer(answer)
 
 
 def _refuse_others(kind: str) -> None:

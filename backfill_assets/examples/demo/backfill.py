@@ -21,18 +21,18 @@ from backfill_assets.cli.dev.sessions import start_process, stop_sessions
 from backfill_assets.cli.output import say
 from backfill_assets.cli.running_dev import RunningDev, running_dev
 from backfill_assets.days import DayRange
-from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.defs.dagster_internals import (
     BACKFILL_ID_TAG,
     BULK_ACTION_TERMINAL_STATUSES,
     BulkActionStatus,
     PartitionBackfill,
 )
-from backfill_assets.defs.launch import launch_backfill
 from backfill_assets.defs.location import table_partitions
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.sensors.shows_what_is import ends_of_data
+from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.defs.start_here import lakehouse_state, report_state
+from backfill_assets.defs.under_way import launch_backfill
 from backfill_assets.defs.watchdogs import watchdog_job
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
@@ -311,7 +311,7 @@ def watch_and_report(instance: dg.DagsterInstance, settings: Settings) -> str:
     verdicts = looked.get_asset_check_evaluations()
     failed = [f"{each.asset_key.to_user_string()} {each.partition}" for each in verdicts if not each.passed]
     with dg.build_resources({"backfill": backfill}, instance=instance) as resources:
-        state = lakehouse_state(instance, resources.backfill, CATALOG.datasets, CATALOG.steps, partitions)
+        state = lakehouse_state(instance, resources.backfill, CATALOG.datasets, partitions)
     report_state(instance, state)
     found = f"{format_count(len(verdicts), 'day')} of tables read again: "
     return found + (f"wrong are {', '.join(failed)}" if failed else "each is as it was published")

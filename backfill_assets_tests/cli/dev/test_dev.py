@@ -1,4 +1,4 @@
-"""``make dev`` restarts its Spark, and what it starts ends with it: no JVM is left, and no process of Dagster's."""
+"""``backfill dev`` restarts its Spark, and what it starts ends with it: no JVM is left, and no process of Dagster's."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ time.sleep(600)
 """
 _DEV = """
 import sys
-from backfill_assets.cli.dev.dev import DagsterCommands, main
+from backfill_assets.cli.dev.dev import DagsterCommands, Location, serve
+from backfill_assets.settings import Settings
 part = (sys.executable, "-c", sys.argv[1])
-sys.exit(main(["--port", "39172"], DagsterCommands(part, part, part)))
+sys.exit(serve(Settings.from_environment(), 39172, Location("any", "any"), DagsterCommands(part, part, part)))
 """
 
 
@@ -57,7 +58,7 @@ def test_its_spark_is_started_again_and_everything_ends_with_it(tmp_path: Path) 
                 assert told["DAGSTER_HOME"] == str(tmp_path / "dagster")
                 assert told["SPARK_REMOTE"] == parts[0]["SPARK_REMOTE"]
                 assert told["BACKFILL_UI"] == "http://127.0.0.1:39172", "letters link to it"
-                assert told["BACKFILL_SPARK_KEPT_BY"] == "make dev"
+                assert told["BACKFILL_SPARK_KEPT_BY"] == "backfill dev"
                 assert answers(int(told["BACKFILL_LETTERS"].rpartition(":")[2])), "letters are served before it is used"
             os.kill(killed, signal.SIGKILL)
             said = list(takewhile(lambda line: not line.startswith("The Spark server is back"), lines))

@@ -1,4 +1,4 @@
-"""A part of ``make dev`` that ends is started again, alone; one that cannot live ends the command and says so."""
+"""A part of ``backfill dev`` that ends is started again, alone; one that cannot live ends the command and says so."""
 
 from __future__ import annotations
 

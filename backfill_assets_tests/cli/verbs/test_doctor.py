@@ -65,7 +65,7 @@ def test_a_machine_without_datasets_is_told_how_to_name_them(
     backfill: Backfill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing else is said of what is not known then."""
-    monkeypatch.setattr("backfill_assets.settings._datasets_of_project", lambda _: "")
+    monkeypatch.setattr("backfill_assets.settings.of_project", lambda *_: "")
     monkeypatch.delenv("BACKFILL_DATASETS", raising=False)
     found = backfill.json("doctor", exit_code=1)
     assert found["datasets"]["verdict"] == "fail" and "BACKFILL_DATASETS" in found["datasets"]["next_step"]

@@ -11,10 +11,10 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.assets import VERSION_TAG
-from backfill_assets.defs.launch import launch_backfill
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
+from backfill_assets.defs.specs import VERSION_TAG
+from backfill_assets.defs.under_way import launch_backfill
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone, position_id

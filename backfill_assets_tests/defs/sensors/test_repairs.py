@@ -13,10 +13,10 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG as RANGE_EN
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_START
 
 from backfill_assets.days import TableDay
-from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.sensors import repairs
 from backfill_assets.defs.sensors.repairs import REPAIR_TAG, SENSOR, repair_sensor
+from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.watchdogs import JOB, STEP
 from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.model.declaration import RuleOutcome

@@ -1,24 +1,34 @@
 """The asset of a stream: its run is the stream, seen with its delay, rate and position, and stopped with it."""
 
-# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+# No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import os
 import re
 import signal
 import sys
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
-from backfill_assets.defs.streams.assets import STREAM_TAG, StreamedDataset, StreamOptions, stream_asset
+from backfill_assets.defs.location import code_location
+from backfill_assets.defs.streams import assets as streams
+from backfill_assets.defs.streams.assets import (
+    STREAM_TAG,
+    StreamedDataset,
+    StreamOptions,
+    stream_asset,
+    stream_line,
+    stream_metadata,
+)
 from backfill_assets.errors import AnotherStreamRuns
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.stream.lease import acquire_stream, read_stream
+from backfill_assets.stream.lease import StreamHolder, StreamPosition, StreamStatus, acquire_stream, read_stream
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
-from backfill_assets_tests.defs.small_dataset import STREAMED
+from backfill_assets_tests.defs.small_dataset import SMALL, STREAMED
 from backfill_assets_tests.defs.streams.test_child import wait_until
 
 pytestmark = pytest.mark.story
@@ -155,3 +165,187 @@ def test_options_become_those_of_the_command() -> None:
         "raw_sales --from kafka://b:9092/sales --from-beginning --since 2017-03-01 --rate 2000 "
         "--rate 06:00-22:00=500 --rate 22:00-23:00=1"
     )
+
+
+NOON = datetime(2017, 3, 10, 12, tzinfo=UTC)
+HOLDER = StreamHolder(host="h", pid=1, process_started=0, lease="1")
+
+
+def status(**changes: Any) -> StreamStatus:
+    known = {"table": "raw_sales", "source": "landing", "holder": HOLDER, "started": NOON, "beat": NOON, "until": NOON}
+    return StreamStatus.model_validate({**known, **changes})
+
+
+def test_what_is_not_known_yet_has_no_point_in_a_plot() -> None:
+    shown = stream_metadata(status())
+    assert not [name for name in shown if name.endswith("_seconds") and name != "batch_seconds"]
+    assert not {"behind", "last error"} & set(shown)
+    assert str(shown["boundary"].value).startswith("not reached")
+    assert stream_line(status()) == (
+        "starting: 0 events/s, in raw_sales after p50 unknown, p99 unknown, how far behind is unknown, "
+        "batch 0 in 0.0 s; at the beginning"
+    )
+
+
+def test_the_delay_until_raw_and_the_one_until_revenue_are_both_named() -> None:
+    """People wait for revenue."""
+    late = {"delay_p50_ms": 1_900, "delay_p99_ms": 4_200, "followed_p50_ms": 9_000, "followed_p99_ms": 26_000}
+    found = status(**late, followed="fact_daily_revenue")
+    words = "in raw_sales after p50 1.9 s, p99 4.2 s, in fact_daily_revenue after p50 9.0 s, p99 26.0 s"
+    assert words in stream_line(found)
+    shown = stream_metadata(found)
+    assert (shown["raw_sales_p50_seconds"].value, shown["fact_daily_revenue_p99_seconds"].value) == (1.9, 26.0)
+
+
+def test_an_end_that_is_unknown_is_an_empty_cell() -> None:
+    positions = (StreamPosition(partition="sales/0", position=4711), StreamPosition(partition="b", position=1, end=3))
+    table = stream_metadata(status(positions=positions))["positions"]
+    assert isinstance(table, dg.TableMetadataValue)
+    assert [record.data for record in table.records] == [
+        {"partition": "sales/0", "position": "4,711", "end": "", "lag": ""},
+        {"partition": "b", "position": "1", "end": "3", "lag": "2"},
+    ]
+
+
+def test_the_answer_of_the_source_and_the_share_of_the_rate_are_plotted() -> None:
+    shown = stream_metadata(status(answer_ms=4_100, pace=0.5, note="reading at 250 records/s"))
+    assert (shown["source_answer_seconds"].value, shown["pace"].value) == (4.1, 0.5)
+    assert shown["slowed down"].value == "reading at 250 records/s"
+    assert "source_answer_seconds" not in stream_metadata(status())
+    assert ", source answered in 4.1 s; at the beginning" in stream_line(status(answer_ms=4_100))
+
+
+def test_what_slows_it_down_and_what_failed_are_in_the_line() -> None:
+    line = stream_line(status(state="history", note="reading at 250 records/s", error="the broker was away"))
+    assert line.startswith("history: ")
+    assert line.endswith("; reading at 250 records/s; last error: the broker was away")
+
+
+OPTIONS = {"source": "kafka://broker:9092/sales"}
+_REPOSITORY = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("small"), "__repository__")
+
+
+def tick(world: World) -> tuple[list[dg.RunRequest], str]:
+    resources = fake_resources(FakeBuilder(), world.home)
+    repository = code_location([STREAMED], resources).get_repository_def()
+    sensor = streams.stream_sensor([SMALL_STREAM])
+    with dg.build_sensor_context(instance=world.instance, repository_def=repository, resources=resources) as context:
+        data = sensor.evaluate_tick(context)
+    return list(data.run_requests or []), str(data.skip_message)
+
+
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """The daemon's next look is so much later."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return datetime.now(UTC) + timedelta(seconds=seconds)
+
+    monkeypatch.setattr(streams, "datetime", Clock)
+
+
+def test_nothing_is_started_by_itself(world: World) -> None:
+    """It is off from the start, and a stream that no person has started stays off."""
+    location = code_location([STREAMED], fake_resources(FakeBuilder()))
+    assert location.resolve_sensor_def("streams").default_status is dg.DefaultSensorStatus.RUNNING
+    assert tick(world) == ([], "stream_small was never started: materialize it once.")
+
+
+def test_a_location_without_streams_has_no_such_sensor() -> None:
+    names = {sensor.name for sensor in code_location([SMALL], fake_resources(FakeBuilder())).sensors or ()}
+    assert "streams" not in names
+
+
+def test_a_stream_that_failed_is_started_again_with_the_same_options(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a wait, and two ticks ask for the same run."""
+    failed = world.run("fails", **OPTIONS)
+    requests, words = tick(world)
+    assert requests == [] and "1 time: next at" in words
+    later(monkeypatch, 16)
+    (request,), _ = tick(world)
+    assert request.run_config["ops"]["stream_small"]["config"]["source"] == OPTIONS["source"]
+    assert request.asset_selection == [dg.AssetKey("stream_small")]
+    assert request.tags[STREAM_TAG] == "stream_small"
+    (again,), _ = tick(world)
+    assert request.run_key == again.run_key == f"after-{failed.run_id}"
+
+
+def test_a_stream_that_runs_is_never_started_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its lease, also if it was started by hand; the tick says how it does."""
+    world.run("fails", **OPTIONS)
+    later(monkeypatch, 16)
+    lease = acquire_stream(world.storage, "raw_sales", "landing", lambda: datetime.now(UTC) + timedelta(seconds=16))
+    lease.beat(state="live", events_per_second=412.0, delay_p50_ms=1800)
+    requests, words = tick(world)
+    assert requests == []
+    assert words.startswith("stream_small is on: live: 412 events/s, in raw_sales after p50 1.8 s")
+    lease.release()
+    assert len(tick(world)[0]) == 1
+
+
+def test_a_run_that_is_queued_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no lease yet. A run of other assets is no stream."""
+    world.run("fails", **OPTIONS)
+    later(monkeypatch, 16)
+    world.instance.add_run(_queued("raw_sales"))
+    assert len(tick(world)[0]) == 1
+    of_stream = world.instance.add_run(_queued("stream_small"))
+    requests, words = tick(world)
+    assert requests == [] and words == f"stream_small is on: the run {of_stream.run_id[:8]} is queued."
+
+
+def _queued(asset: str) -> dg.DagsterRun:
+    return dg.DagsterRun(
+        job_name="__ASSET_JOB",
+        status=dg.DagsterRunStatus.QUEUED,
+        asset_selection={dg.AssetKey(asset)},
+        remote_job_origin=RemoteJobOrigin(_REPOSITORY, "job"),
+    )
+
+
+def _started(world: World) -> dg.DagsterRun:
+    """A run of the stream that has begun."""
+    tags = {STREAM_TAG: "stream_small"}
+    return world.instance.add_run(dg.DagsterRun(job_name="__ASSET_JOB", status=dg.DagsterRunStatus.STARTED, tags=tags))
+
+
+def test_a_stream_that_a_person_has_stopped_stays_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.run("fails", **OPTIONS)
+    stream = _started(world)
+    world.instance.report_run_canceled(stream)
+    later(monkeypatch, 16)
+    requests, words = tick(world)
+    assert requests == [] and "stream_small is off: it was stopped at" in words
+
+
+def test_a_second_start_that_failed_beside_it_does_not_bring_a_stopped_stream_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run was made later, and had ended before: what counts is what ended last."""
+    stream = _started(world)
+    world.run("fails", **OPTIONS)
+    world.instance.report_run_canceled(stream)
+    later(monkeypatch, 16)
+    requests, words = tick(world)
+    assert requests == [] and "stream_small is off: it was stopped at" in words
+
+
+def test_a_second_start_that_was_cancelled_beside_it_does_not_keep_a_failed_stream_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, second = _started(world), _started(world)
+    world.instance.report_run_canceled(second)
+    world.instance.report_run_failed(stream)
+    later(monkeypatch, 3600)
+    (request,), _ = tick(world)
+    assert request.run_key == f"after-{stream.run_id}"
+
+
+def test_a_stream_that_has_read_what_there_is_stays_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.run(available_now=True)
+    later(monkeypatch, 3600)
+    requests, words = tick(world)
+    assert requests == [] and "it was finished at" in words

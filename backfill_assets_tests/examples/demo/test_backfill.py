@@ -21,7 +21,7 @@ from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.cli.dev.only_daemon import HasDaemon, only_daemon
 from backfill_assets.cli.running_dev import noted_dev
 from backfill_assets.days import DayRange
-from backfill_assets.defs.assets import VERSION_TAG
+from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.demo import backfill as backfill_module
 from backfill_assets.examples.demo.backfill import (
@@ -252,7 +252,7 @@ from dataclasses import replace
 from pathlib import Path
 from backfill_assets.cli.foreground import interrupt
 from backfill_assets.days import DayRange
-from backfill_assets.defs.assets import VERSION_TAG
+from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.examples.demo.backfill import launch_demo
 from backfill_assets.examples.demo.progress import Phases
 from backfill_assets.settings import Settings

@@ -36,7 +36,7 @@ def spark() -> None:
     """Start one Spark server that all runs share, show it, and stop it.
 
     A run on it starts in two seconds instead of ten: no JVM has to start and warm up. It can be reached from this
-    machine only. A run uses it if SPARK_REMOTE is its address; `make dev` sets that for the runs that it starts.
+    machine only. A run uses it if SPARK_REMOTE is its address; `backfill dev` sets that for the runs that it starts.
     """
 
 

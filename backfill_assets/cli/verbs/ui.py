@@ -33,8 +33,8 @@ Examples:
 def ui(about: str | None, day_text: str | None, only_print: bool) -> None:
     """Open the page about a table, a plan, a campaign or a timeline in the browser; by default the overview.
 
-    Of the UI that `make dev` of this home has started, or that BACKFILL_UI names. Without a desktop, and on a pipe, the
-    address is printed. The exit code is 1 if no UI runs.
+    Of the UI that `backfill dev` of this home has started, or that BACKFILL_UI names. Without a desktop, and on a pipe,
+    the address is printed. The exit code is 1 if no UI runs.
     """
     from backfill_assets.cli.pages import page_about
     from backfill_assets.cli.running_dev import no_ui, running_ui

@@ -1,0 +1,33 @@
+"""``backfill dev``: Dagster's UI and daemon for the project of this folder, and one Spark that its runs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from backfill_assets.cli.wiring import current_settings
+
+_EPILOG = """
+\b
+Examples:
+  backfill dev                  the UI on http://127.0.0.1:3000
+  backfill dev --port 3100
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=3000, show_default=True, help="The port on which the UI is."
+)
+@click.pass_context
+def dev(ctx: click.Context, port: int) -> None:
+    """Start Dagster's UI and daemon, and one Spark that all runs share; Ctrl-C stops them.
+
+    Serves the code location that `pyproject.toml` of this folder names under [tool.dagster], as backfill init writes
+    it. Uses the Spark that SPARK_REMOTE names or that backfill spark start has started, and leaves it running. A part
+    that ends is started again, and the others go on. All can be reached from this machine only.
+    """
+    from backfill_assets.cli.dev.dev import Location, serve
+
+    ctx.exit(serve(current_settings(), port, Location.of_project(Path.cwd())))
