@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from pydantic import ValidationError
+
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.claims import Claims
 from backfill_assets.lakehouse.records import AuditRecord
@@ -60,7 +62,13 @@ class Checkpoint:
         while (newest := claims.newest()) is None:
             self._require_free()
             claims.put(ours.model_dump_json().encode(), None)
-        owner = CheckpointOwner.model_validate_json(newest.data)
+        try:
+            owner = CheckpointOwner.model_validate_json(newest.data)
+        except ValidationError as error:
+            raise InvalidRequest(
+                f"The checkpoint folder {self.folder} does not say whose it is: {claims.path(newest.number)} is damaged.",
+                hint=f"Remove the folder: {source} is read from where {table} ends.",
+            ) from error
         if owner != ours:
             raise self._of_another(owner, ours)
         shutil.rmtree(self.spark, ignore_errors=True)

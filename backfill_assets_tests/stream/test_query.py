@@ -55,6 +55,13 @@ def test_it_is_emptied_for_its_own_stream_only(checkpoint: Checkpoint) -> None:
         checkpoint.renew("raw_sales", "kafka://one:9092/other", LAKEHOUSE)
 
 
+def test_one_that_does_not_say_whose_it_is_is_named(checkpoint: Checkpoint) -> None:
+    checkpoint.renew("raw_sales", "kafka://one:9092/sales", LAKEHOUSE)
+    (checkpoint.folder / "owner" / "000000.json").write_text("{")
+    with pytest.raises(InvalidRequest, match="owner/000000.json is damaged"):
+        checkpoint.renew("raw_sales", "kafka://one:9092/sales", LAKEHOUSE)
+
+
 def test_lakehouses_that_share_a_folder_are_kept_apart(checkpoint: Checkpoint) -> None:
     """The second would empty the folder of the first while it runs, and the first read the plans of the second."""
     checkpoint.renew("raw_sales", "kafka://one:9092/sales", LAKEHOUSE)

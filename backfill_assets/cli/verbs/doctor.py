@@ -35,8 +35,8 @@ def doctor(ctx: click.Context) -> None:
       BACKFILL_APPROVAL_BY      anyone, another-person or listed may approve   [anyone]
       BACKFILL_DIRTY_TREE       refuse: publish only with committed code       [allow]
       BACKFILL_NOTICES          log, file:PATH or webhook:URL                  [log]
-      BACKFILL_SHARED_SPARK     never: not the Spark of a running `make dev`   [use]
-      BACKFILL_UI               Dagster's UI, if `make dev` did not start it
+      BACKFILL_SHARED_SPARK     never: not the Spark of a running `backfill dev`   [use]
+      BACKFILL_UI               Dagster's UI, if `backfill dev` did not start it
       SPARK_REMOTE              a Spark Connect server      [default: Spark inside]
       NO_COLOR                  no colours
     """

@@ -93,4 +93,5 @@ def _say_next(folder: Path, there: list[Path]) -> None:
         f"  {f'{folder.name}/datasets/orders.py':40} is the dataset to change; backfill dataset check orders tries it",
         "  backfill dataset new NAME                writes another dataset beside it",
         "  backfill run report_orders --upstream --days A..B",
+        "  backfill dev                             opens Dagster's UI on this project",
     )
