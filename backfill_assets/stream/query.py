@@ -66,7 +66,7 @@ class Checkpoint:
             owner = CheckpointOwner.model_validate_json(newest.data)
         except ValidationError as error:
             raise InvalidRequest(
-                f"The checkpoint folder {self.folder} does not say whose it is: {claims.path(newest.number)} is damaged.",
+                f"{claims.path(newest.number)} in {self.folder} is damaged: it says whose the checkpoint is.",
                 hint=f"Remove the folder: {source} is read from where {table} ends.",
             ) from error
         if owner != ours:

@@ -58,7 +58,7 @@ def test_it_is_emptied_for_its_own_stream_only(checkpoint: Checkpoint) -> None:
 def test_one_that_does_not_say_whose_it_is_is_named(checkpoint: Checkpoint) -> None:
     checkpoint.renew("raw_sales", "kafka://one:9092/sales", LAKEHOUSE)
     (checkpoint.folder / "owner" / "000000.json").write_text("{")
-    with pytest.raises(InvalidRequest, match="owner/000000.json is damaged"):
+    with pytest.raises(InvalidRequest, match=r"owner/000000\.json in .* is damaged"):
         checkpoint.renew("raw_sales", "kafka://one:9092/sales", LAKEHOUSE)
 
 
