@@ -117,8 +117,6 @@ _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_sour
 _POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py::"
 _COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
 BY_ANOTHER_TEST: Mapping[str, str] = {
-    "backfill dev": "backfill_assets_tests/cli/dev/test_dev.py::"
-    "test_its_spark_is_started_again_and_everything_ends_with_it",
     "backfill init shop": "backfill_assets_tests/wheel/test_own_project.py::"
     "test_a_project_of_ones_own_is_built_published_planned_and_undone",
     'eval "$(_BACKFILL_COMPLETE=bash_source backfill)"': _COMPLETION,

@@ -10,7 +10,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
+from backfill_assets.rebuild.builder import Builder
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+_COMPUTING = ("foreground", "campaigns", "verbs.diff", "verbs.raw", "verbs.rollback", "verbs.run", "verbs.stream")
+"""The modules of commands that ask for a builder."""
+
+
+def work_with(monkeypatch: pytest.MonkeyPatch, builder: Builder) -> None:
+    """Commands of this process compute with ``builder``, and so with the Spark session of the tests."""
+    for module in _COMPUTING:
+        monkeypatch.setattr(f"backfill_assets.cli.{module}.foreground_builder", lambda *_: builder)
 
 
 class Backfill:

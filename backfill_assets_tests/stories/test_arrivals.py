@@ -17,7 +17,7 @@ from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.outcome import BuildResult
-from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.command import Backfill, work_with
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.workshop import Workshop
 
@@ -71,7 +71,7 @@ def test_a_run_says_which_files_it_leaves_and_which_other_days_gained_rows(
     landed: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise everything looks fresh, and no one knows which days to run too."""
-    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda settings, stack: landed.builder)
+    work_with(monkeypatch, landed.builder)
     backfill = Backfill(landed.settings.home, monkeypatch)
     landed.build("raw_sales", DAYS)
     land_lines(landed.settings.landing, THIRD, "late", 2, {"transaction_timestamp": "2017-03-01T10:00:00Z"})

@@ -15,7 +15,7 @@ from backfill_assets.examples.sample.real import land_readings
 from backfill_assets.landing import declaration_trial
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset
-from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.command import Backfill, work_with
 from backfill_assets_tests.declared import declare
 from backfill_assets_tests.stories.toll_passages import FIRST, NUMBERED, SOURCE, WITHOUT_KEY, passage
 from backfill_assets_tests.strategies.landed_sales import land
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 def backfill(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Backfill:
     command = Backfill(tmp_path / "home", monkeypatch)
     workshop = Workshop(command.home, lambda: spark)
-    target = "backfill_assets.cli.verbs.dataset.foreground_builder"
-    monkeypatch.setattr(target, lambda settings, stack: workshop.builder)
+    work_with(monkeypatch, workshop.builder)
     return command
 
 

@@ -17,6 +17,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.timeline.opened import open_timeline
+from backfill_assets_tests.cli.command import work_with
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
 from backfill_assets_tests.stories.test_shadow import LATE_DAY
@@ -36,7 +37,7 @@ def test_five_timelines_are_read_by_every_engine_while_one_goes_and_files_are_re
     """Their rows are those that main has by each version; they stay so when one is deleted and main goes on."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     declare_draft(monkeypatch)
-    monkeypatch.setattr("backfill_assets.cli.verbs.timeline.foreground_builder", lambda *_: wrong.builder)
+    work_with(monkeypatch, wrong.builder)
     expected = {"before": main_rows(wrong)}
     before = types("history", FACT)["publications"][0]["publication"]
     for version in ("v2", DRAFT, "v1"):

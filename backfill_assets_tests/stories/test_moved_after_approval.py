@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from backfill_assets.cli import main
 from backfill_assets.difference.find import last_difference
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets_tests.cli.command import work_with
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
 from backfill_assets_tests.workshop import Workshop
@@ -66,8 +67,7 @@ def test_what_moved_after_the_approval_was_asked_for_is_judged_before_it_is_publ
 ) -> None:
     """A late line of 100,000 dollars is not published by an approval that did not see it; one of 1 dollar is."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    for module in ("campaigns", "verbs.diff"):
-        monkeypatch.setattr(f"backfill_assets.cli.{module}.foreground_builder", lambda *_: wrong.builder)
+    work_with(monkeypatch, wrong.builder)
     storage = wrong.builder.lake.storage
     old, late = sum_of(wrong), Late(wrong)
     asked = ("plan", FACT, "--days", str(DAYS), "--version", "v2")

@@ -16,6 +16,7 @@ from backfill_assets.examples.sample.real import land_readings
 from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
 from backfill_assets.rebuild import person
 from backfill_assets.rebuild.person import Person
+from backfill_assets_tests.cli.command import work_with
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS, TABLES
 from backfill_assets_tests.stories.test_audit import Auditor
 from backfill_assets_tests.workshop import Workshop
@@ -56,7 +57,7 @@ def example(name: str, folder: Path) -> Path:
 def place(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     monkeypatch.setenv("BACKFILL_NOTICES", f"file:{wrong.settings.home / 'notices.jsonl'}")
-    monkeypatch.setattr("backfill_assets.cli.campaigns.foreground_builder", lambda *_: wrong.builder)
+    work_with(monkeypatch, wrong.builder)
     monkeypatch.setattr(person, "os_person", lambda: ANA)
     return wrong
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from backfill_assets.cli import main
 from backfill_assets.days import Cadence, DayRange
+from backfill_assets_tests.cli.command import work_with
 from backfill_assets_tests.oracle import amount_eur
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS, TABLES
@@ -34,8 +35,7 @@ Checksums = dict[str, dict[date, str]]
 def told(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs a command on the lakehouse and gives back what it says as JSON."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    for command in ("campaigns", "verbs.rollback"):
-        monkeypatch.setattr(f"backfill_assets.cli.{command}.foreground_builder", lambda settings, stack: wrong.builder)
+    work_with(monkeypatch, wrong.builder)
 
     def run(*words: str) -> dict[str, Any]:
         result = CliRunner().invoke(main, [*words, "--json"])

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.cli.verbs import raw
-from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.command import Backfill, work_with
 from backfill_assets_tests.stories.rejected_sales import (
     AMOUNT,
     CHAIN,
@@ -36,7 +35,7 @@ def workshop(rejected_home: Path, tmp_path: Path, spark: SparkSession) -> Worksh
 @pytest.fixture
 def backfill(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Backfill:
     """The command on that home, with the tests' Spark session."""
-    monkeypatch.setattr(raw, "foreground_builder", lambda settings, stack: workshop.builder)
+    work_with(monkeypatch, workshop.builder)
     return Backfill(workshop.settings.home, monkeypatch)
 
 

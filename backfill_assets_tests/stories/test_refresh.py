@@ -16,6 +16,7 @@ from backfill_assets.errors import SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publication.crash_points import CrashPoint, nowhere
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets_tests.cli.command import work_with
 from backfill_assets_tests.stories.corrected_source import (
     LINES_A_DAY,
     Line,
@@ -66,7 +67,7 @@ def sales(built_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
 def say(sales: Workshop, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs a command on the lakehouse and gives back what it says as JSON."""
     monkeypatch.setenv("BACKFILL_HOME", str(sales.settings.home))
-    monkeypatch.setattr("backfill_assets.cli.verbs.raw.foreground_builder", lambda settings, stack: sales.builder)
+    work_with(monkeypatch, sales.builder)
 
     def run(*words: str) -> dict[str, Any]:
         result = CliRunner().invoke(main, [*words, "--json"])

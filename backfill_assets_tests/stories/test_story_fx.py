@@ -27,6 +27,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
 from backfill_assets.plan.records import days_of
 from backfill_assets_tests import oracle
+from backfill_assets_tests.cli.command import work_with
 from backfill_assets_tests.conftest import INTERPRETED
 from backfill_assets_tests.stories.against_pandas import assert_published
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
@@ -195,8 +196,7 @@ def story(ninety: Ninety, tmp_path: Path, spark: SparkSession, monkeypatch: pyte
     found = Story(Workshop(home, lambda: spark))
     monkeypatch.setenv("BACKFILL_HOME", str(home))
     monkeypatch.setenv("BACKFILL_NOTICES", f"file:{found.notices}")
-    for module in ("commands.campaign", "queries.diff", "commands.rollback"):
-        monkeypatch.setattr(f"backfill_assets.cli.{module}.foreground_builder", lambda *_: found.workshop.builder)
+    work_with(monkeypatch, found.workshop.builder)
     with compiled(spark):
         yield found
 

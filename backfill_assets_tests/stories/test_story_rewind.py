@@ -27,6 +27,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.plan.records import days_of
 from backfill_assets.timeline.opened import open_timeline
 from backfill_assets_tests import oracle
+from backfill_assets_tests.cli.command import work_with
 from backfill_assets_tests.stories.against_pandas import assert_published
 from backfill_assets_tests.stories.real_lines import deliver, land_sold, withhold, without
 from backfill_assets_tests.stories.staged_campaign import FACT, TABLES
@@ -37,8 +38,6 @@ from backfill_assets_tests.workshop import Workshop
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WIRED = ("verbs.timeline", "commands.campaign", "queries.diff", "commands.rollback")
-"""The commands that compute: they work with the Spark session of the tests."""
 Contents = Mapping[tuple[str, str], object]
 
 
@@ -141,8 +140,7 @@ def story(
     with compiled(spark):
         found = begin(tmp_path / "home", request.param, spark)
         monkeypatch.setenv("BACKFILL_HOME", str(tmp_path / "home"))
-        for module in WIRED:
-            monkeypatch.setattr(f"backfill_assets.cli.{module}.foreground_builder", lambda *_: found.workshop.builder)
+        work_with(monkeypatch, found.workshop.builder)
         yield found
 
 

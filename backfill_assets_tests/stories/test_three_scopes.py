@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.real import sales_lines
+from backfill_assets_tests.cli.command import work_with
 from backfill_assets_tests.stories.corrected_source import (
     LINES_A_DAY,
     TABLES,
@@ -70,9 +71,7 @@ def sales(built_home: Path, tmp_path: Path, spark: Any) -> Workshop:
 def say(sales: Workshop, monkeypatch: pytest.MonkeyPatch) -> Say:
     """Runs a command on the lakehouse and gives back what it says as JSON."""
     monkeypatch.setenv("BACKFILL_HOME", str(sales.settings.home))
-    for module in ("campaigns", "verbs.raw", "verbs.rollback"):
-        name = f"backfill_assets.cli.{module}.foreground_builder"
-        monkeypatch.setattr(name, lambda settings, stack: sales.builder)
+    work_with(monkeypatch, sales.builder)
 
     def run(*words: str) -> dict[str, Any]:
         result = CliRunner().invoke(main, [*words, "--json"])

@@ -19,7 +19,7 @@ Examples:
   backfill ui
   backfill ui fact_daily_revenue --day 2017-03-01
   backfill ui plan-0123456                what the campaign would change, and what it waits for
-  backfill ui with-v2 --print             the address of a timeline's page
+  backfill ui with-v2 | cat               the address of a timeline's page; a browser opens on a terminal only
 """
 
 
@@ -28,9 +28,8 @@ Examples:
 @click.option(
     "--day", "day_text", shell_complete=complete_days, metavar="YYYY-MM-DD", help="Of a table: the page of this day."
 )
-@click.option("--print", "only_print", is_flag=True, help="Print the address, and open nothing.")
 @as_json
-def ui(about: str | None, day_text: str | None, only_print: bool) -> None:
+def ui(about: str | None, day_text: str | None) -> None:
     """Open the page about a table, a plan, a campaign or a timeline in the browser; by default the overview.
 
     Of the UI that `backfill dev` of this home has started, or that BACKFILL_UI names. Without a desktop, and on a pipe,
@@ -55,7 +54,7 @@ def ui(about: str | None, day_text: str | None, only_print: bool) -> None:
         say_json({"url": url})
         return
     say(url)
-    if screen() and not only_print and _has_desktop():
+    if screen() and _has_desktop():
         click.launch(url)
 
 
