@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.sensors.shows_what_is import put_statuses_right
+from backfill_assets.defs.sensors.shows_what_is import ReportedUpTo, put_statuses_right
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets_tests.stories import dying_location
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
@@ -90,12 +90,12 @@ def test_partition_statuses_are_the_publication_log_through_failure_and_kill(
         assert chain.told(table) == {}
 
     # The sensor waits for a run that might still report its days itself, then reports them.
-    at_once = put_statuses_right(chain.shown).published
+    at_once = put_statuses_right(chain.shown, ReportedUpTo()).published
     assert {(each.table, str(each.day)) for each in at_once} == {
         (table, day) for table in RATES for day in earlier[table]
     }
     later = datetime.now(UTC) + timedelta(minutes=11)
-    told = put_statuses_right(chain.shown, now=later)
+    told = put_statuses_right(chain.shown, ReportedUpTo(), later)
     assert len(told.published) == len(DIED) * len(NINETY_DAYS)
     chain.assert_true()
     for table in DIED:

@@ -8,8 +8,8 @@ end where data ended when the code location was loaded.
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from hashlib import sha256
@@ -61,6 +61,7 @@ from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.settings import Settings
 from backfill_assets.text import format_count
+from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
 
 SENSOR = "dagster_shows_what_is"
 REPORTED_BY, REPORTED_TAG = "told_by", "backfill/checks_reported"
@@ -163,7 +164,8 @@ class ShownDays:
         ``run_of`` gives the run behind a publication.
         """
         order = {table: place for place, table in enumerate(self.partitions)}
-        for day in self.built(sorted(states, key=lambda state: (order[state.table], state.day))):
+        published = [state for state in states if state.content is not None]
+        for day in self.built(sorted(published, key=lambda state: (order[state.table], state.day))):
             metadata = {**day_metadata(day), REPORTED_BY: dg.MetadataValue.text(by)}
             self.instance.report_runless_asset_event(
                 dg.AssetMaterialization(
@@ -172,6 +174,10 @@ class ShownDays:
             )
             target = targets(self.instance, day.table, [str(day.day)]).get(str(day.day))
             report_checks(self.instance, run_of(day.publication), evaluations(day, self.checks[day.table], target))
+        for state in states:
+            if state.content is None:
+                gone = withdrawn(state.table, state.day, state.publication)
+                report_checks(self.instance, run_of(state.publication), [gone])
 
     def built(self, states: Iterable[DayState]) -> list[BuiltDay]:
         """What the log knows of the days, with what their gates said when they were published."""
@@ -185,81 +191,61 @@ def report_publication(shown: ShownDays, publication: str, run_id: str) -> int:
     Of days that it withdrew, those that Dagster shows.
     """
     states = [state for state in shown.states().values() if state.publication == publication]
-    published = [state for state in states if state.content is not None]
-    shown.report(published, lambda _: run_id, "the campaign that published it")
     known = shown.publications(states)
-    gone = [each for each in states if each.content is None and TableDay(each.table, each.day) in known]
-    report_checks(shown.instance, run_id, (withdrawn(each.table, each.day, each.publication) for each in gone))
-    return len(published) + len(gone)
+    wanted = [state for state in states if state.content is not None or TableDay(state.table, state.day) in known]
+    shown.report(wanted, lambda _: run_id, "the campaign that published it")
+    return len(wanted)
 
 
 def _days(
     shown: ShownDays, steps: Sequence[Step], context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any
 ) -> tuple[str, Any]:
-    world, settled = world_of(shown.partitions, shown.log.identity), -1
-    if seen and seen[0] == world:
-        settled = seen[1]
-    found = put_statuses_right(shown, settled)
+    place = ReportedUpTo.of(seen, shown.partitions, shown.log.identity)
+    found = put_statuses_right(shown, place)
     counts = {
-        "Reported {} to Dagster.": (len(found.published), "day"),
+        "Reported {} to Dagster.": (len(found.published) + len(found.withdrawn), "day"),
         "Reported {} that failed runs did not come to.": (put_checks_right(shown), "check"),
-        "Reported {} as fresh, stale or withdrawn.": (put_freshness_right(shown, steps, backfill.storage), "day"),
+        "Reported {} as fresh or stale.": (put_freshness_right(shown, steps, backfill.storage), "day"),
     }
     words = [text.format(format_count(count, noun)) for text, (count, noun) in counts.items() if count]
-    return " ".join(words), [world, found.settled]
-
-
-def world_of(partitions: Mapping[str, Partitions], log: str) -> str:
-    """A digest of the log and the partitions: days that had no partition then were passed over. Pure."""
-    # One table may grow to where another one ends already, so each table's end is in it.
-    ends = {name: str(each.end.date()) if each.end else "open" for name, each in partitions.items()}
-    return sha256(f"{log}{json.dumps(ends, sort_keys=True)}".encode()).hexdigest()[:16]
+    return " ".join(words), replace(place, settled=found.settled, within=found.within).cursor()
 
 
 @dataclass(frozen=True)
-class Corrections:
-    """What must still be reported about days whose newest publication never was."""
+class ReportedUpTo:
+    """The entry of the log, and within the one after it the day, that the sensor has come to."""
 
-    published: tuple[DayState, ...] = ()
+    world: str = ""
+    """A digest of the log and the partitions: days that had no partition then were passed over."""
     settled: int = -1
-    """No entry of the publication log up to this sequence needs to be looked at again."""
+    within: TableDay | None = None
+
+    @classmethod
+    def of(cls, seen: Any, partitions: Mapping[str, Partitions], log: str = "") -> "ReportedUpTo":
+        """That of the cursor; the beginning if partitions have grown since, or the log was made again."""
+        # One table may grow to where another one ends already, so each table's end is in it.
+        ends = {name: str(each.end.date()) if each.end else "open" for name, each in partitions.items()}
+        world = sha256(f"{log}{json.dumps(ends, sort_keys=True)}".encode()).hexdigest()[:16]
+        if not seen or seen[0] != world:
+            return cls(world)
+        _, settled, *within = seen
+        return cls(world, settled, TableDay(within[0], parse_day(within[1])) if within else None)
+
+    def cursor(self) -> list[str | int]:
+        """As it is kept."""
+        return [self.world, self.settled, *([self.within.table, str(self.within.day)] if self.within else [])]
 
 
-def statuses_to_put_right(
-    states: Iterable[DayState],
-    reported: Mapping[TableDay, str],
-    under_way: Collection[str],
-    *,
-    settled: int = -1,
-    at_most: int = _MOST_DAYS,
-) -> Corrections:
-    """Days published after the entry ``settled`` whose newest materialization is of another publication. Pure.
-
-    ``reported`` is the publication that the newest materialization of each (table, day) names. A failed partition whose
-    publication was reported stays failed: its last attempt published nothing. Publications that are ``under_way`` are
-    reported by their own run, and hold ``settled`` back, as does what is above ``at_most``.
-    """
-    newer = sorted(
-        (each for each in states if each.sequence > settled), key=lambda each: (each.sequence, each.table, each.day)
-    )
-    unreported = [each for each in newer if reported.get(TableDay(each.table, each.day)) != each.publication]
-    ready = [each for each in unreported if each.publication not in under_way]
-    left = [each for each in unreported if each.publication in under_way] + ready[at_most:]
-    if left:
-        return Corrections(tuple(ready[:at_most]), min(each.sequence for each in left) - 1)
-    return Corrections(tuple(ready), max((each.sequence for each in newer), default=settled))
-
-
-def put_statuses_right(shown: ShownDays, settled: int = -1, now: datetime | None = None) -> Corrections:
-    """Report a materialization and its checks for each day published after ``settled`` that Dagster does not show."""
-    known = [each for each in shown.states().values() if each.sequence > settled and each.content is not None]
+def put_statuses_right(shown: ShownDays, place: ReportedUpTo, now: datetime | None = None) -> Corrections:
+    """Report a materialization and its checks for each day published after ``place`` that Dagster does not show."""
+    known = [state for state in shown.states().values() if state.sequence > place.settled]
     reported = shown.publications(known)
     differing = {each.publication for each in known if reported.get(TableDay(each.table, each.day)) != each.publication}
     runs = {name: _run_behind(shown, name, now or datetime.now(UTC)) for name in sorted(differing)}
-    under_way = {name for name, (_, is_under_way) in runs.items() if is_under_way}
-    found = statuses_to_put_right(known, reported, under_way, settled=settled)
+    under_way = {name for name, run in runs.items() if run.under_way}
+    found = statuses_to_put_right(known, reported, under_way, settled=place.settled, within=place.within)
     by = f"the sensor {SENSOR}: no run reported this publication to Dagster"
-    shown.report(found.published, lambda publication: runs[publication][0], by)
+    shown.report([*found.published, *found.withdrawn], lambda publication: runs[publication].run_id, by)
     return found
 
 
@@ -275,21 +261,24 @@ def _publication_of(event: dg.AssetMaterialization | None) -> str:
     return str(named.value) if named else ""
 
 
-def _run_behind(shown: ShownDays, publication: str, now: datetime) -> tuple[str, bool]:
-    """The id of the run that published, and whether it is under way; without one, as of a rollback, a made-up id."""
+@dataclass(frozen=True)
+class _RunBehind:
+    """The run that published; what was published without Dagster, as by a rollback, gets a made-up id."""
+
+    run_id: str
+    under_way: bool
+
+
+def _run_behind(shown: ShownDays, publication: str, now: datetime) -> _RunBehind:
     entry = shown.log.find_prepared(publication)
     run = shown.instance.get_run_by_id(entry[0].publication.provenance.run) if entry else None
     if entry is None or run is None:
-        return _made_up(publication), False
-    return run.run_id, not run.is_finished and now - entry[1] < _PATIENCE
-
-
-def _made_up(what: str) -> str:
-    return str(uuid5(NAMESPACE_URL, what))
+        return _RunBehind(str(uuid5(NAMESPACE_URL, publication)), under_way=False)
+    return _RunBehind(run.run_id, under_way=not run.is_finished and now - entry[1] < _PATIENCE)
 
 
 def put_freshness_right(shown: ShownDays, steps: Sequence[Step], storage: Storage) -> int:
-    """Report days that Dagster shows as fresh and that are stale or withdrawn, and the other way round.
+    """Report the days of which Dagster shows that they are fresh and that are stale, and the other way round.
 
     A day is compared with the version that it was published with. Returns how many were reported.
     """
@@ -297,18 +286,17 @@ def put_freshness_right(shown: ShownDays, steps: Sequence[Step], storage: Storag
     statuses = day_statuses(observed.with_current(steps), observed, as_published=True)
     reported = 0
     for each in shown_checks(shown.instance, [check_key(table, FRESH) for table in shown.partitions]):
-        state = observed.states.get(TableDay(each.table, parse_day(each.day)))
-        if state is None or each.status not in _EVALUATED or reported == _MOST_DAYS:
+        day = parse_day(each.day)
+        state = observed.states.get(TableDay(each.table, day))
+        if state is None or state.content is None or each.status not in _EVALUATED:
             continue
-        status = statuses[each.table].get(state.day, DayStatus.MISSING)
-        is_fresh = state.content is not None and status is DayStatus.FRESH
-        if is_fresh is not (each.status is CheckStatus.SUCCEEDED):
-            found = withdrawn(each.table, state.day, state.publication)
-            if state.content is not None:
-                target = targets(shown.instance, each.table, [each.day]).get(each.day)
-                found = freshness(each.table, state.day, status, state.publication, target)
-            run = _made_up(f"{observed.sequence} {state.publication} {status}")
-            reported += report_checks(shown.instance, run, [found])
+        status = statuses[each.table].get(day, DayStatus.MISSING)
+        if (status is DayStatus.FRESH) is not (each.status is CheckStatus.SUCCEEDED) and reported < _MOST_DAYS:
+            run = str(uuid5(NAMESPACE_URL, f"{observed.sequence} {state.publication} {status}"))
+            target = targets(shown.instance, each.table, [each.day]).get(each.day)
+            reported += report_checks(
+                shown.instance, run, [freshness(each.table, day, status, state.publication, target)]
+            )
     return reported
 
 

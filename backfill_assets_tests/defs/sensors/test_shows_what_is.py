@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from datetime import date, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,17 +19,15 @@ from backfill_assets.defs.location import table_partitions
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.sensors.shows_what_is import (
     REPORTED_BY,
-    Corrections,
+    ReportedUpTo,
     ShownDays,
     put_freshness_right,
     put_statuses_right,
     report_publication,
     shows_what_is_sensor,
-    statuses_to_put_right,
-    world_of,
 )
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.records import DayContent, DayState, Switch
+from backfill_assets.lakehouse.records import Switch
 from backfill_assets.model.graph import build_order
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.defs.conftest import Run, materialized
@@ -57,8 +56,8 @@ def _shown(instance: dg.DagsterInstance, lakehouse: SmallLakehouse) -> ShownDays
 
 
 def _put_right(instance: dg.DagsterInstance, lakehouse: SmallLakehouse) -> int:
-    shown = _shown(instance, lakehouse)
-    return len(put_statuses_right(shown).published) + put_freshness_right(shown, STEPS, lakehouse.storage)
+    found = put_statuses_right(_shown(instance, lakehouse), ReportedUpTo(), datetime.now(UTC))
+    return len(found.published) + len(found.withdrawn)
 
 
 def _publish(lakehouse: SmallLakehouse, id: str, *ids: int) -> None:
@@ -149,31 +148,27 @@ def test_a_campaign_that_withdraws_days_when_it_is_undone_shows_no_empty_day(
     assert "undo-p1" in str(fresh.description)
 
 
-def test_many_days_are_reported_tick_by_tick_and_withdrawn_tick_by_tick(
+def test_many_withdrawn_days_are_reported_tick_by_tick(
     lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
 ) -> None:
-    """Each event takes tens of milliseconds, and a tick has an end. What was published after them is reported, too."""
+    """What was published after them is reported as well."""
     builder.log, sensor = lakehouse.publisher.log, shows_what_is_sensor([SMALL], PARTITIONS)
     days = [date(2017, 3, 1) + timedelta(days=n) for n in range(205)]
-    cursor: str | None = None
-
-    def ticks(count: int) -> list[str | None]:
-        nonlocal cursor
-        words: list[str | None] = []
-        for _ in range(count):
-            resources = fake_resources(builder)
-            with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:
-                tick = sensor.evaluate_tick(context)
-            cursor, words = tick.cursor, [*words, tick.skip_message]
-        return words
-
     lakehouse.publish("p1", {"bronze_sales": dict.fromkeys(days, (1,))})
-    assert ticks(3) == ["Reported 200 days to Dagster.", "Reported 5 days to Dagster.", "Dagster shows what is."]
+    for day in days:
+        dagster_instance.report_runless_asset_event(dg.AssetMaterialization(BRONZE, partition=str(day)))
     roll_back(lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
     _publish(lakehouse, "p2", 2)
-    assert ticks(3) == [
-        "Reported 2 days to Dagster. Reported 200 days as fresh, stale or withdrawn.",
-        "Reported 3 days as fresh, stale or withdrawn.",
+    cursor: str | None = None
+    words: list[str | None] = []
+    for _ in range(3):
+        resources = fake_resources(builder)
+        with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:
+            tick = sensor.evaluate_tick(context)
+        cursor, words = tick.cursor, [*words, tick.skip_message]
+    assert words == [
+        "Reported 200 days to Dagster.",
+        "Reported 5 days to Dagster.",
         "Dagster shows what is.",
     ]
     assert _newest(dagster_instance, DAYS[0]).metadata["publication"].value == "p2"
@@ -204,9 +199,9 @@ def test_a_run_that_is_under_way_is_given_time_to_report_its_days_itself(
     dagster_instance.add_run(started)
     _publish(lakehouse, "p1", 1)
     shown, at = _shown(dagster_instance, lakehouse), lakehouse.now()
-    soon = put_statuses_right(shown, now=at + timedelta(minutes=9))
+    soon = put_statuses_right(shown, ReportedUpTo(), at + timedelta(minutes=9))
     assert soon.published == ()
-    later = put_statuses_right(shown, soon.settled, at + timedelta(minutes=11))
+    later = put_statuses_right(shown, ReportedUpTo(settled=soon.settled), at + timedelta(minutes=11))
     assert len(later.published) == 2
 
 
@@ -258,13 +253,17 @@ def test_a_lakehouse_that_is_made_again_at_the_same_place_is_looked_at_from_its_
 def test_days_that_get_a_partition_later_are_reported_then() -> None:
     """A stream goes on after data that had ended: its days are published before the code location is loaded again."""
     ended = table_partitions([SMALL], {"small": date(2017, 5, 29)})
-    assert world_of(ended, "log") == world_of(ended, "log") != world_of(PARTITIONS, "log")
+    assert ReportedUpTo.of(None, ended).settled == -1
+    cursor = replace(ReportedUpTo.of(None, ended), settled=7, within=TableDay("raw_sales", DATES[0])).cursor()
+    assert ReportedUpTo.of(cursor, ended).cursor() == cursor
+    assert ReportedUpTo.of(cursor, PARTITIONS).settled == -1
 
 
 def test_partitions_that_grow_to_where_others_end_have_grown() -> None:
     both = {"raw_sales": _until(11), "report_store_ranking": _until(12)}
-    assert world_of(both, "log") != world_of({**both, "raw_sales": _until(12)}, "log")
-    assert world_of(both, "log") == world_of(dict(reversed(both.items())), "log") != world_of(both, "another log")
+    cursor = replace(ReportedUpTo.of(None, both), settled=7).cursor()
+    assert ReportedUpTo.of(cursor, {**both, "raw_sales": _until(12)}).settled == -1
+    assert ReportedUpTo.of(cursor, dict(reversed(both.items()))).settled == 7
 
 
 def _until(day: int) -> Partitions:
@@ -295,7 +294,7 @@ def test_a_day_whose_inputs_have_changed_is_shown_as_stale_until_it_is_built_aga
     shown = _shown(dagster_instance, lakehouse)
 
     def put_right() -> int:
-        put_statuses_right(shown)
+        put_statuses_right(shown, ReportedUpTo(), datetime.now(UTC))
         return put_freshness_right(shown, STEPS, lakehouse.storage)
 
     publish_chain(lakehouse, "p", DATES)
@@ -311,49 +310,3 @@ def test_a_day_whose_inputs_have_changed_is_shown_as_stale_until_it_is_built_aga
     publish_step(lakehouse, "again", step, {DATES[0]: 2})
     put_right()
     assert _check(dagster_instance, DAYS[0], FRESH).passed
-
-
-KEY = TableDay("bronze", DATES[0])
-Told = dict[TableDay, str]
-
-
-def _state(publication: str, sequence: int, day: date = DATES[0]) -> DayState:
-    return DayState("bronze", day, publication, sequence, "files", DayContent(rows=1, checksum="1"))
-
-
-def _decided(state: DayState, reported: Told, *under_way: str, settled: int = -1) -> Corrections:
-    return statuses_to_put_right([state], reported, under_way, settled=settled)
-
-
-def test_a_day_that_was_reported_is_left_alone() -> None:
-    """Also when it is shown as failed: its last attempt published nothing, and that is what failed means."""
-    assert _decided(_state("p1", 4), {KEY: "p1"}) == Corrections(settled=4)
-
-
-def test_a_published_day_that_was_not_reported_is_reported() -> None:
-    """A run killed between publishing and reporting: the day is there, and shown as missing."""
-    state = _state("p1", 4)
-    assert _decided(state, {}) == Corrections((state,), 4)
-
-
-def test_a_rebuilt_day_is_reported_again() -> None:
-    """Killed while rebuilding, or rolled back: shown as materialized, but the event speaks about other rows."""
-    state = _state("p2", 7)
-    assert _decided(state, {KEY: "p1"}).published == (state,)
-    assert _decided(state, {KEY: ""}).published == (state,)
-
-
-def test_a_run_that_is_under_way_reports_its_days_itself() -> None:
-    """A second report would not be wrong, but confusing; the entry is looked at again later."""
-    assert _decided(_state("p1", 4), {}, "p1") == Corrections(settled=3)
-
-
-def test_a_long_list_is_reported_in_portions() -> None:
-    """Each event takes tens of milliseconds and a sensor's turn has an end: what is left is found the next time."""
-    states = [_state("p1", 4, date(2017, 3, n)) for n in range(1, 6)]
-    first = statuses_to_put_right(states, {}, (), at_most=3)
-    assert [state.day for state in first.published] == [date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)]
-    reported = {TableDay(state.table, state.day): state.publication for state in first.published}
-    rest = statuses_to_put_right(states, reported, (), settled=first.settled, at_most=3)
-    assert [state.day for state in rest.published] == [date(2017, 3, 4), date(2017, 3, 5)]
-    assert rest.settled == 4
