@@ -223,11 +223,10 @@ class _Carried:
             )
         return self.backfill.campaign(name, self.context.run, self.context.log.info)
 
-    def show(self, campaign: str, page: Mapping[str, dg.MetadataValue], *, is_step: bool = False) -> None:
-        """A step that is done is a materialization; all else is an observation of the same page."""
-        kind = dg.AssetMaterialization if is_step else dg.AssetObservation
+    def show(self, campaign: str, page: Mapping[str, dg.MetadataValue]) -> None:
+        """The campaign's page is its newest materialization: Dagster shows no observation without one before it."""
         run = {"run": dg.MetadataValue.dagster_run(self.context.run_id)}
-        self.context.log_event(kind(ASSET, partition=campaign, metadata={**page, **run}))
+        self.context.log_event(dg.AssetMaterialization(ASSET, partition=campaign, metadata={**page, **run}))
 
     def carry_on(self, at: CampaignRun) -> Move:
         """Until a person decides, with a page for each step; raises what stops it, after its page was written."""
@@ -260,7 +259,7 @@ class _Carried:
             self.report(str(facts["publication"]))
         for report in facts.get("reports", ()):
             self.context.log_event(_notice_on(str(report), at, step))
-        self.show(at.campaign, {**step_page(at, step, self.pads), **letter}, is_step=True)
+        self.show(at.campaign, {**step_page(at, step, self.pads), **letter})
 
     def report(self, publication: str) -> None:
         """Show the days of a publication in Dagster; the sensor would, half a minute later."""
@@ -330,7 +329,7 @@ def _undo(run: _Carried, config: PlanConfig) -> None:
     again = len(done.plan.again)
     words = undo_page(plan, publication, len(done.plan.days) - again, again, run.pads)
     facts = {"publication": dg.MetadataValue.text(publication), "undoes": dg.MetadataValue.text(done.plan.publication)}
-    run.show(at.campaign, {**in_markdown(words), **facts}, is_step=True)
+    run.show(at.campaign, {**in_markdown(words), **facts})
 
 
 def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObservation:
