@@ -18,13 +18,14 @@ from pathlib import Path
 from demo_place import HOME, answered, backfill, empty_home, running
 from playwright.sync_api import expect, sync_playwright
 from take import TALL, Tour, launch
-from take_campaign import Campaign
+from take_campaign import APPROVE_JOB, JOB, PUBLISHED, UNDO_JOB, UNDONE, WAITS, Campaign
 
 from backfill_assets.spark.connect_server import free_port
 
 DAYS = os.environ.get("FIRST_HOUR_DAYS", "2017-03-01..2017-03-12")
 FACT = "fact_sales_transactions"
 REVENUE = "fact_daily_revenue"
+CHECKS = ("revenue_agrees_with_fact", "keys_unique", "contract_holds", "fresh", "watchdog")
 _FOLDER = os.environ.get("PICTURES")
 _SETTLED = 120_000
 _ENDED = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "CANCELED", "FAILED")
@@ -88,7 +89,7 @@ class FirstHour:
         self.holds(not self.page.get_by_text("Failed", exact=True).count(), "no check is shown as failed")
 
     def says_not_run(self) -> bool:
-        self.tour.open(f"/assets/{REVENUE}?view=checks&checkDetail=gates")
+        self.tour.open(f"/assets/{REVENUE}?view=checks&checkDetail={CHECKS[0]}")
         return bool(self.page.get_by_text(re.compile("not run in ")).count())
 
     def one_day_is_published(self) -> None:
@@ -119,26 +120,22 @@ class FirstHour:
 
     def checks_are_right(self) -> None:
         self.tour.open(f"/assets/{REVENUE}?view=checks")
-        self.reads("gates", "watchdog")
+        self.reads(*CHECKS)
         self.holds(not self.page.get_by_text("Failed", exact=True).count(), "no check is shown as failed")
 
     def plan(self) -> None:
-        self.tour.open("/assets/campaign/planned?view=overview")
-        self.page.get_by_role("button", name="Materialize").first.click()
-        self.reads("target", "No errors")
-        self.page.keyboard.press("Escape")
+        self.campaign.open_launchpad()
+        self.reads("target", "days")
         self.campaign.write(f"target: {FACT}", f"days: {DAYS}", "version: v2", 'expect: ["rows unchanged"]')
-        self.campaign.press_materialize()
-        self.tour.open("/assets/campaign/planned?view=overview")
-        self.campaign.plan = self.page.get_by_text(re.compile("^plan-[0-9a-f]{16}$")).first.inner_text()
+        self.campaign.plan = self.campaign.planned_by(self.campaign.launch_well(JOB))
+        self.campaign.open()
         self.reads("found", "next", "to do", "Start it")
 
     def staged_and_compared(self) -> None:
         self.campaign.follow("Start it")
-        self.campaign.press_launch("campaign/planned")
-        self.campaign.until("campaign/validated")
-        self.tour.open(f"/assets/campaign/validated?view=partitions&partition={self.campaign.partition}")
-        self.reads("It waits for your approval.", f"backfill approve {self.campaign.plan}", "letter")
+        self.campaign.launch_well(JOB, WAITS)
+        self.campaign.open()
+        self.reads(WAITS, f"backfill approve {self.campaign.plan}", "letter")
 
     def letter(self) -> None:
         self.campaign.open_letter()
@@ -149,16 +146,15 @@ class FirstHour:
         """From the letter, by its link."""
         self.page.get_by_role("link", name="Its page in the UI").first.click()
         self.campaign.follow("approve and publish")
-        self.campaign.press_launch("campaign/cut_over")
+        self.campaign.launch_well(APPROVE_JOB, PUBLISHED)
 
     def undone(self) -> None:
-        self.campaign.until("campaign/completion_told")
-        self.tour.open(f"/assets/campaign/completion_told?view=partitions&partition={self.campaign.partition}")
-        self.reads("The campaign is done.")
+        self.campaign.open()
+        self.reads("The notice is sent.")
         self.campaign.follow("undo it")
-        self.campaign.press_launch("campaign/rolled_back")
-        self.tour.open(f"/assets/campaign/rolled_back?view=partitions&partition={self.campaign.partition}")
-        self.reads("what they held before the campaign")
+        self.campaign.launch_well(UNDO_JOB, UNDONE)
+        self.campaign.open()
+        self.reads(re.compile(UNDONE))
 
     # ------------------------------------------------------------- a plan as a file, that lists who may approve it
 
@@ -169,26 +165,24 @@ class FirstHour:
             f"title: Rates of the right day\nreason: v1 took those of the day before.\ntarget: {FACT}\n"
             f"days: {DAYS}\nversion: v2\nexpectations: [rows unchanged]\napprovers: [ana, bela]\n"
         )
-        made = self.campaign.made("campaign/validated")
         said = backfill("plan", "-f", str(file), within=self.environment)
         self.campaign.plan = re.findall(r"plan-[0-9a-f]{16}", said)[-1]
         backfill("run", self.campaign.plan, "--daemon", within=self.environment)
-        self.campaign.until("campaign/validated", made + 1)
-        self.tour.open(f"/assets/campaign/validated?view=partitions&partition={self.campaign.partition}")
+        self.campaign.until(WAITS)
+        self.campaign.open()
         self.reads("Who may approve: ana or bela.", "approve as ana", "approve as bela")
 
     def refused_without_a_name(self) -> None:
-        made = self.campaign.made("campaign/cut_over")
         self.campaign.follow("approve and publish")
-        self.page.get_by_role("button", name="Launch Run").click()
+        self.campaign.launch(APPROVE_JOB)
         self.reads(re.compile("cannot be approved by"))
-        self.holds(self.campaign.made("campaign/cut_over") == made, "nothing was published")
+        self.holds(not self.campaign.times_said(PUBLISHED), "nothing was published")
 
     def approved_by_name(self) -> None:
-        self.tour.open(f"/assets/campaign/validated?view=partitions&partition={self.campaign.partition}")
+        self.campaign.open()
         self.campaign.follow("approve as bela")
-        self.campaign.press_launch("campaign/cut_over")
-        self.tour.open(f"/assets/campaign/cut_over?view=partitions&partition={self.campaign.partition}")
+        self.campaign.launch_well(APPROVE_JOB, PUBLISHED)
+        self.campaign.open()
         self.reads("undo it")
 
 

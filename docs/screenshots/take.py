@@ -163,7 +163,7 @@ def failed_gate(tour: Tour, backfill: str) -> None:
     run = tour.asked(_RUNS, backfill=backfill)["runsOrError"]["results"][0]["id"]
     tour.open(f"/runs/{run}?logs=type%3ASTEP_FAILURE")
     tour.picture("8-failed-run")
-    tour.open("/assets/bronze_sales?view=checks&checkDetail=gates")
+    tour.open("/assets/bronze_sales?view=checks&checkDetail=few_rejected")
     tour.page.get_by_text("Execution history").click()
     tour.settle()
     tour.picture("9-failed-gate")

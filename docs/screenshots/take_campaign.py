@@ -1,26 +1,42 @@
 """``make screenshots`` too: a campaign by clicking, from its plan to its undoing, for ``docs/campaign.md``.
 
-History is built by the old logic first, in a folder of its own. What a person clicks is clicked here; what the daemon
-does is waited for.
+History is built by the old logic first, in a folder of its own. What a person clicks is clicked here; what a run or the
+daemon does is waited for.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from demo_place import REPOSITORY, backfill, daemon, landed_home, webserver
 from playwright.sync_api import sync_playwright
 from take import PICTURES, TALL, Tour
 
+from backfill_assets.ui_addresses import asset_page
+
 DAYS, RATED_DAYS, FIRST_DAY = "2017-03-01..2017-03-09", "2017-03-02..2017-03-09", "2017-03-01"
 """The old logic takes the rate of the day before: it has none for the first day."""
 FACT = "fact_sales_transactions"
-_MADE = """query($path:[String!]!){assetNodeOrError(assetKey:{path:$path}){... on AssetNode{
-assetMaterializations(limit:9){partition}}}}"""
+ASSET, JOB, APPROVE_JOB, UNDO_JOB = "campaign", "campaign", "approve_campaign", "undo_campaign"
+JOB_PAGE = f"/locations/backfill_assets/jobs/{JOB}"
+WAITS, PUBLISHED, TOLD, UNDONE = (
+    "It waits for approval",
+    "Published ",
+    "The notice is sent",
+    "what they held before the campaign",
+)
+"""What the page says when everything is compared, when it is published, when that was told, and when it is undone."""
+_CAMPAIGN_TAG = "backfill/campaign"
+_ENDED = ("SUCCESS", "FAILURE", "CANCELED")
+_ENTRIES = "metadataEntries{label ... on MarkdownMetadataEntry{mdStr}}"
+_SAID = f"""query($partition:String!){{assetOrError(assetKey:{{path:["{ASSET}"]}}){{... on Asset{{assetEventHistory(
+partitions:[$partition] limit:100 eventTypeSelectors:[MATERIALIZATION,OBSERVATION]){{results{{
+... on MaterializationEvent{{{_ENTRIES}}} ... on ObservationEvent{{{_ENTRIES}}}}}}}}}}}}}"""
+_RUNS = """query($job:String!){runsOrError(filter:{pipelineName:$job}){... on Runs{
+results{id status tags{key value}}}}}"""
 
 
 def built_by_the_old_logic() -> dict[str, str]:
@@ -45,21 +61,26 @@ class Campaign:
     def partition(self) -> str:
         return self.plan.replace("plan-", "campaign-")
 
-    def write(self, *lines: str) -> None:
-        """What the launchpad of ``campaign/planned`` is given."""
-        self.tour.open("/assets/campaign/planned?view=overview")
-        self.page.get_by_role("button", name="Materialize").first.click()
+    def open(self) -> None:
+        """Its page."""
+        self.tour.open(asset_page(ASSET, self.partition))
+
+    # ------------------------------------------------------------- the launchpad
+
+    def open_launchpad(self) -> None:
+        """That of the job that plans, from the page of the job."""
+        self.tour.open(JOB_PAGE)
+        self.page.get_by_role("tab", name="Launchpad").click()
+        self.page.get_by_role("button", name="Launch Run").wait_for()
         self.tour.settle()
+
+    def write(self, *lines: str) -> None:
+        """What the launchpad is given."""
         self.page.locator(".CodeMirror").first.click()
         self.page.keyboard.press("Control+a")
         indented = [f"      {line}" for line in lines]
-        self.page.keyboard.insert_text("\n".join(["ops:", "  campaign__planned:", "    config:", *indented]))
+        self.page.keyboard.insert_text("\n".join(["ops:", "  carry_on:", "    config:", *indented]))
         self.tour.settle()
-
-    def press_materialize(self) -> None:
-        made = self.made("campaign/planned")
-        self.page.get_by_role("dialog").get_by_role("button", name="Materialize").click()
-        self.until("campaign/planned", made + 1)
 
     def follow(self, link: str) -> None:
         """A link of the page opens a launchpad that is filled in."""
@@ -67,64 +88,95 @@ class Campaign:
         self.page.get_by_role("button", name="Launch Run").wait_for()
         self.tour.settle()
 
-    def press_launch(self, asset: str) -> None:
-        made, clicked = self.made(asset), time.monotonic()
+    def launch(self, job: str, words: str = "") -> str:
+        """Press the button, wait until the page has ``words`` that it did not have, then for the run's end; its id."""
+        before, times, clicked = {run["id"] for run in self.runs(job)}, self.times_said(words), time.monotonic()
         self.page.get_by_role("button", name="Launch Run").click()
-        self.until(asset, made + 1)
-        self.seconds = time.monotonic() - clicked
+        self.tour.wait_until(lambda: any(run["id"] not in before for run in self.runs(job)), f"a run of {job}")
+        made = next(run["id"] for run in self.runs(job) if run["id"] not in before)
+        if words:
+            self.tour.wait_until(
+                lambda: self.times_said(words) > times or self.status(job, made) == "FAILURE", f"{words!r} on its page"
+            )
+            self.seconds = time.monotonic() - clicked
+        self.tour.wait_until(lambda: self.status(job, made) in _ENDED, f"the run {made} to end")
+        return made
+
+    def launch_well(self, job: str, words: str = "") -> str:
+        """As ``launch``, of a run that has to succeed."""
+        made = self.launch(job, words)
+        if self.status(job, made) != "SUCCESS":
+            raise SystemExit(f"The run {made} of {job} failed: {self.tour.address}/runs/{made}")
+        return made
+
+    # ------------------------------------------------------------- what Dagster has of it
+
+    def runs(self, job: str) -> list[dict[str, Any]]:
+        """Newest first."""
+        found: list[dict[str, Any]] = self.tour.asked(_RUNS, job=job)["runsOrError"]["results"]
+        return found
+
+    def status(self, job: str, made: str) -> str:
+        return str(next(run["status"] for run in self.runs(job) if run["id"] == made))
+
+    def planned_by(self, made: str) -> str:
+        """The plan that a run has made, by its tag."""
+        (run,) = (run for run in self.runs(JOB) if run["id"] == made)
+        (name,) = (tag["value"] for tag in run["tags"] if tag["key"] == _CAMPAIGN_TAG)
+        return str(name).replace("campaign-", "plan-")
+
+    def said(self) -> Iterator[str]:
+        """All that was ever on the page of the campaign, entry by entry."""
+        found = self.tour.asked(_SAID, partition=self.partition)["assetOrError"]
+        for event in found.get("assetEventHistory", {}).get("results", ()):
+            yield from (str(entry.get("mdStr", "")) for entry in event.get("metadataEntries", ()))
+
+    def times_said(self, words: str) -> int:
+        return sum(words in text for text in self.said()) if words and self.plan else 0
+
+    def until(self, words: str, times: int = 1) -> None:
+        self.tour.wait_until(lambda: self.times_said(words) >= times, f"{words!r} on the page of {self.partition}")
 
     def open_letter(self) -> None:
-        """From the page of ``campaign/validated``."""
+        """From its page."""
         letter = self.page.locator(f'a[href$="/{self.plan}"], a[href$="{self.plan}.difference.html"]').first
         self.page.goto(str(letter.get_attribute("href")))
 
-    def made(self, asset: str) -> int:
-        node: Mapping[str, Any] = self.tour.asked(_MADE, path=asset.split("/"))["assetNodeOrError"]
-        return len(node.get("assetMaterializations", ()))
-
-    def until(self, asset: str, times: int = 1) -> None:
-        self.tour.wait_until(lambda: self.made(asset) >= times, f"{asset} to be materialized")
-
 
 def plan(at: Campaign) -> None:
-    at.tour.open("/assets/campaign/planned?view=overview")
-    at.page.get_by_role("button", name="Materialize").first.click()
-    at.tour.settle()
+    at.open_launchpad()
     at.tour.picture("campaign-1-ask")
     expected = 'expect: ["weekends unchanged", "rows unchanged"]'
     at.write(f"target: {FACT}", f"days: {RATED_DAYS}", "version: v2", expected)
-    at.press_materialize()
-    at.tour.open("/assets/campaign/planned?view=overview")
-    at.plan = at.page.get_by_text(re.compile("^plan-[0-9a-f]{16}$")).first.inner_text()
+    at.plan = at.planned_by(at.launch_well(JOB))
+    at.open()
     at.tour.picture("campaign-2-plan")
 
 
 def start(at: Campaign) -> None:
     at.follow("Start it")
-    at.press_launch("campaign/planned")
-    at.until("campaign/validated")
+    at.launch_well(JOB, WAITS)
 
 
 def difference(at: Campaign) -> None:
-    at.tour.open(f"/assets/campaign/validated?view=partitions&partition={at.partition}")
+    at.open()
     at.tour.picture("campaign-6-difference")
     at.open_letter()
     at.tour.picture("campaign-10-letter")
-    at.tour.open(f"/assets/campaign/validated?view=partitions&partition={at.partition}")
 
 
 def approve(at: Campaign) -> None:
+    at.open()
     at.follow("approve and publish")
     at.tour.picture("campaign-7-approve")
-    at.press_launch("campaign/cut_over")
+    at.launch_well(APPROVE_JOB, PUBLISHED)
 
 
 def undo(at: Campaign) -> None:
-    at.until("campaign/completion_told")
-    at.tour.open(f"/assets/campaign/completion_told?view=partitions&partition={at.partition}")
+    at.open()
     at.follow("undo it")
-    at.press_launch("campaign/rolled_back")
-    at.tour.open(f"/assets/campaign/rolled_back?view=partitions&partition={at.partition}")
+    at.launch_well(UNDO_JOB, UNDONE)
+    at.open()
     at.tour.picture("campaign-9-undone")
 
 
