@@ -90,9 +90,6 @@ def test_of_a_gate_that_failed_again_and_again_the_first_bad_day_counts() -> Non
     assert len(first_gates([gate(2), gate(2, why="other"), gate(2, by="campaign-y")])) == 3
 
 
-pytestmark = pytest.mark.protocol
-
-
 @pytest.fixture
 def lakehouse(tmp_path: Path) -> SmallLakehouse:
     found = SmallLakehouse(tmp_path)
@@ -101,6 +98,7 @@ def lakehouse(tmp_path: Path) -> SmallLakehouse:
     return found
 
 
+@pytest.mark.protocol
 def test_publications_of_the_tables_newest_first(lakehouse: SmallLakehouse) -> None:
     lakehouse.publish("three", {"others": {FIRST: [1]}})
     found = moments_worth_going_to(lakehouse.storage, [REVENUE], 5)
@@ -110,6 +108,7 @@ def test_publications_of_the_tables_newest_first(lakehouse: SmallLakehouse) -> N
     assert newest.publication == "two" and newest.switched == {REVENUE: ("v1", "v2")}
 
 
+@pytest.mark.protocol
 def test_maintenance_is_passed_over_however_much_there_is(lakehouse: SmallLakehouse) -> None:
     lakehouse.publish("more", {REVENUE: {FIRST: [1]}}, mode="append")
     for number in range(8):
@@ -120,6 +119,7 @@ def test_maintenance_is_passed_over_however_much_there_is(lakehouse: SmallLakeho
     assert [each.publication for each in found] == ["more", "two"]
 
 
+@pytest.mark.protocol
 def test_a_publication_that_changed_the_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By halves: of twelve versions, a few are looked at."""
     lake = Lake(tmp_path)
@@ -138,6 +138,7 @@ def test_a_publication_that_changed_the_columns(tmp_path: Path, monkeypatch: pyt
     assert found["p07"].kinds == ("schema change",) and len(looked) <= 7
 
 
+@pytest.mark.protocol
 def test_what_gates_held_back_in_runs_and_in_campaigns(lakehouse: SmallLakehouse) -> None:
     staged = lakehouse.stage("20170601t120000-fact-daily-revenue-x", REVENUE, {SECOND: [7], THIRD: [8]})
     staged.open()
@@ -157,6 +158,7 @@ def test_what_gates_held_back_in_runs_and_in_campaigns(lakehouse: SmallLakehouse
     assert [each.publication for each in found if not each.failed] == ["two", "one"]
 
 
+@pytest.mark.protocol
 def test_days_of_a_month_are_no_days_of_another_table(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["x"], D2: ["y"]}})
