@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
@@ -120,6 +121,29 @@ def test_a_server_that_runs_already_is_used_and_left(
     with background_spark(settings, Phases()) as ready:
         assert ready() is settings
     assert server.stopped == 0
+
+
+@pytest.mark.parametrize(("new_files", "stale", "builds"), [(0, False, False), (1, False, True), (0, True, True)])
+def test_a_second_demo_starts_a_spark_only_if_something_is_to_be_built(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_files: int, stale: bool, builds: bool
+) -> None:
+    """Without new files and stale days nothing is started, and nothing is launched."""
+    ready: list[str] = []
+
+    def build(settings: Settings, *_: object) -> tuple[str, dict[str, float]]:
+        ready.append(settings.spark_remote)
+        return "a-backfill", {}
+
+    monkeypatch.setenv("BACKFILL_HOME", str(tmp_path))
+    monkeypatch.setattr(module, "_newest_entry", lambda settings: 3)
+    monkeypatch.setattr(module, "_land", lambda days, settings: new_files)
+    monkeypatch.setattr(module, "is_to_build", lambda settings, days, version: stale)
+    monkeypatch.setattr(module, "_build", build)
+    monkeypatch.setattr(module, "_say_accounts", lambda *_: None)
+    demo = main.get_command(click.Context(main), "demo")
+    assert isinstance(demo, click.Command)
+    assert CliRunner().invoke(demo, []).exit_code == 0
+    assert (ready, server.stopped) == (([server.url], 1) if builds else ([], 0))
 
 
 def test_one_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
