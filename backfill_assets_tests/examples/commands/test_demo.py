@@ -128,7 +128,7 @@ def test_a_second_demo_starts_a_spark_only_if_something_is_to_be_built(
     server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_files: int, stale: bool, builds: bool
 ) -> None:
     """Without new files and stale days nothing is started, and nothing is launched."""
-    ready: list[str] = []
+    ready: list[str | None] = []
 
     def build(settings: Settings, *_: object) -> tuple[str, dict[str, float]]:
         ready.append(settings.spark_remote)
