@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,21 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
-from backfill_assets.rebuild.builder import Builder
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
+from backfill_assets_tests.workshop import Workshop
 
 _COMPUTING = ("foreground", "campaigns", "verbs.diff", "verbs.raw", "verbs.rollback", "verbs.run", "verbs.stream")
 """The modules of commands that ask for a builder."""
 
 
-def work_with(monkeypatch: pytest.MonkeyPatch, builder: Builder) -> None:
-    """Commands of this process compute with ``builder``, and so with the Spark session of the tests."""
-    for module in _COMPUTING:
-        monkeypatch.setattr(f"backfill_assets.cli.{module}.foreground_builder", lambda *_: builder)
+def work_with(monkeypatch: pytest.MonkeyPatch, workshop: Workshop) -> None:
+    """Commands of this process compute as ``workshop`` does now, and so with the Spark session of the tests.
+
+    Every module is imported before the first is changed:
+    one that were imported later would take the changed name for its own, and keep it after the test.
+    """
+    for module in [importlib.import_module(f"backfill_assets.cli.{name}") for name in _COMPUTING]:
+        monkeypatch.setattr(module, "foreground_builder", lambda *_: workshop.builder)
 
 
 class Backfill:

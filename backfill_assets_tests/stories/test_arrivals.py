@@ -71,7 +71,7 @@ def test_a_run_says_which_files_it_leaves_and_which_other_days_gained_rows(
     landed: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise everything looks fresh, and no one knows which days to run too."""
-    work_with(monkeypatch, landed.builder)
+    work_with(monkeypatch, landed)
     backfill = Backfill(landed.settings.home, monkeypatch)
     landed.build("raw_sales", DAYS)
     land_lines(landed.settings.landing, THIRD, "late", 2, {"transaction_timestamp": "2017-03-01T10:00:00Z"})

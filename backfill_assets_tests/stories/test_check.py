@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def backfill(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Backfill:
     command = Backfill(tmp_path / "home", monkeypatch)
     workshop = Workshop(command.home, lambda: spark)
-    work_with(monkeypatch, workshop.builder)
+    work_with(monkeypatch, workshop)
     return command
 
 

@@ -37,7 +37,7 @@ def test_five_timelines_are_read_by_every_engine_while_one_goes_and_files_are_re
     """Their rows are those that main has by each version; they stay so when one is deleted and main goes on."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     declare_draft(monkeypatch)
-    work_with(monkeypatch, wrong.builder)
+    work_with(monkeypatch, wrong)
     expected = {"before": main_rows(wrong)}
     before = types("history", FACT)["publications"][0]["publication"]
     for version in ("v2", DRAFT, "v1"):

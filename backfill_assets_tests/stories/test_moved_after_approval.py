@@ -67,7 +67,7 @@ def test_what_moved_after_the_approval_was_asked_for_is_judged_before_it_is_publ
 ) -> None:
     """A late line of 100,000 dollars is not published by an approval that did not see it; one of 1 dollar is."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    work_with(monkeypatch, wrong.builder)
+    work_with(monkeypatch, wrong)
     storage = wrong.builder.lake.storage
     old, late = sum_of(wrong), Late(wrong)
     asked = ("plan", FACT, "--days", str(DAYS), "--version", "v2")

@@ -57,7 +57,7 @@ def example(name: str, folder: Path) -> Path:
 def place(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     monkeypatch.setenv("BACKFILL_NOTICES", f"file:{wrong.settings.home / 'notices.jsonl'}")
-    work_with(monkeypatch, wrong.builder)
+    work_with(monkeypatch, wrong)
     monkeypatch.setattr(person, "os_person", lambda: ANA)
     return wrong
 

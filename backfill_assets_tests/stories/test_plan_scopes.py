@@ -35,7 +35,7 @@ Checksums = dict[str, dict[date, str]]
 def told(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs a command on the lakehouse and gives back what it says as JSON."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    work_with(monkeypatch, wrong.builder)
+    work_with(monkeypatch, wrong)
 
     def run(*words: str) -> dict[str, Any]:
         result = CliRunner().invoke(main, [*words, "--json"])

@@ -35,7 +35,7 @@ def workshop(rejected_home: Path, tmp_path: Path, spark: SparkSession) -> Worksh
 @pytest.fixture
 def backfill(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Backfill:
     """The command on that home, with the tests' Spark session."""
-    work_with(monkeypatch, workshop.builder)
+    work_with(monkeypatch, workshop)
     return Backfill(workshop.settings.home, monkeypatch)
 
 

@@ -196,7 +196,7 @@ def story(ninety: Ninety, tmp_path: Path, spark: SparkSession, monkeypatch: pyte
     found = Story(Workshop(home, lambda: spark))
     monkeypatch.setenv("BACKFILL_HOME", str(home))
     monkeypatch.setenv("BACKFILL_NOTICES", f"file:{found.notices}")
-    work_with(monkeypatch, found.workshop.builder)
+    work_with(monkeypatch, found.workshop)
     with compiled(spark):
         yield found
 

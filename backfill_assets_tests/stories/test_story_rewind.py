@@ -140,7 +140,7 @@ def story(
     with compiled(spark):
         found = begin(tmp_path / "home", request.param, spark)
         monkeypatch.setenv("BACKFILL_HOME", str(tmp_path / "home"))
-        work_with(monkeypatch, found.workshop.builder)
+        work_with(monkeypatch, found.workshop)
         yield found
 
 

@@ -71,7 +71,7 @@ def sales(built_home: Path, tmp_path: Path, spark: Any) -> Workshop:
 def say(sales: Workshop, monkeypatch: pytest.MonkeyPatch) -> Say:
     """Runs a command on the lakehouse and gives back what it says as JSON."""
     monkeypatch.setenv("BACKFILL_HOME", str(sales.settings.home))
-    work_with(monkeypatch, sales.builder)
+    work_with(monkeypatch, sales)
 
     def run(*words: str) -> dict[str, Any]:
         result = CliRunner().invoke(main, [*words, "--json"])
