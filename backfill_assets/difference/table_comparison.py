@@ -136,7 +136,7 @@ class TableComparison(ABC):
         with engine() as duckdb:
             sides = self._rows(duckdb, days)
             found = compare_rows(self.table, *sides)
-            read = {parse_day(day): _group(self.table, day, line) for day, line in found.pop(DAY).items()}
+            read = {parse_day(str(day)): _group(self.table, day, line) for day, line in found.pop(DAY).items()}
             hidden = self.personal_columns if self.table.groups else frozenset()
             return Parts(
                 days=read,

@@ -103,11 +103,12 @@ def _one_by_one(table: Table, before: ir.Table, after: ir.Table) -> ir.Table:
     pairs = _joined(_numbered(before, names), _numbered(after, names), [*names, _NUMBER])
     if not table.key:
         return pairs
-    left = [
+    gone, come = (
         pairs.filter(pairs[f"{other} {DAY}"].isnull()).select(**{name: pairs[f"{side} {name}"] for name in names})
         for side, other in (SIDES, SIDES[::-1])
-    ]
-    rest = _joined(*(_numbered(rows, _key(table)) for rows in left), [*_key(table), _NUMBER])
+    )
+    key = _key(table)
+    rest = _joined(_numbered(gone, key), _numbered(come, key), [*key, _NUMBER])
     return pairs.filter(_on_both_sides(pairs)).union(rest)
 
 

@@ -212,19 +212,6 @@ def test_the_rows_that_change_most_come_first(seed: int) -> None:
         assert (row["before money"], row["after money"]) == (was["money"], now["money"])
 
 
-def _row(**values: Any) -> Row:
-    return {**dict.fromkeys(_NAMES), "id": 1, "kind": "a", "rate": Decimal(1), DAY: date(2017, 3, 1), **values}
-
-
-def _counts(
-    table: Table, before: Sequence[Row], after: Sequence[Row], name: str = DAY
-) -> dict[str | None, tuple[int, ...]]:
-    """Before, after, kept and same."""
-    with _sides(table, before, after) as sides:
-        lines = compare_rows(table, *sides)[name]
-    return {value: tuple(line[number] for number in (*SIDES, "kept", "same")) for value, line in lines.items()}
-
-
 VALUES: Sequence[tuple[str, Any, Any, bool]] = (
     ("double", math.nan, math.nan, True),
     ("single", math.nan, math.nan, True),
