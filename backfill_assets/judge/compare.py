@@ -152,8 +152,9 @@ def _cells(table: Table, pairs: ir.Table) -> ir.Table:
 
 
 def _lines(table: Table, cells: ir.Table, name: str) -> Lines:
-    numbers = [*SIDES, "kept", "same", *(f"{side} {total}" for side, total in product(SIDES, table.totals))]
-    lines: Lines = defaultdict(lambda: dict.fromkeys(numbers, 0))
+    nothing: dict[str, Any] = dict.fromkeys((*SIDES, "kept", "same"), 0)
+    nothing |= {f"{side} {total}": Decimal(0) for side, total in product(SIDES, table.totals)}
+    lines: Lines = defaultdict(nothing.copy)
     stay = cells[f"before {name}"].identical_to(cells[f"after {name}"])
     on_both = {number: _count(stay.ifelse(cells[number], 0)) for number in ("kept", "same")}
     for side in SIDES:

@@ -171,6 +171,8 @@ def _require_equal(table: Table, before: Sequence[Row], after: Sequence[Row]) ->
     assert list(found) == [DAY, *table.groups]
     for name, lines in found.items():
         assert lines == _expected(table, before, after, name), name
+        sums = [line[f"{side} {total}"] for line in lines.values() for side in SIDES for total in table.totals]
+        assert all(isinstance(each, Decimal) for each in sums)
 
 
 # ------------------------------------------------------------------ tests
