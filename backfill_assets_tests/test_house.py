@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "backfill_assets"
-ENGINES = ("pyspark", "delta", "dagster", "pandas", "pandera")
+ENGINES = ("pyspark", "delta", "dagster", "pandas", "pandera", "ibis", "duckdb")
 
 
 def _modules() -> list[Path]:

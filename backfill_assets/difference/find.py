@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
 
 from backfill_assets.difference.agreement import SameTotal
 from backfill_assets.difference.counts import complete
-from backfill_assets.difference.day_rows import DayFiles
 from backfill_assets.difference.kept import Difference, difference_of
 from backfill_assets.difference.letter import DeclaredOfTables
 from backfill_assets.difference.records import DayIs, TableCompared
 from backfill_assets.difference.table_comparison import NOTHING, SAMPLE_ROWS, TableComparison
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.judge.engine import DayFiles
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.delta_log import newest_version, read_log
 from backfill_assets.lakehouse.plans import keep_difference, kept_difference
 from backfill_assets.lakehouse.records import DayContent, DayState, InputRead, logical_of
-from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.rules import TotalAgrees
 from backfill_assets.plan.expectations import Expectation
@@ -32,9 +29,6 @@ from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, OverlaidDay
 from backfill_assets.rebuild.shadow import ShadowStep, StagedDays, days_staged_in, with_days_that_stay
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def declared_of(steps: Sequence[Step]) -> DeclaredOfTables:
@@ -62,8 +56,7 @@ def compare(
     """What publishing ``staged`` of ``steps`` would change, table by table, as of which entry of the publication log.
 
     ``known`` are comparisons from before: a table is not read again if both sides of its days are as they were. Where
-    one of ``expectations`` says that only one column changes, the others are compared. Spark is only started for what
-    cannot be compared from the files.
+    one of ``expectations`` says that only one column changes, the others are compared.
     """
     observed = observe(lake.storage, [table.name for each in steps for table in each.step.tables])
     before = {table.table: table for table in known}
@@ -147,17 +140,9 @@ class _StagedBesideMain(TableComparison):
         found = {**held, **complete(self.lake, self.table, added_up, self.main.version)}
         return {day: content for day, content in found.items() if content is not None}
 
-    def rows_of(self, day: date) -> int:
-        return self.staged[day].content.rows
-
     def files(self, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
         storage, read = self.lake.storage, self._read_of(days)
         return NOTHING_STAGED.files(storage, read), self.held.overlay.files(storage, read)
-
-    def sides(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
-        spark, schema, read = self.lake.spark(), struct_type(self.table.contract), self._read_of(days)
-        before = published_rows(spark, self.lake.storage, read, schema)
-        return before, self.held.overlay.rows(spark, self.lake.storage, read, schema)
 
     def _read_of(self, days: Sequence[date]) -> InputRead:
         return InputRead(table=self.table.name, version=self.main.version, days=dict.fromkeys(days, ""))

@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
 
 from backfill_assets.days import DayRange
 from backfill_assets.difference.counts import complete
-from backfill_assets.difference.day_rows import DayFiles
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import DayIs, TableCompared
 from backfill_assets.difference.table_comparison import NOTHING, SAMPLE_ROWS, TableComparison
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.judge.engine import DayFiles
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, timeline_called
 from backfill_assets.lakehouse.records import DayContent, InputRead
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
 from backfill_assets.published.moments import HeldDays, differing, find_moment, held_days, is_version
@@ -32,9 +30,6 @@ from backfill_assets.text import format_count, format_range
 from backfill_assets.timeline.forward import day_before
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.view import find_place, is_of_campaign, stale_lines
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 MAIN = "main"
 
@@ -92,7 +87,7 @@ def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> L
 
 
 def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, progress: Progress) -> Difference:
-    """What is other on the right than on the left, table by table; Spark is started for days that differ.
+    """What is other on the right than on the left, table by table.
 
     Without ``tables``, of those that a timeline has days of, or else of all. Without ``days``, of the timelines' own
     days and of all that differ.
@@ -171,22 +166,11 @@ class _HeldComparison(TableComparison):
         equal = {day: self._content(self.after, day) for day, how in hows.items() if how == "equal"}
         return complete(self.lake, self.table, equal, None, self._overlay(self.after, equal))
 
-    def rows_of(self, day: date) -> int:
-        contents = [self._content(side, day) for side in (self.before, self.after)]
-        return max(content.rows if content else 0 for content in contents)
-
     def files(self, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
         return self._files(self.before, days), self._files(self.after, days)
 
-    def sides(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
-        return self._rows(self.before, days), self._rows(self.after, days)
-
     def _files(self, side: Mapping[date, HeldDay], days: Sequence[date]) -> DayFiles:
         return self._overlay(side, days).files(self.lake.storage, self._read_of(days))
-
-    def _rows(self, side: Mapping[date, HeldDay], days: Sequence[date]) -> DataFrame:
-        spark, schema = self.lake.spark(), struct_type(self.table.contract)
-        return self._overlay(side, days).rows(spark, self.lake.storage, self._read_of(days), schema)
 
     def _read_of(self, days: Sequence[date]) -> InputRead:
         return InputRead(table=self.table.name, version=None, days=dict.fromkeys(days, ""))

@@ -99,11 +99,8 @@ class DayCompared(Record):
     rows: RowCounts = RowCounts()
     sums: Mapping[str, Sums | None] = Field(default_factory=dict)
     """By measure; None is unknown on both sides."""
-    beside: Mapping[str, tuple[str, ...] | None] = Field(default_factory=dict, exclude_if=not_)
-    """The other columns that differ, by each column of which an expectation says that only it changes.
-
-    None if they could not be compared.
-    """
+    beside: Mapping[str, tuple[str, ...]] = Field(default_factory=dict, exclude_if=not_)
+    """The other columns that differ, by each column of which an expectation says that only it changes."""
     published: str = ""
     """The logical fingerprint of what main holds."""
     staged: str = ""

@@ -1,28 +1,20 @@
-"""Compares the days of one table on two sides: counts, sums, groups and examples, each side read once.
+"""Compares the days of one table on two sides: counts, sums, groups and examples.
 
-Checksums show which days hold the same. Of the others each side is read once a table, and once more on the few days
-that the examples are taken from: from their files, in this process, or by Spark where these are too large or hold what
-has no rendering for Arrow. Nothing is written.
+Checksums show which days hold the same. The rows of the others are joined, in this process and from their files, and
+once more on the few days that the examples are taken from. Nothing is written, and Spark is not started.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
-from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.days import Cadence, parse_day
-from backfill_assets.difference import examples
-from backfill_assets.difference.day_rows import DayFiles
-from backfill_assets.difference.from_files import can_compare, columns_beside, compare_days
 from backfill_assets.difference.records import (
-    COUNTS,
     EXACT,
     Cell,
     ChangedRow,
@@ -34,25 +26,33 @@ from backfill_assets.difference.records import (
     Sums,
     TableCompared,
 )
-from backfill_assets.difference.rows import DAY, changed_rows, compare_rows
+from backfill_assets.judge.compare import Lines, changed_rows, columns_beside, compare_rows, value_text
+from backfill_assets.judge.engine import DAY, DayFiles, engine, rows_of_files
 from backfill_assets.lakehouse.records import TOTAL, DayContent
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.lineage import personal_columns
-from backfill_assets.quality.arrow_hashes import NotRendered
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.text import format_are
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    import ibis.expr.types as ir
+    from ibis.backends.duckdb import Backend
 
 SAMPLE_ROWS = 10
 _SAMPLED_DAYS = 3
 _MOST_GROUPS = 200
 NOTHING = DayContent(rows=0, checksum="0")
 """What a day holds that was never published."""
-_ROWS_OF_A_BUCKET = 1_000_000
-_MOST_HASHED_ROWS = 20_000_000
-_SORTED_FROM = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What was read: by day, by the groups of each column, examples, and what differs beside a column, by day."""
+
+    days: Mapping[date, GroupCompared]
+    groups: tuple[GroupsCompared, ...] = ()
+    sample: tuple[ChangedRow, ...] = ()
+    beside: Mapping[str, Mapping[date, tuple[str, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,8 @@ class TableComparison(ABC):
         """What the days hold that are not ``compared``, with every sum that is shown, as far as that is known."""
 
     @abstractmethod
-    def rows_of(self, day: date) -> int:
-        """How many rows a day has, about; Spark divides its work by it."""
-
-    @abstractmethod
     def files(self, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
         """The files that have the rows of ``days`` before and after."""
-
-    @abstractmethod
-    def sides(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
-        """The rows of ``days`` before and after."""
 
     def compare(
         self, sample_rows: int, known: TableCompared | None = None, only: Collection[str] = ()
@@ -122,16 +114,14 @@ class TableComparison(ABC):
         self, found: TableCompared, days: Sequence[date], sample_rows: int, only: Sequence[str]
     ) -> TableCompared:
         with waiting(self.progress, f"{self.table.name}: {format_are(len(days), 'day')} compared"):
-            parts = self._read(days)
+            parts = self._read(days, sample_rows, only)
         nothing = GroupCompared(value=None, sums={name: Sums() for name in self.table.totals})
-        groups = {day: parts.days.get(day, nothing) for day in days}
-        beside = self._beside(days, only)
-        read = [
-            self._day(day, "compared", group.rows, group.sums).model_copy(update={"beside": beside[day]})
-            for day, group in groups.items()
-        ]
-        self.progress(f"{self.table.name}: looking for examples")
-        more = {"groups": parts.groups, "sample": self._sample(read, sample_rows)}
+        read = []
+        for day in days:
+            group = parts.days.get(day, nothing)
+            beside = {column: apart.get(day, ()) for column, apart in parts.beside.items()}
+            read.append(self._day(day, "compared", group.rows, group.sums).model_copy(update={"beside": beside}))
+        more = {"groups": parts.groups, "sample": parts.sample}
         return _with_days(found.model_copy(update=more), [*found.days, *read])
 
     @property
@@ -142,83 +132,35 @@ class TableComparison(ABC):
         published, staged = self.logicals(day)
         return DayCompared(day=day, how=how, rows=rows, sums=sums, published=published, staged=staged)
 
-    def _read(self, days: Sequence[date]) -> Parts:
-        hidden = self.personal_columns if self.table.groups else frozenset()
-        return Parts.of(self.table, self._compared_rows(days), hidden)
+    def _read(self, days: Sequence[date], sample_rows: int, only: Sequence[str]) -> Parts:
+        with engine() as duckdb:
+            sides = self._rows(duckdb, days)
+            found = compare_rows(self.table, *sides)
+            read = {parse_day(str(day)): _group(self.table, day, line) for day, line in found.pop(DAY).items()}
+            hidden = self.personal_columns if self.table.groups else frozenset()
+            return Parts(
+                days=read,
+                groups=tuple(
+                    _groups(self.table, name, lines) for name, lines in found.items() if lines and name not in hidden
+                ),
+                sample=self._sample(duckdb, read, sample_rows),
+                beside={column: columns_beside(*sides, column) for column in only},
+            )
 
-    def _compared_rows(self, days: Sequence[date]) -> list[dict[str, Any]]:
-        before, after = self.files(days)
-        if can_compare(self.lake.storage, before, after):
-            with suppress(NotRendered):
-                return compare_days(self.lake.storage, self.table, days, before, after, _MOST_GROUPS)
-        return self._compared_by_spark(days)
-
-    def _compared_by_spark(self, days: Sequence[date]) -> list[dict[str, Any]]:
-        before, after = self.sides(days)
-        rows = [self.rows_of(day) for day in days]
-        compared = partial(
-            compare_rows, self.table, before, after, _MOST_GROUPS, buckets=1 + max(rows, default=0) // _ROWS_OF_A_BUCKET
+    def _rows(self, duckdb: Backend, days: Sequence[date]) -> tuple[ir.Table, ir.Table]:
+        before, after = (
+            rows_of_files(duckdb, self.lake.storage, self.table.contract, files) for files in self.files(days)
         )
-        with _hash_groups(self.lake.spark(), sum(rows)):
-            found = compared().collect()
-            if any(row["repeats"] for row in found):
-                found = compared(keys_repeat=True).collect()
-        return [row.asDict() for row in found]
+        return before, after
 
-    def _beside(self, days: Sequence[date], only: Sequence[str]) -> dict[date, dict[str, tuple[str, ...] | None]]:
-        """By day and column of ``only``, the columns that differ beside it; None if they cannot be compared."""
-        found: dict[date, dict[str, tuple[str, ...] | None]] = {day: dict.fromkeys(only) for day in days}
-        if only:
-            before, after = self.files(days)
-            for day, column in product(days, only):
-                sides = (before.get(day, ()), after.get(day, ()))
-                with suppress(NotRendered):
-                    found[day][column] = columns_beside(self.lake.storage, self.table, day, sides, column)
-        return found
-
-    def _sample(self, days: Sequence[DayCompared], most: int) -> tuple[ChangedRow, ...]:
+    def _sample(self, duckdb: Backend, days: Mapping[date, GroupCompared], most: int) -> tuple[ChangedRow, ...]:
         """From the few days with the most changed rows, so that the others are not read again."""
-        fullest = sorted((each for each in days if each.rows.changed), key=lambda each: (-each.rows.changed, each.day))
+        changed = {day: group.rows.changed for day, group in days.items() if group.rows.changed}
+        fullest = sorted(changed, key=lambda day: (-changed[day], day))[:_SAMPLED_DAYS]
         if not fullest or most < 1:
             return ()
-        withheld = self.personal_columns
-        shown = [name for name in self.table.key if name not in withheld]
-        rows = self._changed_rows([each.day for each in fullest[:_SAMPLED_DAYS]], withheld, most)
-        return tuple(_changed_row(row, shown) for row in rows)
-
-    def _changed_rows(self, days: Sequence[date], withheld: Collection[str], most: int) -> list[dict[str, Any]]:
-        files = self.files(days)
-        if can_compare(self.lake.storage, *files):
-            with suppress(NotRendered):
-                return examples.changed_rows(self.lake.storage, self.table, days, *files, withheld, most)
-        found = changed_rows(self.table, *self.sides(days), withheld, most).collect()
-        return [row.asDict(recursive=True) for row in found]
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What was read, by day, and by the groups of each column."""
-
-    days: Mapping[date, GroupCompared]
-    groups: tuple[GroupsCompared, ...]
-
-    @classmethod
-    def of(cls, table: Table, rows: Sequence[Mapping[str, Any]], hidden: Collection[str]) -> Parts:
-        """``hidden`` columns have no groups."""
-        by_kind: dict[str, list[Mapping[str, Any]]] = {}
-        for row in sorted(rows, key=lambda row: int(row["place"])):
-            by_kind.setdefault(str(row["kind"]), []).append(row)
-        groups = [
-            GroupsCompared(
-                column=column,
-                groups=by_kind[column][0]["groups"],
-                differing=by_kind[column][0]["differing"],
-                most=tuple(_group(table, row) for row in by_kind[column]),
-            )
-            for column in table.groups
-            if column in by_kind and column not in hidden
-        ]
-        return cls({parse_day(row["value"]): _group(table, row) for row in by_kind.get(DAY, ())}, tuple(groups))
+        rows = changed_rows(self.table, *self._rows(duckdb, fullest), most)
+        return tuple(_changed_row(self.table, self.personal_columns, row) for row in rows)
 
 
 def _read_days(known: TableCompared) -> dict[date, tuple[str, str]]:
@@ -229,29 +171,29 @@ def _with_days(found: TableCompared, days: Sequence[DayCompared]) -> TableCompar
     return found.model_copy(update={"days": tuple(sorted(days, key=lambda each: each.day))})
 
 
-@contextmanager
-def _hash_groups(spark: SparkSession, rows: int) -> Iterator[None]:
-    """Let Spark hash its groups while there is room; by default it sorts all rows for more than 128 groups a task."""
-    if rows > _MOST_HASHED_ROWS:
-        yield
-        return
-    before = spark.conf.get(_SORTED_FROM)
-    spark.conf.set(_SORTED_FROM, str(_MOST_HASHED_ROWS))
-    try:
-        yield
-    finally:
-        spark.conf.set(_SORTED_FROM, str(before))
+def _groups(table: Table, column: str, lines: Lines) -> GroupsCompared:
+    """The groups that differ most first: by the first total, then by rows, then by value."""
+
+    def order(group: GroupCompared) -> tuple[Decimal, int, bool, str]:
+        by = sum((abs(group.sums[name].change or Decimal(0)) for name in table.totals[:1]), Decimal(0))
+        return -by, -group.rows.differing, group.value is not None, group.value or ""
+
+    groups = sorted((_group(table, value, line) for value, line in lines.items()), key=order)
+    differing = sum(group.rows.differing > 0 for group in groups)
+    return GroupsCompared(column=column, groups=len(groups), differing=differing, most=tuple(groups[:_MOST_GROUPS]))
 
 
-def _group(table: Table, row: Mapping[str, Any]) -> GroupCompared:
-    return GroupCompared(
-        value=row["value"],
-        rows=RowCounts(**{name: row[name] for name in COUNTS}),
-        sums={
-            name: Sums(before=_plain(row[f"before_{name}"]), after=_plain(row[f"after_{name}"]))
-            for name in table.totals
-        },
+def _group(table: Table, value: str | None, line: Mapping[str, Any]) -> GroupCompared:
+    rows = RowCounts(
+        added=line["after"] - line["kept"],
+        removed=line["before"] - line["kept"],
+        changed=line["kept"] - line["same"],
+        unchanged=line["same"],
     )
+    sums = {
+        name: Sums(before=_plain(line[f"before {name}"]), after=_plain(line[f"after {name}"])) for name in table.totals
+    }
+    return GroupCompared(value=value, rows=rows, sums=sums)
 
 
 def _unchanged_sums(table: Table, content: DayContent) -> dict[str, Sums | None]:
@@ -262,12 +204,17 @@ def _unchanged_sums(table: Table, content: DayContent) -> dict[str, Sums | None]
     }
 
 
-def _changed_row(row: Mapping[str, Any], key: Sequence[str]) -> ChangedRow:
+def _changed_row(table: Table, withheld: Collection[str], row: Mapping[str, Any]) -> ChangedRow:
+    differ = [name for name in table.contract.fields() if row[f"differs {name}"]]
     return ChangedRow(
-        day=row["day"],
-        key=dict(zip(key, row["key"], strict=True)),
-        cells=tuple(Cell(**cell) for cell in row["cells"]),
-        withheld=tuple(row["withheld"]),
+        day=row[f"after {DAY}"],
+        key={name: value_text(row[f"after {name}"]) for name in table.key if name not in withheld},
+        cells=tuple(
+            Cell(column=name, before=value_text(row[f"before {name}"]), after=value_text(row[f"after {name}"]))
+            for name in differ
+            if name not in withheld
+        ),
+        withheld=tuple(name for name in differ if name in withheld),
     )
 
 

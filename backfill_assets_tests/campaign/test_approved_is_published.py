@@ -252,7 +252,7 @@ class World:
             }
             found[day] = GroupCompared(value=str(day), rows=RowCounts(changed=1), sums=sums)
         self.moment()
-        return Parts(found, ())
+        return Parts(found)
 
     # ------------------------------------------------------------------ what people do
 
@@ -348,7 +348,7 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         world = World(acts)
 
-        def read(beside: Any, days: Sequence[date]) -> Any:
+        def read(beside: Any, days: Sequence[date], *_: Any) -> Any:
             return world.rows(beside, days)
 
         for module in (campaign_run, cutover):
@@ -357,7 +357,6 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
             patch.setattr(module, "observe", world.observe)
         patch.setattr(MAIN, "of", world.files)
         patch.setattr(TableComparison, "_read", read)
-        patch.setattr(TableComparison, "_sample", lambda *_: ())
         patch.setattr(campaign_work, "html", lambda _: "")
         patch.setattr(campaign_look, "anything_published", lambda _: True)
         patch.setattr(campaign_look, "newest", lambda *_: world.newest())

@@ -26,7 +26,6 @@ from click.testing import CliRunner, Result
 from backfill_assets.campaign.run import StepReport
 from backfill_assets.cli import main
 from backfill_assets.cli.group import command_names
-from backfill_assets.difference.day_rows import arrow_types
 from backfill_assets.difference.kept import difference_of
 from backfill_assets.difference.records import (
     Cell,
@@ -39,6 +38,7 @@ from backfill_assets.difference.records import (
     TableCompared,
 )
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.judge.engine import declared_types
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import (
     HELD_BACK_DAYS,
@@ -174,7 +174,7 @@ class DeclaredLakehouse(SmallLakehouse):
     """Its rows have the columns that their tables declare, with values made from the id."""
 
     def rows_of(self, table: str, day: date, ids: Sequence[int]) -> pa.Table:
-        types = arrow_types(CATALOG.table(table).contract)
+        types = declared_types(CATALOG.table(table).contract)
         columns = {name: pa.array([_value(name, kind, id, day) for id in ids], kind) for name, kind in types.items()}
         return pa.table(columns | {"day": pa.array([day] * len(ids), pa.date32())})
 

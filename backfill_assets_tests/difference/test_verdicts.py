@@ -214,7 +214,7 @@ def test_only_a_column_changes_where_no_row_comes_or_goes_and_nothing_differs_be
 
 
 def test_a_column_that_was_not_compared_may_not_be_the_only_one() -> None:
-    unknown = a_table(a_day(0, 1, 2).model_copy(update={"beside": {"quantity": None}}))
+    unknown = a_table(a_day(0, 1, 2), a_day(1, 1, 1).model_copy(update={"beside": {"quantity": ()}}))
     assert broken_days(verdict("only quantity changes", unknown)) == {FRIDAY: "which columns differ is unknown"}
     other = a_table(a_day(0, 1, 2), name=FACT)
     assert verdict("only quantity changes", other).tables == (), "it has no such column"

@@ -52,7 +52,7 @@ def test_pandas_is_not_imported_for_it(backfill: Backfill) -> None:
     check = (
         "import sys\nfrom backfill_assets.cli import main\n"
         "main(['status'], standalone_mode=False)\n"
-        "assert 'pyarrow' in sys.modules and 'pandas' not in sys.modules"
+        "assert 'pyarrow' in sys.modules and not {'pandas', 'ibis', 'duckdb'} & sys.modules.keys()"
     )
     environment = {**os.environ, "BACKFILL_LAKEHOUSE": backfill.lakehouse.storage.root}
     done = subprocess.run([sys.executable, "-c", check], env=environment, capture_output=True, text=True, check=False)

@@ -1,0 +1,217 @@
+"""Compares the rows of a table on two sides by an outer join: exactly, of any type, as many as the disk can hold.
+
+Values are equal if SQL's ``IS NOT DISTINCT FROM`` says so, at any depth: null equals null and NaN equals NaN, 0.0 and
+-0.0 are equal, and a decimal is what it amounts to.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from functools import reduce
+from itertools import product
+from operator import and_
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.judge.engine import DAY, stored
+from backfill_assets.lakehouse.arrow_dataset import python_rows
+from backfill_assets.model.declaration import Table
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+SIDES = ("before", "after")
+TOGETHER = "values of a row that are other ones together"
+"""What differs where each column alone has the values that it had."""
+_NUMBER = "its number"
+"""No column has a space in its name."""
+_MOST_DIGITS = 38
+
+Lines = dict[str | None, dict[str, Any]]
+"""By day, or by value of a column, as text: how many rows there are ``before``, ``after``, on both sides (``kept``) and
+with the same values on both sides (``same``); and the sums ``before NAME`` and ``after NAME`` of each total."""
+
+
+def compare_rows(table: Table, before: ir.Table, after: ir.Table) -> dict[str, Lines]:
+    """What became of the rows, by day and by each of ``table.groups``.
+
+    Rows belong together by day and key; those of a table without a key, and of a key that repeats, as a multiset. A row
+    that leaves its day or group is one less there, and one more where it comes to.
+    """
+    sides = (before, after)
+    cells = stored(_cells(table, _joined(*sides, _key(table)) if table.key else _one_by_one(table, *sides)))
+    if any(
+        cells[f"rows {side}"].sum().to_pyarrow() != rows.count().to_pyarrow()
+        for side, rows in zip(SIDES, sides, strict=True)
+    ):
+        # A join has a row for each two rows of one key: there are more than rows if the key repeats.
+        cells = stored(_cells(table, _one_by_one(table, *sides)))
+    return {name: _lines(table, cells, name) for name in (DAY, *table.groups)}
+
+
+def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> list[dict[str, Any]]:
+    """Up to ``most`` rows that both sides have and that differ, those whose first total differs most first.
+
+    Of each column ``before NAME``, ``after NAME`` and ``differs NAME``.
+    """
+    import ibis
+
+    pairs = _joined(before, after, _key(table))
+    differ = {f"differs {name}": ~_equal(pairs, [name]) for name in before.columns}
+    changed = pairs.filter(_on_both_sides(pairs), ~_equal(pairs, before.columns)).mutate(**differ)
+    order = [ibis.asc(changed[f"after {name}"], nulls_first=True) for name in (DAY, *table.key)]
+    if table.totals:
+        order.insert(0, ibis.desc(_change(changed, table.totals[0])))
+    return python_rows(changed.order_by(order).limit(most).to_pyarrow())
+
+
+def columns_beside(before: ir.Table, after: ir.Table, column: str) -> dict[date, tuple[str, ...]]:
+    """By day, the columns beside ``column`` that do not hold the same on both sides; no entry for a day without any.
+
+    Rows are compared without ``column``, in any order; only where they differ, each column by itself.
+    """
+    names = [name for name in before.columns if name not in (DAY, column)]
+    apart = _days_apart(before, after, names)
+    each = {name: _days_apart(before, after, [name]) for name in names if apart}
+    return {day: tuple(name for name in names if day in each[name]) or (TOGETHER,) for day in apart}
+
+
+def _days_apart(before: ir.Table, after: ir.Table, names: Sequence[str]) -> set[date]:
+    """The days whose rows are not the same multiset of ``names``."""
+    together = [DAY, *names]
+    both = before.select(together).mutate(n=1).union(after.select(together).mutate(n=-1))
+    counted = both.group_by(together).agg(n=both.n.sum())
+    return set(counted.filter(counted.n != 0)[DAY].to_pyarrow().unique().to_pylist())
+
+
+# ------------------------------------------------------------------ rows that belong together
+
+
+def _key(table: Table) -> list[str]:
+    return [DAY, *(name for name in table.key if name != DAY)]
+
+
+def _one_by_one(table: Table, before: ir.Table, after: ir.Table) -> ir.Table:
+    """Like :func:`_joined` by key, for a table without one, and for a key that a foreign write repeats.
+
+    Equal rows belong together, as many as both sides have; and of the others of a key the first ones, the second ones
+    and so on.
+    """
+    names = before.columns
+    pairs = _joined(_numbered(before, names), _numbered(after, names), [*names, _NUMBER])
+    if not table.key:
+        return pairs
+    gone, come = (
+        pairs.filter(pairs[f"{other} {DAY}"].isnull()).select(**{name: pairs[f"{side} {name}"] for name in names})
+        for side, other in (SIDES, SIDES[::-1])
+    )
+    key = _key(table)
+    rest = _joined(_numbered(gone, key), _numbered(come, key), [*key, _NUMBER])
+    return pairs.filter(_on_both_sides(pairs)).union(rest)
+
+
+def _numbered(rows: ir.Table, names: Sequence[str]) -> ir.Table:
+    """Each row with its place among those that have the same ``names``."""
+    import ibis
+
+    rest = [name for name in rows.columns if name not in (*names, _NUMBER)]
+    place = ibis.row_number().over(group_by=list(names), order_by=rest or None)
+    return rows.mutate(**{_NUMBER: place})
+
+
+def _joined(before: ir.Table, after: ir.Table, names: Sequence[str]) -> ir.Table:
+    """``before NAME`` and ``after NAME`` of each column, null where a row is on one side only."""
+    old, new = before.rename("before {name}"), after.rename("after {name}")
+    return old.outer_join(new, [old[f"before {name}"].identical_to(new[f"after {name}"]) for name in names])
+
+
+def _on_both_sides(pairs: ir.Table) -> ir.BooleanValue:
+    return pairs[f"before {DAY}"].notnull() & pairs[f"after {DAY}"].notnull()
+
+
+def _equal(pairs: ir.Table, names: Sequence[str]) -> ir.BooleanValue:
+    return reduce(and_, (pairs[f"before {name}"].identical_to(pairs[f"after {name}"]) for name in names))
+
+
+# ------------------------------------------------------------------ days and groups
+
+
+def _cells(table: Table, pairs: ir.Table) -> ir.Table:
+    """Pairs of rows that have the same days and groups before and after: how many they are, and their sums."""
+    both, names = _on_both_sides(pairs), list(table.contract.fields())
+    places = [f"{side} {name}" for side, name in product(SIDES, (DAY, *table.groups))]
+    sums = {f"sum {side} {name}": _sum(pairs[f"{side} {name}"]) for side, name in product(SIDES, table.totals)}
+    return pairs.group_by(places).agg(
+        **{f"rows {side}": pairs[f"{side} {DAY}"].count() for side in SIDES},
+        kept=_count(both),
+        same=_count(both & _equal(pairs, names)),
+        **sums,
+    )
+
+
+def _lines(table: Table, cells: ir.Table, name: str) -> Lines:
+    nothing: dict[str, Any] = dict.fromkeys((*SIDES, "kept", "same"), 0)
+    nothing |= {f"{side} {total}": Decimal(0) for side, total in product(SIDES, table.totals)}
+    lines: Lines = defaultdict(nothing.copy)
+    stay = cells[f"before {name}"].identical_to(cells[f"after {name}"])
+    on_both = {number: _count(stay.ifelse(cells[number], 0)) for number in ("kept", "same")}
+    for side in SIDES:
+        sums = {f"{side} {total}": _sum(cells[f"sum {side} {total}"]) for total in table.totals}
+        rows = {side: _count(cells[f"rows {side}"]), **sums, **(on_both if side == "before" else {})}
+        found = cells.group_by(value=cells[f"{side} {name}"]).agg(**rows)
+        for line in python_rows(found.filter(found[side] > 0).to_pyarrow()):
+            lines[value_text(line.pop("value"))] |= line
+    return dict(lines)
+
+
+def _count(values: ir.Column) -> ir.Scalar:
+    return values.sum().cast("int64")
+
+
+def _sum(values: ir.Column) -> ir.Scalar:
+    """Exact, as a decimal with the digits behind the point that ``values`` have; 0 for none."""
+    scale = values.type().scale if values.type().is_decimal() else 0
+    return values.sum().cast(f"decimal({_MOST_DIGITS}, {scale})").fill_null(0)
+
+
+def _change(pairs: ir.Table, total: str) -> ir.Column:
+    """By how much a total of each row changes. As a double where a decimal would have more digits than there are."""
+    kind = pairs[f"before {total}"].type()
+    digits, scale = (kind.precision, kind.scale) if kind.is_decimal() else (20, 0)
+    kind = f"decimal({digits + 1}, {scale})" if digits < _MOST_DIGITS else "float64"
+    before, after = (pairs[f"{side} {total}"].fill_null(0).cast(kind) for side in SIDES)
+    return (after - before).abs()
+
+
+# ------------------------------------------------------------------ values as text
+
+
+def value_text(value: Any) -> str | None:
+    """A value as Spark casts it to a string, but for doubles, which are written as Python does; None of null."""
+    written = next((write for kind, write in _WRITTEN if isinstance(value, kind)), str)
+    return None if value is None else written(value)
+
+
+def _moment_text(value: datetime) -> str:
+    whole = f"{value.year:04}-{value:%m-%d %H:%M:%S}"
+    return f"{whole}.{value.microsecond:06}".rstrip("0") if value.microsecond else whole
+
+
+def _items_text(items: Iterable[Any]) -> str:
+    texts = map(value_text, items)
+    return ", ".join("null" if text is None else text for text in texts)
+
+
+_WRITTEN: Sequence[tuple[type, Callable[[Any], str]]] = (
+    (bool, lambda value: str(value).lower()),
+    (float, lambda value: str(value + 0.0)),
+    (Decimal, lambda value: f"{value:f}"),
+    (datetime, _moment_text),
+    (date, date.isoformat),
+    (bytes, lambda value: value.decode(errors="replace")),
+    (list, lambda value: f"[{_items_text(value)}]"),
+    (dict, lambda value: f"{{{_items_text(value.values())}}}"),
+)
+"""A moment is a day, too, and a truth value a number: those come first. -0.0 is 0.0."""
