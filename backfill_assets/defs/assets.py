@@ -24,8 +24,9 @@ from backfill_assets.defs.metadata import (
     table_line,
     warnings,
 )
+from backfill_assets.defs.own_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain
-from backfill_assets.defs.resources import Backfill, SharedSpark, require_own_lakehouse, run_info
+from backfill_assets.defs.resources import Backfill, SharedSpark, run_info
 from backfill_assets.defs.specs import FORCE_TAG, VERIFY_TAG, VERSION_TAG, asset_specs, check_specs, lineage_metadata
 from backfill_assets.defs.watchdogs import unchanged_watchdogs
 from backfill_assets.errors import BackfillError, InvalidRequest

@@ -43,8 +43,6 @@ from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraph
 from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 from dagster._core.definitions.data_version import CODE_VERSION_TAG
 from dagster._core.definitions.events import AssetKeyPartitionKey
-from dagster._core.definitions.partitions.partitioned_schedule import UnresolvedPartitionedAssetScheduleDefinition
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from dagster._core.definitions.utils import MAX_TITLE_LENGTH
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.events import DagsterEvent, DagsterEventBatchMetadata

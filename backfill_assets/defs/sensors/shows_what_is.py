@@ -43,8 +43,9 @@ from backfill_assets.defs.dagster_internals import (
     targets,
 )
 from backfill_assets.defs.metadata import day_metadata
+from backfill_assets.defs.own_lakehouse import lakehouse_sensor
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill, why_not_own
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.watchdogs import newest_verdicts
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.records import DayState
@@ -88,21 +89,7 @@ def shows_what_is_sensor(
     """
     steps = build_order([step for dataset in datasets for step in dataset.steps])
 
-    @dg.sensor(
-        name=SENSOR,
-        description=(
-            "Puts right what Dagster shows: days that were published and that no run has reported, days that are "
-            "stale, checks that a failed run did not come to, the ends of partitions, and the pages beside the tables. "
-            "Launches nothing."
-        ),
-        minimum_interval_seconds=_EVERY_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-    )
-    def dagster_shows_what_is(
-        context: dg.SensorEvaluationContext, backfill: Backfill
-    ) -> dg.SensorResult | dg.SkipReason:
-        if refused := why_not_own(context.instance, backfill.storage):
-            return dg.SkipReason(refused)
+    def put_right(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         parts: dict[str, Page] = {**(pages or {})}
         if log := backfill.publications():
             shown = ShownDays(context.instance, log, partitions, checks_by_table(steps))
@@ -114,7 +101,14 @@ def shows_what_is_sensor(
         words = "\n".join(filter(None, said.values())) or "Dagster shows what is."
         return dg.SensorResult(skip_reason=words, cursor=json.dumps(seen))
 
-    return dagster_shows_what_is
+    return lakehouse_sensor(
+        SENSOR,
+        "Puts right what Dagster shows: days that were published and that no run has reported, days that are stale, "
+        "checks that a failed run did not come to, the ends of partitions, and the pages beside the tables. Launches "
+        "nothing.",
+        _EVERY_SECONDS,
+        put_right,
+    )
 
 
 def _each_part(
