@@ -20,15 +20,11 @@ Config = TypeVar("Config", bound=dg.Config)
 Tick = dg.SensorResult | dg.SkipReason
 
 
-class NoOptions(dg.Config):
-    """Of a job that is always launched the same way."""
-
-
 def lakehouse_job(
     name: str,
     step: str,
     description: str,
-    config_type: type[Config],
+    config_type: type[Config] | None,
     work: Callable[[dg.OpExecutionContext, Config, Backfill], None],
     *,
     pool: str | None = None,
@@ -37,15 +33,21 @@ def lakehouse_job(
 ) -> dg.JobDefinition:
     """A job of one ``step``, in the run's own process, that does ``work``: what a person can act on fails it in words.
 
-    The launchpad opens with ``example``.
+    ``work`` gets the configuration of the launchpad, which opens with ``example``; without a type of it, None.
     """
 
-    @dg.op(name=step, pool=pool, description=description)
-    def only_step(context: dg.OpExecutionContext, config: config_type, backfill: Backfill) -> None:  # type: ignore[valid-type]
+    def carry_out(context: dg.OpExecutionContext, config: Any, backfill: Backfill) -> None:
         with failing_plainly():
             require_own_lakehouse(context.instance, backfill.storage)
             work(context, config, backfill)
 
+    def configured(context: dg.OpExecutionContext, config: config_type, backfill: Backfill) -> None:  # type: ignore[valid-type]
+        carry_out(context, config, backfill)
+
+    def plain(context: dg.OpExecutionContext, backfill: Backfill) -> None:
+        carry_out(context, None, backfill)
+
+    only_step = dg.op(name=step, pool=pool, description=description)(configured if config_type else plain)
     filled = {"ops": {step: {"config": dict(example)}}} if example else None
 
     @dg.job(name=name, description=description, executor_def=dg.in_process_executor, tags=tags, config=filled)

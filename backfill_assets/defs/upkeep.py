@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from backfill_assets.defs.dagster_internals import PRIORITY_TAG
-from backfill_assets.defs.own_lakehouse import NoOptions, lakehouse_job, nightly_schedule
+from backfill_assets.defs.own_lakehouse import lakehouse_job, nightly_schedule
 from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.defs.specs import VERIFY_TAG, VERSION_TAG
 from backfill_assets.errors import BackfillError
@@ -27,7 +27,7 @@ def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefini
             "maintain_once",
             "Compacts days of many small files, closes abandoned timelines, and deletes files that no rollback window, "
             "open plan, open timeline or pinned version needs.",
-            NoOptions,
+            None,
             _maintain,
         ),
         lakehouse_job(
@@ -35,7 +35,7 @@ def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefini
             "refresh_timelines_once",
             "Brings the timelines up to date that are kept fresh for a version of a step: new and stale days are "
             "computed on them, beside what is published. Starts no Spark if there is nothing to compute.",
-            NoOptions,
+            None,
             _refresh_timelines,
             pool=pool,
         ),
@@ -65,7 +65,7 @@ def upkeep_schedules(maintain: dg.JobDefinition, refresh: dg.JobDefinition) -> S
     )
 
 
-def _maintain(context: dg.OpExecutionContext, _: NoOptions, backfill: Backfill) -> None:
+def _maintain(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> None:
     """Plans and carries out in one run, so that the plan is seconds old."""
     maintenance = backfill.maintenance()
     done = maintenance.carry_out(maintenance.plan(), context.log.info)
@@ -76,7 +76,7 @@ def _maintain(context: dg.OpExecutionContext, _: NoOptions, backfill: Backfill) 
     context.log.info(f"{format_count(len(done), 'task')}, {format_size(sum(each.task.bytes for each in done))}")
 
 
-def _refresh_timelines(context: dg.OpExecutionContext, _: NoOptions, backfill: Backfill) -> None:
+def _refresh_timelines(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> None:
     """One after the other: one that cannot be brought up to date fails the run, after the others."""
     lake = backfill.builder().lake
     failed: list[BackfillError] = []

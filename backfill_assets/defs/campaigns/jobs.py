@@ -38,7 +38,7 @@ from backfill_assets.defs.campaigns.pages import (
 from backfill_assets.defs.checks import checks_by_table
 from backfill_assets.defs.dagster_internals import MAX_RETRIES_TAG, RETRY_NUMBER_TAG
 from backfill_assets.defs.metadata import plain_failure
-from backfill_assets.defs.own_lakehouse import lakehouse_job, lakehouse_sensor
+from backfill_assets.defs.own_lakehouse import Config, lakehouse_job, lakehouse_sensor
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill, person_behind
 from backfill_assets.defs.sensors.shows_what_is import ShownDays, report_publication
@@ -125,11 +125,19 @@ def campaign_jobs(
         log = backfill.publications()
         return ShownDays(instance, log, partitions, checks) if log else None
 
+    def job(
+        name: str, description: str, config_type: type[Config], work: Callable[[_Carried, Config], None], **more: Any
+    ) -> dg.JobDefinition:
+        def carried(context: dg.OpExecutionContext, config: Config, backfill: Backfill) -> None:
+            work(_Carried(context, backfill, published), config)
+
+        return lakehouse_job(name, OPS[name], description, config_type, carried, pool=pool, tags=_TAGS, **more)
+
     example = dict(zip(("target", "days"), plan_example(datasets, storage), strict=True))
     return [
-        _job(JOB, _BEGINS, CampaignConfig, _begin, published, pool, example),
-        _job(APPROVE_JOB, _APPROVES, PlanConfig, _approve, published, pool),
-        _job(UNDO_JOB, _UNDOES, PlanConfig, _undo, published, pool),
+        job(JOB, _BEGINS, CampaignConfig, _begin, example=example),
+        job(APPROVE_JOB, _APPROVES, PlanConfig, _approve),
+        job(UNDO_JOB, _UNDOES, PlanConfig, _undo),
     ]
 
 
@@ -145,21 +153,6 @@ _UNDOES = (
     "Puts all tables of a campaign back at once, for every reader; days that moved since are computed again first. "
     "`backfill rollback` with the publication that it names undoes the undo."
 )
-
-
-def _job(
-    name: str,
-    description: str,
-    config_type: type[dg.Config],
-    work: Callable[["_Carried", Any], None],
-    published: Published,
-    pool: str | None,
-    example: Mapping[str, object] | None = None,
-) -> dg.JobDefinition:
-    def carry(context: dg.OpExecutionContext, config: dg.Config, backfill: Backfill) -> None:
-        work(_Carried(context, backfill, published), config)
-
-    return lakehouse_job(name, OPS[name], description, config_type, carry, pool=pool, tags=_TAGS, example=example)
 
 
 def plan_example(datasets: Sequence[Dataset], storage: Storage | None = None) -> tuple[str, str]:

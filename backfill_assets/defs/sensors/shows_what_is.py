@@ -8,6 +8,7 @@ end where data ended when the code location was loaded.
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -39,6 +40,7 @@ from backfill_assets.defs.dagster_internals import (
     newest_materializations,
     reload_code,
     report_checks,
+    report_materializations,
     shown_checks,
     targets,
 )
@@ -157,26 +159,34 @@ class ShownDays:
 
         ``run_of`` gives the run behind a publication.
         """
-        order = {table: place for place, table in enumerate(self.partitions)}
-        published = [state for state in states if state.content is not None]
-        for day in self.built(sorted(published, key=lambda state: (order[state.table], state.day))):
-            metadata = {**day_metadata(day), REPORTED_BY: dg.MetadataValue.text(by)}
-            self.instance.report_runless_asset_event(
-                dg.AssetMaterialization(
-                    day.table, partition=str(day.day), metadata=metadata, tags={CODE_VERSION_TAG: day.code_version}
-                )
-            )
-            target = targets(self.instance, day.table, [str(day.day)]).get(str(day.day))
-            report_checks(self.instance, run_of(day.publication), evaluations(day, self.checks[day.table], target))
-        for state in states:
-            if state.content is None:
-                gone = withdrawn(state.table, state.day, state.publication)
-                report_checks(self.instance, run_of(state.publication), [gone])
+        by_table = _by_table(states)
+        for table in (table for table in self.partitions if table in by_table):
+            of_table = sorted(by_table[table], key=lambda state: state.day)
+            days = self.built(state for state in of_table if state.content is not None)
+            report_materializations(self.instance, [_materialization(day, by) for day in days])
+            now = targets(self.instance, table, [str(day.day) for day in days])
+            found: dict[str, list[dg.AssetCheckEvaluation]] = defaultdict(list)
+            for day in days:
+                found[run_of(day.publication)] += evaluations(day, self.checks[table], now.get(str(day.day)))
+            for state in of_table:
+                if state.content is None:
+                    found[run_of(state.publication)].append(withdrawn(table, state.day, state.publication))
+            for run, verdicts in found.items():
+                report_checks(self.instance, run, verdicts)
 
     def built(self, states: Iterable[DayState]) -> list[BuiltDay]:
         """What the log knows of the days, with what their gates said when they were published."""
         days = [built_from_log(state, {}, {}, reused=True) for state in states]
         return with_kept_rules(self.log.storage, self.log, days)
+
+
+def _materialization(day: BuiltDay, by: str) -> dg.AssetMaterialization:
+    return dg.AssetMaterialization(
+        day.table,
+        partition=str(day.day),
+        metadata={**day_metadata(day), REPORTED_BY: dg.MetadataValue.text(by)},
+        tags={CODE_VERSION_TAG: day.code_version},
+    )
 
 
 def report_publication(shown: ShownDays, publication: str, run_id: str) -> int:
@@ -244,9 +254,9 @@ def put_statuses_right(shown: ShownDays, place: ReportedUpTo, now: datetime | No
 
 
 def _by_table(states: Iterable[DayState]) -> dict[str, list[DayState]]:
-    found: dict[str, list[DayState]] = {}
+    found: dict[str, list[DayState]] = defaultdict(list)
     for state in states:
-        found.setdefault(state.table, []).append(state)
+        found[state.table].append(state)
     return found
 
 
