@@ -18,7 +18,7 @@ from pydantic import Field
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.checks import PHYSICAL, PUBLICATION, WATCHDOG, again, check_key, publication_of
-from backfill_assets.defs.dagster_internals import Target, newest_evaluations, report_checks, targets
+from backfill_assets.defs.dagster_internals import Target, newest_evaluations, targets
 from backfill_assets.defs.metadata import rules_table
 from backfill_assets.defs.own_lakehouse import lakehouse_job, nightly_schedule
 from backfill_assets.defs.partitions import Partitions
@@ -121,8 +121,8 @@ def _look(
         verdicts = _look_at(watch, tables, days, problems)
         for table in tables:
             now = targets(context.instance, table.name, [str(day) for day in days])
-            found = (_evaluation(day, now.get(str(day.day))) for day in verdicts if day.table == table.name)
-            report_checks(context.instance, context.run_id, found, STEP)
+            for day in (each for each in verdicts if each.table == table.name):
+                context.log_event(_evaluation(day, now.get(str(day.day))))
     if problems:
         raise LakehouseUnusable(
             "\n".join(f"{table} cannot be looked at: {problem}" for table, problem in problems.items()),

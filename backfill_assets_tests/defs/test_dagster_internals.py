@@ -65,7 +65,7 @@ def test_runs_are_forked_and_a_reloaded_server_forks_them_too(monkeypatch: pytes
 
 def test_the_event_log_overrides_what_dagster_calls() -> None:
     """Otherwise: write ``storage: {sqlite: {base_dir: .data/dagster}}`` into ``dagster.yaml``. Nothing is lost: the
-    files are Dagster's own. Its share of 90 days of 4 tables is then 10 s and more instead of 2.
+    files are Dagster's own. Its share of a backfill is then five times as much.
     """
     sqlite = sqlite_event_log.SqliteEventLogStorage
     for name in ("_connect", "store_event", "store_event_batch"):
