@@ -180,7 +180,7 @@ def again(verdict: dg.AssetCheckEvaluation, target: Target | None, why: str) -> 
         verdict.metadata,
         passed=verdict.passed,
         is_warning=verdict.severity is dg.AssetCheckSeverity.WARN,
-        blocking=verdict.blocking,
+        blocking=bool(verdict.blocking),
         target=target,
     )
 

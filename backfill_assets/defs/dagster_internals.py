@@ -23,12 +23,10 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -54,18 +52,10 @@ from dagster._core.execution.backfill import (
 )
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
-from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
-from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
-    INDEX_SHARD_NAME,
-    SqliteEventLogStorage,
-    SqliteEventLogStorageWatchdog,
-)
-from dagster._core.storage.sql import create_engine
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME, SqliteEventLogStorage
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 
 # Documented tags.
@@ -82,10 +72,7 @@ from dagster._core.storage.tags import (
     SENSOR_NAME_TAG,
     USER_TAG,
 )
-from dagster._core.utils import make_new_backfill_id
-from sqlalchemy import bindparam, func, select
 from sqlalchemy.engine import Connection
-from sqlalchemy.pool import NullPool
 
 from backfill_assets.spark.service import command_line
 
@@ -223,7 +210,7 @@ _OF_A_RUN = "multiprocessing"
 """Is in the command line of every process that a code server starts for a run."""
 
 
-class LocalRunLauncher(DefaultRunLauncher):
+class LocalRunLauncher(dg.DefaultRunLauncher):
     """Dagster's own run launcher, which also detects that the process of a run is gone.
 
     A run that is killed cannot report its end. Its code server reports it; but if that was killed too, Dagster would

@@ -4,7 +4,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import dagster as dg
 
@@ -16,7 +16,6 @@ from backfill_assets.published.reading import anything_published
 
 _KEY = "backfill_assets/lakehouse"
 """Names the lakehouse that a Dagster instance is about: with two, it would show days that one of them lacks."""
-Config = TypeVar("Config", bound=dg.Config)
 Tick = dg.SensorResult | dg.SkipReason
 
 
@@ -24,8 +23,8 @@ def lakehouse_job(
     name: str,
     step: str,
     description: str,
-    config_type: type[Config] | None,
-    work: Callable[[dg.OpExecutionContext, Config, Backfill], None],
+    config_type: type[dg.Config] | None,
+    work: Callable[[dg.OpExecutionContext, Any, Backfill], None],
     *,
     pool: str | None = None,
     tags: Mapping[str, str] | None = None,
@@ -48,7 +47,7 @@ def lakehouse_job(
         carry_out(context, None, backfill)
 
     only_step = dg.op(name=step, pool=pool, description=description)(configured if config_type else plain)
-    filled = {"ops": {step: {"config": dict(example)}}} if example else None
+    filled: Any = {"ops": {step: {"config": dict(example)}}} if example else None
 
     @dg.job(name=name, description=description, executor_def=dg.in_process_executor, tags=tags, config=filled)
     def job() -> None:

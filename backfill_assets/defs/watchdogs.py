@@ -122,7 +122,7 @@ def _look(
         for table in tables:
             now = targets(context.instance, table.name, [str(day) for day in days])
             for day in (each for each in verdicts if each.table == table.name):
-                context.log_event(_evaluation(day, now.get(str(day.day))))
+                context.log_event(_evaluation(day, now.get(str(day.day))))  # type: ignore[arg-type]  # it takes them
     if problems:
         raise LakehouseUnusable(
             "\n".join(f"{table} cannot be looked at: {problem}" for table, problem in problems.items()),

@@ -38,7 +38,7 @@ from backfill_assets.defs.campaigns.pages import (
 from backfill_assets.defs.checks import checks_by_table
 from backfill_assets.defs.dagster_internals import MAX_RETRIES_TAG, RETRY_NUMBER_TAG
 from backfill_assets.defs.metadata import plain_failure
-from backfill_assets.defs.own_lakehouse import Config, lakehouse_job, lakehouse_sensor
+from backfill_assets.defs.own_lakehouse import lakehouse_job, lakehouse_sensor
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill, person_behind
 from backfill_assets.defs.sensors.shows_what_is import ShownDays, report_publication
@@ -126,9 +126,9 @@ def campaign_jobs(
         return ShownDays(instance, log, partitions, checks) if log else None
 
     def job(
-        name: str, description: str, config_type: type[Config], work: Callable[[_Carried, Config], None], **more: Any
+        name: str, description: str, config_type: type[dg.Config], work: Callable[[_Carried, Any], None], **more: Any
     ) -> dg.JobDefinition:
-        def carried(context: dg.OpExecutionContext, config: Config, backfill: Backfill) -> None:
+        def carried(context: dg.OpExecutionContext, config: dg.Config, backfill: Backfill) -> None:
             work(_Carried(context, backfill, published), config)
 
         return lakehouse_job(name, OPS[name], description, config_type, carried, pool=pool, tags=_TAGS, **more)
