@@ -32,7 +32,7 @@ from backfill_assets.model.declaration import (
     Version,
 )
 from backfill_assets.model.rules import FewDuplicates, FewRejected
-from backfill_assets.quality import duplicates, gates, measures
+from backfill_assets.quality import gates, measures, second_look
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -246,10 +246,10 @@ def _facts(
 def _broken_gates(
     table: Table, facts: Mapping[date, DayFacts], raw: DataFrame, quarantined: DataFrame
 ) -> Iterator[BrokenGate]:
-    def rows(_: FewDuplicates, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
+    def rows(_: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
         return raw.where(F.col("day").isin(days)), quarantined
 
-    for day, known in duplicates.with_duplicates(table, facts, rows).items():
+    for day, known in second_look.with_second_look(table, facts, rows).items():
         outcomes = gates.judge(table, known)
         yield from (BrokenGate(table.name, day, outcome) for outcome in outcomes if outcome.holds_back)
 

@@ -148,7 +148,7 @@ def landed_steps(
         made_of={"reasons": tuple(f"{raw.name}.{name}" for name in (*source.columns, "unparsed_line"))},
         rules=(ContentIntact(source, "text"),),
     )
-    few_rejected = FewRejected(raw.name, quarantine.name, delivery.most_rejected, delivery.tolerated_rejects)
+    few_rejected = FewRejected(source, raw.name, quarantine.name, delivery.most_rejected, delivery.tolerated_rejects)
     few_duplicates = FewDuplicates(
         source, raw.name, quarantine.name, delivery.most_duplicates, delivery.tolerated_duplicates
     )

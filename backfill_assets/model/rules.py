@@ -11,6 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from backfill_assets.model.declaration import (
+    CORRECTED,
     DUPLICATES,
     IDENTICAL,
     OWN,
@@ -248,8 +249,12 @@ class VolumeWithin(DayRule):
 
 @dataclass(frozen=True)
 class FewRejected(DayRule):
-    """No more than a share of what was received is quarantined; a few rows are always tolerated."""
+    """No more than a share of what was received is quarantined; a few rows are always tolerated.
 
+    A rejected row that came again, sound, is missing from nothing.
+    """
+
+    source: Source
     raw: str
     quarantine: str
     at_most: Decimal
@@ -261,18 +266,26 @@ class FewRejected(DayRule):
     def needs(self) -> Mapping[str, tuple[str, ...]]:
         return _needs((self.raw, "received"), (self.quarantine,))
 
+    def looks_closer(self, facts: DayFacts) -> bool:
+        """Whether enough rows were rejected to count those that came again, sound."""
+        return facts.count("rows", self.quarantine) > self._at_most(facts)
+
     def judge(self, facts: DayFacts) -> GateFinding:
         received, rejected = facts.count("received", self.raw), facts.count("rows", self.quarantine)
-        most = _most(received, self.at_most, self.tolerated_rows)
+        corrected, most = int(facts.own.get(CORRECTED) or 0), self._at_most(facts)
+        again = f", {corrected} of them came again, sound" if corrected else ""
         return GateFinding(
-            rejected <= most,
-            observed=f"{rejected} of {received} rows quarantined{facts.example('rejected', self.quarantine)}",
+            rejected - corrected <= most,
+            observed=f"{rejected} of {received} rows quarantined{facts.example('rejected', self.quarantine)}{again}",
             expected=f"at most {most}",
             next_step=(
                 f"{self._unbelieved(facts)}Ask the source to land corrected rows as a new file, "
                 "then build this day again."
             ),
         )
+
+    def _at_most(self, facts: DayFacts) -> int:
+        return _most(facts.count("received", self.raw), self.at_most, self.tolerated_rows)
 
     def _unbelieved(self, facts: DayFacts) -> str:
         """A hint on rows that are on their arrival day: they may be right, and the declared range of days wrong."""

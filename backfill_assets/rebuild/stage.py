@@ -25,9 +25,9 @@ from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.refinement import Refinement, rejected
-from backfill_assets.model.rules import FewDuplicates
+from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publication.publisher import Pin
-from backfill_assets.quality import duplicates, gates, measures, summary
+from backfill_assets.quality import gates, measures, second_look, summary
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
@@ -115,7 +115,7 @@ def write_chunk(
     def judged() -> list[StagedTableDay]:
         facts = _facts(chunk, {name: metrics.result() for name, metrics in measured.items()})
         if chunk.judged:
-            facts = with_duplicates(spark, chunk, inputs, facts, timelines)
+            facts = with_second_look(spark, chunk, inputs, facts, timelines)
         seconds = (time.monotonic() - started) / len(chunk.days)
         environment = environment_of(spark, chunk.catalog.folder)
         return [
@@ -166,7 +166,7 @@ class _Writing:
         return self.judging.submit(for_another_thread(self.spark, measure))
 
 
-def with_duplicates(
+def with_second_look(
     spark: SparkSession,
     chunk: Chunk,
     inputs: Mapping[str, DataFrame],
@@ -175,13 +175,13 @@ def with_duplicates(
 ) -> Facts:
     """``facts`` with the rows that gave way to an equal version, on days that have too many deduplicated rows."""
 
-    def rows(rule: FewDuplicates, days: Sequence[date]) -> tuple[DataFrame, DataFrame | None]:
+    def rows(rule: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DataFrame, DataFrame | None]:
         timeline = timelines[rule.quarantine]
         files = timeline.files(days)
         raw = inputs[rule.raw].where(F.col("day").isin(days))
         return raw, rows_of_files(spark, timeline, files) if files else None
 
-    return {table.name: duplicates.with_duplicates(table, facts[table.name], rows) for table in chunk.step.tables}
+    return {table.name: second_look.with_second_look(table, facts[table.name], rows) for table in chunk.step.tables}
 
 
 def side_by_side(spark: SparkSession, work: Mapping[str, Callable[[], Result]]) -> dict[str, Result]:

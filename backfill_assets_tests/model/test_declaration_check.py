@@ -126,7 +126,7 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         "rule everything_accounted_for: .*'deduplicated_rows' is no column of report_sea_temperature",
     ),
     "received rows of a table that is not raw": (
-        lambda: ruled(FewRejected(BRONZE, BRONZE, at_most=Decimal(0))),
+        lambda: ruled(FewRejected(SOURCE, BRONZE, BRONZE, at_most=Decimal(0))),
         "rule few_rejected: bronze_sea_temperatures does not measure 'received'",
     ),
     "the column of a rule": (

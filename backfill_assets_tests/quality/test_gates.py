@@ -208,6 +208,15 @@ def test_what_the_source_took_back_is_accounted_for(table: str) -> None:
     assert "deleted" not in _judged(table, own)[rule].observed
 
 
+def test_rejected_rows_that_came_again_are_not_missing() -> None:
+    """A source that lands its lines again, sound, is done; those that it never corrected still count."""
+    rejects = {**QUARANTINE, "rows": 25}
+    for corrected, passed in ((0, False), (4, False), (5, True), (25, True)):
+        told = _judged("bronze_sales", {**BRONZE, "corrected": corrected}, quarantine_sales=rejects)["few_rejected"]
+        assert told.passed is passed, corrected
+        assert ("came again" in told.observed) is bool(corrected)
+
+
 def test_totals_are_compared_as_numbers() -> None:
     """A day without rows has the total 0, and its fact 0.0000."""
     none: Metrics = {**REVENUE, "rows": 0, "keys": 0, "total_revenue_eur": 0, "total_lines": 0, "total_quantity": 0}

@@ -26,3 +26,11 @@ def land_lines(
     folder = landing / "sales" / str(day)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress("".join(f"{text}\n" for text in texts).encode()))
+
+
+def land_corrected(landing: Path, day: date, name: str, wrong: str, right: str) -> None:
+    """The lines of the file ``name`` again, in a new one, with ``right`` for what was ``wrong`` in them."""
+    folder = landing / "sales" / str(day)
+    lines = gzip.decompress((folder / f"{name}.jsonl.gz").read_bytes()).decode()
+    assert wrong in lines
+    (folder / f"{name}-corrected.jsonl.gz").write_bytes(gzip.compress(lines.replace(wrong, right).encode()))

@@ -13,7 +13,7 @@ from backfill_assets.cli import main
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.rebuild.outcome import DaysFailed
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
-from backfill_assets_tests.stories.landed_lines import land_lines
+from backfill_assets_tests.stories.landed_lines import land_corrected, land_lines
 from backfill_assets_tests.workshop import Workshop
 
 BAD_DAY = date(2017, 4, 10)
@@ -58,6 +58,11 @@ def test_the_other_days_are_published_by_one_command_that_computes_nothing(
     assert seconds < _SECONDS
     assert statuses("bronze_sales") == {"fresh": 89, "missing": 1}
     assert set(workshop.states("bronze_sales")) == set(NINETY_DAYS) - {BAD_DAY}
+
+    land_corrected(workshop.settings.landing, BAD_DAY, "broken-till", '"12,50"', '"12.50"')
+    mended = backfill("run", "raw_sales", "--downstream", "--days", str(BAD_DAY), "--json")
+    assert json.loads(mended.stdout)["steps"][1]["rows"] == 29, mended.output
+    assert statuses("bronze_sales") == {"fresh": 90}, "rejected lines that came again, sound, are missing from nothing"
 
 
 @pytest.mark.long

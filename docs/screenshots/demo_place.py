@@ -27,7 +27,7 @@ DAYS = "2017-03-01..2017-03-07"
 BAD_DAY = "2017-03-07"
 _MARK = "made-by-take-screenshots"
 _BROKEN_SHARE = 0.22
-"""More than the fifth that a gate lets pass; less than a fifth of what there is once the lines have come again."""
+"""More than the hundredth that a gate lets pass."""
 _PATIENCE = 180.0
 _GRACE = 20.0
 _EXISTS = 0

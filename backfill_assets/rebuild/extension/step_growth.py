@@ -20,9 +20,9 @@ from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import DUPLICATES, Step, Table
 from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.model.refinement import Refinement, accepted, rejected
-from backfill_assets.model.rules import FewDuplicates
+from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publication.publisher import Pin
-from backfill_assets.quality.duplicates import with_duplicates
+from backfill_assets.quality.second_look import with_second_look
 from backfill_assets.rebuild.decide import wanted
 from backfill_assets.rebuild.extension import extension_plan as plan
 from backfill_assets.rebuild.extension.earlier_states import find_earlier_states
@@ -163,11 +163,11 @@ def _without_duplicates(
     facts = {day: facts_of(build, bronze, grown, day, pin) for day in grown[bronze.name]}
     known = {day: own for day, own in facts.items() if plan.had_no_duplicates(growth.content(bronze.name, day))}
 
-    def rows(rule: FewDuplicates, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
+    def rows(rule: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
         of_days = judged.where(F.col("day").isin(days))
         return of_days, rejected(of_days, refinement)
 
-    looked_at = with_duplicates(bronze, known, rows)
+    looked_at = with_second_look(bronze, known, rows)
     return {
         day: replace(grown[bronze.name][day], metrics=found.own)
         for day, found in looked_at.items()

@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.rows import stage, take_in, write
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import DUPLICATES, EXAMPLE, DayFacts, Metrics, RuleOutcome, Step, Table
-from backfill_assets.model.rules import FewDuplicates
+from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild.decide import InputFingerprint
@@ -307,9 +307,13 @@ def _why_whole(table: Table, facts: DayFacts) -> str:
     """Why a whole build has to measure more than was measured of the new rows; empty if it does not."""
     if plan.shows_wrong_rows(facts.own, metric_names(table), EXAMPLE):
         return "people are shown an example of what is wrong in its rows"
-    closer = any(isinstance(rule, FewDuplicates) and rule.looks_closer(facts) for rule in table.rules)
-    counted = facts.own.get(DUPLICATES) is not None
-    return "" if counted or not closer else "it has so many deduplicated rows that they are looked at closely"
+    rules = [rule for rule in table.rules if isinstance(rule, FewDuplicates | FewRejected)]
+    closer = {type(rule) for rule in rules if rule.looks_closer(facts)}
+    if FewRejected in closer:
+        return "it has so many rejected rows that they are looked at closely"
+    if FewDuplicates in closer and facts.own.get(DUPLICATES) is None:
+        return "it has so many deduplicated rows that they are looked at closely"
+    return ""
 
 
 def _broken_truth(table: Table, rules: Sequence[RuleOutcome]) -> str:
