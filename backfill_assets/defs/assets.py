@@ -56,7 +56,7 @@ def step_assets(
     steps: Sequence[Step],
     pool: str | None = None,
 ) -> dg.AssetsDefinition:
-    """The tables of ``step`` as assets that are always materialized together, with the checks of each.
+    """The tables of ``step`` as assets with a partition a day, week or month, materialized together, and their checks.
 
     ``table_named`` knows the tables that it reads, also those of other datasets. ``steps`` are those of all datasets,
     in build order: some of them look back to the tables of ``step``. Runs in one ``pool`` share its limit.
