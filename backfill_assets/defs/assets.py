@@ -24,8 +24,9 @@ from backfill_assets.defs.metadata import (
     table_line,
     warnings,
 )
+from backfill_assets.defs.own_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain
-from backfill_assets.defs.resources import Backfill, SharedSpark, require_own_lakehouse, run_info
+from backfill_assets.defs.resources import Backfill, SharedSpark, run_info
 from backfill_assets.defs.specs import FORCE_TAG, VERIFY_TAG, VERSION_TAG, asset_specs, check_specs, lineage_metadata
 from backfill_assets.defs.watchdogs import unchanged_watchdogs
 from backfill_assets.errors import BackfillError, InvalidRequest
@@ -55,7 +56,7 @@ def step_assets(
     steps: Sequence[Step],
     pool: str | None = None,
 ) -> dg.AssetsDefinition:
-    """The tables of ``step`` as assets that are always materialized together, with the checks of each.
+    """The tables of ``step`` as assets with a partition a day, week or month, materialized together, and their checks.
 
     ``table_named`` knows the tables that it reads, also those of other datasets. ``steps`` are those of all datasets,
     in build order: some of them look back to the tables of ``step``. Runs in one ``pool`` share its limit.

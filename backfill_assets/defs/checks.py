@@ -77,16 +77,16 @@ def _evaluation(
     """A day with broken warnings is published, and its evaluation is a warning: Dagster shows it and blocks nothing."""
     broken = sorted((rule for rule in outcomes if not rule.passed), key=lambda rule: not rule.holds_back)
     held_back = any(rule.holds_back for rule in broken)
-    return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(day.table),
-        check_name=check.name,
+    return _verdict(
+        day.table,
+        check.name,
+        str(day.day),
+        _judgement(day, check, outcomes, broken),
+        {**(rejects_metadata(day) if check.inputs else {}), **_both_sides(day, outcomes), **more},
         passed=not broken,
-        severity=dg.AssetCheckSeverity.WARN if broken and not held_back else dg.AssetCheckSeverity.ERROR,
+        is_warning=bool(broken) and not held_back,
         blocking=check.blocks,
-        partition=day.day.isoformat(),
-        description=_judgement(day, check, outcomes, broken),
-        metadata={**(rejects_metadata(day) if check.inputs else {}), **_both_sides(day, outcomes), **more},
-        target_materialization_data=target,
+        target=target,
     )
 
 
@@ -125,60 +125,63 @@ def freshness(
     words = (
         "built from what is published of its inputs" if is_fresh else f"{status}; the sensor `repairs` says what next"
     )
-    return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(table),
-        check_name=FRESH,
-        passed=is_fresh,
-        severity=dg.AssetCheckSeverity.ERROR if is_fresh else dg.AssetCheckSeverity.WARN,
-        blocking=False,
-        partition=day.isoformat(),
-        description=words,
-        metadata={PUBLICATION: dg.MetadataValue.text(publication)},
-        target_materialization_data=target,
-    )
+    about = {PUBLICATION: dg.MetadataValue.text(publication)}
+    return _verdict(table, FRESH, str(day), words, about, passed=is_fresh, is_warning=not is_fresh, target=target)
 
 
 def withdrawn(table: str, day: date, publication: str) -> dg.AssetCheckEvaluation:
     """Dagster cannot forget the materialization of one partition: its check says that nothing is there."""
+    words = f"Nothing is published for this day since {publication} withdrew it. Build it again."
+    return _verdict(table, FRESH, str(day), words, {PUBLICATION: dg.MetadataValue.text(publication)}, passed=False)
+
+
+def not_run(table: str, check: str, day: str, run: str) -> dg.AssetCheckEvaluation:
+    """A warning, since nothing was found wrong."""
+    words = f"Not run: the run {run[:8]} ended before it. Launch the day again."
+    about = {NOT_RUN: dg.MetadataValue.dagster_run(run)}
+    return _verdict(table, check, day, words, about, passed=False, is_warning=True)
+
+
+def _verdict(
+    table: str,
+    check: str,
+    day: str,
+    words: str,
+    metadata: Mapping[str, dg.MetadataValue],
+    *,
+    passed: bool,
+    is_warning: bool = False,
+    blocking: bool = False,
+    target: Target | None = None,
+) -> dg.AssetCheckEvaluation:
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(table),
-        check_name=FRESH,
-        passed=False,
-        blocking=False,
-        partition=day.isoformat(),
-        description=f"Nothing is published for this day since {publication} withdrew it. Build it again.",
-        metadata={PUBLICATION: dg.MetadataValue.text(publication)},
+        check_name=check,
+        passed=passed,
+        severity=dg.AssetCheckSeverity.WARN if is_warning else dg.AssetCheckSeverity.ERROR,
+        blocking=blocking,
+        partition=day,
+        description=words,
+        metadata=metadata,
+        target_materialization_data=target,
     )
 
 
 def again(verdict: dg.AssetCheckEvaluation, target: Target | None, why: str) -> dg.AssetCheckEvaluation:
     """``verdict`` for another materialization of the same content; its words begin with ``why`` it is shown again."""
     words = verdict.description or ""
-    return dg.AssetCheckEvaluation(
-        asset_key=verdict.asset_key,
-        check_name=verdict.check_name,
+    # A day that is unchanged for the tenth time does not say so ten times.
+    said = words if words.startswith(f"{why}: ") else f"{why}: {words}"
+    return _verdict(
+        verdict.asset_key.to_user_string(),
+        verdict.check_name,
+        str(verdict.partition),
+        said,
+        verdict.metadata,
         passed=verdict.passed,
-        severity=verdict.severity,
-        blocking=verdict.blocking,
-        partition=verdict.partition,
-        # A day that is unchanged for the tenth time does not say so ten times.
-        description=words if words.startswith(f"{why}: ") else f"{why}: {words}",
-        metadata=verdict.metadata,
-        target_materialization_data=target,
-    )
-
-
-def not_run(table: str, check: str, day: str, run: str) -> dg.AssetCheckEvaluation:
-    """A warning, since nothing was found wrong."""
-    return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(table),
-        check_name=check,
-        passed=False,
-        severity=dg.AssetCheckSeverity.WARN,
-        blocking=False,
-        partition=day,
-        description=f"Not run: the run {run[:8]} ended before it. Launch the day again.",
-        metadata={NOT_RUN: dg.MetadataValue.dagster_run(run)},
+        is_warning=verdict.severity is dg.AssetCheckSeverity.WARN,
+        blocking=bool(verdict.blocking),
+        target=target,
     )
 
 

@@ -20,9 +20,9 @@ from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor
 from backfill_assets.defs.sensors.shows_what_is import ends_of_data, shows_what_is_sensor
 from backfill_assets.defs.start_here import start_here_page, start_here_spec
-from backfill_assets.defs.streams.assets import COMMAND, StreamedDataset, stream_asset, stream_sensor
+from backfill_assets.defs.streams import COMMAND, StreamedDataset, stream_asset, stream_sensor
 from backfill_assets.defs.timelines import show_timelines, timeline_job, timelines_spec
-from backfill_assets.defs.upkeep import daily_job, daily_schedule, upkeep_jobs, upkeep_schedules
+from backfill_assets.defs.upkeep import daily, upkeep_jobs, upkeep_schedules
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog, chains, discover
@@ -82,11 +82,10 @@ def code_location(
     streamed, ends = streamed_datasets(datasets), dict(last_days or {})
     partitions = table_partitions(datasets, ends)
     steps = build_order([step for dataset in datasets for step in dataset.steps])
-    daily = {_name(chain): daily_job(_name(chain), _daily_tables(chain)) for chain in chains(datasets)}
     watch, (maintain, refresh) = watchdog_job(datasets, partitions), upkeep_jobs(pool)
     campaigns = campaign_jobs(datasets, partitions, pool, published)
     pages = {"start_here": start_here_page(datasets, partitions), "timelines": show_timelines}
-    return dg.Definitions(
+    everything = dg.Definitions(
         assets=[
             start_here_spec(datasets),
             campaign_spec(),
@@ -94,12 +93,8 @@ def code_location(
             *_assets(datasets, days_per_run, pool, ends),
             *(stream_asset(each, stream_command) for each in streamed),
         ],
-        jobs=[*daily.values(), watch, maintain, refresh, timeline_job(steps, pool), *campaigns],
-        schedules=[
-            *(daily_schedule(name, job) for name, job in daily.items()),
-            watchdog_schedule(watch),
-            *upkeep_schedules(maintain, refresh),
-        ],
+        jobs=[watch, maintain, refresh, timeline_job(steps, pool), *campaigns],
+        schedules=[watchdog_schedule(watch), *upkeep_schedules(maintain, refresh)],
         sensors=[
             shows_what_is_sensor(datasets, partitions, last_days, pages),
             repair_sensor(datasets, partitions),
@@ -110,6 +105,7 @@ def code_location(
         resources=dict(resources),
         executor=executor,
     )
+    return dg.Definitions.merge(everything, *(daily(_name(chain), _daily_tables(chain)) for chain in chains(datasets)))
 
 
 def streamed_datasets(datasets: Sequence[Dataset]) -> list[StreamedDataset]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import date
 from hashlib import sha256
 
@@ -214,15 +213,6 @@ def plain_failure(error: BackfillError, metadata: Mapping[str, dg.MetadataValue]
     """An error that a person can act on, without a stack trace in front of it."""
     hint = {"next_step": dg.MetadataValue.text(error.hint)} if error.hint else {}
     return dg.Failure(description=str(error), metadata={**hint, **(metadata or {})}, allow_retries=False)
-
-
-@contextmanager
-def failing_plainly() -> Iterator[None]:
-    """What a person can act on fails the run in words; all other errors keep their stack trace."""
-    try:
-        yield
-    except BackfillError as error:
-        raise plain_failure(error) from None
 
 
 def warnings(result: BuildResult) -> Iterator[str]:

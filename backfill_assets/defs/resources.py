@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.defs.dagster_internals import BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
-from backfill_assets.errors import LakehouseUnusable, SparkLost
+from backfill_assets.errors import SparkLost
 from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 Work = TypeVar("Work")
 SESSION_TAG = "backfill/spark_session"
-_KEY = "backfill_assets/lakehouse"
-"""Names the lakehouse that a Dagster instance is about: with two, it would show days that one of them lacks."""
 EMBEDDED_SPARK = "embedded_spark"
 """The pool of runs that each have a JVM of their own."""
 _OPEN, _CLOSED = "open", "closed"
@@ -192,34 +190,3 @@ def launched_by(tags: Mapping[str, str]) -> str:
         if tag in tags:
             return f"{kind} {tags[tag]}"
     return tags.get(USER_TAG, "manual run")
-
-
-def why_not_own(instance: dg.DagsterInstance, storage: Storage) -> str:
-    """What :func:`require_own_lakehouse` refuses, for the tick of a sensor; empty if it refuses nothing.
-
-    A sensor that raises shows a traceback each time, where people look for what to do.
-    """
-    try:
-        require_own_lakehouse(instance, storage)
-    except LakehouseUnusable as error:
-        return str(error)
-    return ""
-
-
-def require_own_lakehouse(instance: dg.DagsterInstance, storage: Storage) -> None:
-    """Record the lakehouse in ``storage`` as the one of ``instance``; raise if it belongs to another that still exists.
-
-    After a lakehouse was moved or removed, another one can take its place.
-    """
-    known = instance.daemon_cursor_storage.get_cursor_values({_KEY}).get(_KEY)
-    if known == storage.root:
-        return
-    if known is not None and anything_published(Storage(known)):
-        raise LakehouseUnusable(
-            f"This Dagster instance is about the lakehouse {known}, and this is for {storage.root}.",
-            hint=(
-                "Give each lakehouse a Dagster of its own: "
-                'export DAGSTER_HOME="$(python -m backfill_assets.cli.dev.dagster_home)", with BACKFILL_HOME set.'
-            ),
-        )
-    instance.daemon_cursor_storage.set_cursor_values({_KEY: storage.root})

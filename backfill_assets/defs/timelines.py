@@ -7,6 +7,7 @@ the sensor keeps it as the lakehouse has it.
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -14,8 +15,9 @@ from pydantic import Field
 
 from backfill_assets.answers.timelines import FoundTimeline, timeline_answer
 from backfill_assets.days import DayRange
-from backfill_assets.defs.metadata import digest, failing_plainly, gate_failure
-from backfill_assets.defs.resources import Backfill, SharedSpark, require_own_lakehouse, run_info
+from backfill_assets.defs.metadata import digest, gate_failure
+from backfill_assets.defs.own_lakehouse import lakehouse_job
+from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline, readable_timelines
@@ -49,34 +51,18 @@ class TimelineConfig(dg.Config):
 
 def timeline_job(steps: Sequence[Step], pool: str | None = None) -> dg.JobDefinition:
     """``steps`` are those of all datasets, in build order."""
-
-    @dg.op(name=OP, pool=pool, description="Builds the days of the tables on the timeline, step by step.")
-    def build(
-        context: dg.OpExecutionContext, config: TimelineConfig, backfill_spark: SharedSpark, backfill: Backfill
-    ) -> None:
-        with failing_plainly():
-            require_own_lakehouse(context.instance, backfill.storage)
-            _build(context, config, backfill_spark, backfill, steps)
-
-    @dg.job(
-        name=JOB,
-        executor_def=dg.in_process_executor,
-        description="Builds days of tables on a timeline with a name, with the same gates: no reader sees them, and "
-        "nothing is published. A failed gate fails the run, and nothing of its step changes.",
+    return lakehouse_job(
+        JOB,
+        OP,
+        "Builds days of tables on a timeline with a name, with the same gates: no reader sees them, and nothing is "
+        "published. A failed gate fails the run, and nothing of its step changes.",
+        TimelineConfig,
+        partial(_build, steps),
+        pool=pool,
     )
-    def build_on_timeline() -> None:
-        build()
-
-    return build_on_timeline
 
 
-def _build(
-    context: dg.OpExecutionContext,
-    config: TimelineConfig,
-    spark: SharedSpark,
-    backfill: Backfill,
-    steps: Sequence[Step],
-) -> None:
+def _build(steps: Sequence[Step], context: dg.OpExecutionContext, config: TimelineConfig, backfill: Backfill) -> None:
     chosen = steps_of(steps, config.tables)
     if unknown := set(config.tables) - {name for step in steps for name in step.table_names}:
         raise InvalidRequest(f"There is no table {min(unknown)!r}.", hint="`backfill status` lists them.")
@@ -84,7 +70,7 @@ def _build(
     versions = versions_of(chosen, config.version)
 
     def build(step: Step) -> TimelineRun:
-        lake = backfill.builder(spark).lake
+        lake = backfill.builder().lake
         request = StepRequest(step, step.cadence.starts(days), versions[step.name])
         timeline = find_timeline(lake.storage, config.timeline, lake.publisher.now())
         return run_on(
@@ -93,7 +79,7 @@ def _build(
 
     for step in chosen:
         try:
-            done = backfill.resume(lambda step=step: build(step), context.log.warning, spark)  # type: ignore[misc]
+            done = backfill.resume(partial(build, step), context.log.warning)
         except DaysFailed as error:
             raise gate_failure(error) from None
         context.log.info(f"On {done.timeline.name}: {done.steps[0]}")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import dagster as dg
 
@@ -27,7 +28,6 @@ from backfill_assets.defs.dagster_internals import (
     BulkActionsFilter,
     BulkActionStatus,
     PartitionBackfill,
-    make_new_backfill_id,
 )
 from backfill_assets.defs.specs import CADENCE_TAG
 from backfill_assets.defs.watchdogs import JOB
@@ -150,7 +150,7 @@ def launch_backfill(
     Days of a weekly or monthly table stand for the period they lie in. ``tags`` reach every run. A given
     ``backfill_id``, of at most 32 characters, makes the call repeatable: the second one changes nothing.
     """
-    wanted_id = backfill_id or make_new_backfill_id()
+    wanted_id = backfill_id or uuid4().hex[:8]
     if instance.get_backfill(wanted_id) is None:
         instance.add_backfill(
             PartitionBackfill.from_asset_graph_subset(

@@ -1,18 +1,13 @@
 """The daily and the nightly jobs, and when they run: what they did is in the log of their runs."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import dagster as dg
 
-from backfill_assets.defs.dagster_internals import (
-    PRIORITY_TAG,
-    UnresolvedAssetJobDefinition,
-    UnresolvedPartitionedAssetScheduleDefinition,
-)
-from backfill_assets.defs.metadata import failing_plainly
-from backfill_assets.defs.resources import Backfill, require_own_lakehouse, run_info
+from backfill_assets.defs.dagster_internals import PRIORITY_TAG
+from backfill_assets.defs.own_lakehouse import lakehouse_job, nightly_schedule
+from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.defs.specs import VERIFY_TAG, VERSION_TAG
 from backfill_assets.errors import BackfillError
 from backfill_assets.model.current_versions import switch_notes
@@ -22,70 +17,29 @@ from backfill_assets.text import format_count, format_size
 from backfill_assets.timeline.of_version import bring_up_to_date, fresh_timelines
 
 MAINTAIN, REFRESH = "maintain", "refresh_timelines"
-Work = Callable[[dg.OpExecutionContext, Backfill], None]
-
-
-def nightly_schedule(
-    name: str,
-    job: dg.JobDefinition,
-    cron: str,
-    variable: str,
-    description: str,
-    why_idle: Callable[[Backfill], str] = lambda _: "",
-) -> dg.ScheduleDefinition:
-    """On from the start, at ``cron`` (UTC) unless the environment's ``variable`` says when.
-
-    ``why_idle`` says why a night is left out; an empty text is no reason.
-    """
-
-    @dg.schedule(
-        name=name,
-        job=job,
-        cron_schedule=os.environ.get(variable, "").strip() or cron,
-        execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description=description,
-    )
-    def every_night(backfill: Backfill) -> dg.RunRequest | dg.SkipReason:
-        if not backfill.publications():
-            return dg.SkipReason("Nothing was published yet.")
-        idle = why_idle(backfill)
-        return dg.SkipReason(idle) if idle else dg.RunRequest()
-
-    return every_night
 
 
 def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefinition]:
     """Maintenance, which starts no Spark, and the refresh of timelines, which may: its runs share ``pool``."""
     return (
-        _job(
+        lakehouse_job(
             MAINTAIN,
+            "maintain_once",
             "Compacts days of many small files, closes abandoned timelines, and deletes files that no rollback window, "
             "open plan, open timeline or pinned version needs.",
+            None,
             _maintain,
         ),
-        _job(
+        lakehouse_job(
             REFRESH,
+            "refresh_timelines_once",
             "Brings the timelines up to date that are kept fresh for a version of a step: new and stale days are "
             "computed on them, beside what is published. Starts no Spark if there is nothing to compute.",
+            None,
             _refresh_timelines,
-            pool,
+            pool=pool,
         ),
     )
-
-
-def _job(name: str, description: str, work: Work, pool: str | None = None) -> dg.JobDefinition:
-    @dg.op(name=f"{name}_once", pool=pool, description=description)
-    def once(context: dg.OpExecutionContext, backfill: Backfill) -> None:
-        with failing_plainly():
-            require_own_lakehouse(context.instance, backfill.storage)
-            work(context, backfill)
-
-    @dg.job(name=name, description=description, executor_def=dg.in_process_executor)
-    def nightly() -> None:
-        once()
-
-    return nightly
 
 
 def upkeep_schedules(maintain: dg.JobDefinition, refresh: dg.JobDefinition) -> Sequence[dg.ScheduleDefinition]:
@@ -111,7 +65,7 @@ def upkeep_schedules(maintain: dg.JobDefinition, refresh: dg.JobDefinition) -> S
     )
 
 
-def _maintain(context: dg.OpExecutionContext, backfill: Backfill) -> None:
+def _maintain(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> None:
     """Plans and carries out in one run, so that the plan is seconds old."""
     maintenance = backfill.maintenance()
     done = maintenance.carry_out(maintenance.plan(), context.log.info)
@@ -122,7 +76,7 @@ def _maintain(context: dg.OpExecutionContext, backfill: Backfill) -> None:
     context.log.info(f"{format_count(len(done), 'task')}, {format_size(sum(each.task.bytes for each in done))}")
 
 
-def _refresh_timelines(context: dg.OpExecutionContext, backfill: Backfill) -> None:
+def _refresh_timelines(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> None:
     """One after the other: one that cannot be brought up to date fails the run, after the others."""
     lake = backfill.builder().lake
     failed: list[BackfillError] = []
@@ -149,9 +103,13 @@ _HOUR_UTC = 2
 _BEFORE_ANY_BACKFILL = "10"
 
 
-def daily_job(chain: str, tables: Sequence[str]) -> UnresolvedAssetJobDefinition:
-    """One day through all daily steps in one process, on one Spark session; ``chain`` names the job."""
-    return dg.define_asset_job(
+def daily(chain: str, tables: Sequence[str]) -> dg.Definitions:
+    """A job for one day through all daily steps of ``chain``, in one process on one Spark session, and its schedule.
+
+    Yesterday, every day at two o'clock UTC, once its arrivals are complete. It is off until a person turns it on:
+    cloning this repository must not start work by itself.
+    """
+    job = dg.define_asset_job(
         f"daily_{chain}",
         selection=dg.AssetSelection.assets(*tables),
         description=f"Ingests what arrived on a day and brings it through to the daily tables of {chain}. A day that a "
@@ -160,25 +118,16 @@ def daily_job(chain: str, tables: Sequence[str]) -> UnresolvedAssetJobDefinition
         executor_def=dg.in_process_executor,
         tags={PRIORITY_TAG: _BEFORE_ANY_BACKFILL, VERIFY_TAG: "extended days", VERSION_TAG: AS_PUBLISHED},
     )
-
-
-def schedule_name(chain: str) -> str:
-    """The schedule of a chain's daily job."""
-    return f"every_day_{chain}"
-
-
-def daily_schedule(
-    chain: str,
-    job: UnresolvedAssetJobDefinition,
-) -> UnresolvedPartitionedAssetScheduleDefinition | dg.ScheduleDefinition:
-    """Yesterday, every day at two o'clock UTC, once its arrivals are complete.
-
-    It is off until a person turns it on: cloning this repository must not start work by itself.
-    """
-    return dg.build_schedule_from_partitioned_job(
+    schedule = dg.build_schedule_from_partitioned_job(
         job,
         name=schedule_name(chain),
         description="Builds the day that has just ended (UTC). Off until you turn it on.",
         hour_of_day=_HOUR_UTC,
         default_status=dg.DefaultScheduleStatus.STOPPED,
     )
+    return dg.Definitions(jobs=[job], schedules=[schedule])
+
+
+def schedule_name(chain: str) -> str:
+    """The schedule of a chain's daily job."""
+    return f"every_day_{chain}"

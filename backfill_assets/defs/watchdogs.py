@@ -10,6 +10,7 @@ rest. Until the job has looked at a new publication, its watchdog is shown as no
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 
 import dagster as dg
 from deltalake.exceptions import DeltaError
@@ -18,10 +19,10 @@ from pydantic import Field
 from backfill_assets.days import DayRange
 from backfill_assets.defs.checks import PHYSICAL, PUBLICATION, WATCHDOG, again, check_key, publication_of
 from backfill_assets.defs.dagster_internals import Target, newest_evaluations, targets
-from backfill_assets.defs.metadata import failing_plainly, rules_table
+from backfill_assets.defs.metadata import rules_table
+from backfill_assets.defs.own_lakehouse import lakehouse_job, nightly_schedule
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill, require_own_lakehouse
-from backfill_assets.defs.upkeep import nightly_schedule
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable, SparkLost
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.model.declaration import Dataset, Step, Table
@@ -64,25 +65,14 @@ def watchdog_job(datasets: Sequence[Dataset], partitions: Mapping[str, Partition
         for table in step.tables
     }
 
-    @dg.op(name=STEP, out={}, description="Reads published days again, and evaluates the watchdog of each.")
-    def look(
-        context: dg.OpExecutionContext, config: WatchOptions, backfill: Backfill
-    ) -> Iterator[dg.AssetCheckEvaluation]:
-        with failing_plainly():
-            yield from _look(context, config, known, backfill)
-
-    @dg.job(
-        name=JOB,
-        executor_def=dg.in_process_executor,
-        description=(
-            "Reads published days again and compares them with the publication log and with each other. Choose `days` "
-            f"and `tables` in the launchpad; without, it takes what is new and one day in {TURNS} of the rest."
-        ),
+    return lakehouse_job(
+        JOB,
+        STEP,
+        "Reads published days again and compares them with the publication log and with each other. Choose `days` "
+        f"and `tables` in the launchpad; without, it takes what is new and one day in {TURNS} of the rest.",
+        WatchOptions,
+        partial(_look, known),
     )
-    def watch_published_days() -> None:
-        look()
-
-    return watch_published_days
 
 
 def watchdog_schedule(job: dg.JobDefinition, cron: str = _FOUR_IN_THE_MORNING) -> dg.ScheduleDefinition:
@@ -117,13 +107,12 @@ def newest_verdicts(
 
 
 def _look(
-    context: dg.OpExecutionContext, config: WatchOptions, known: Mapping[str, Watched], backfill: Backfill
-) -> Iterator[dg.AssetCheckEvaluation]:
+    known: Mapping[str, Watched], context: dg.OpExecutionContext, config: WatchOptions, backfill: Backfill
+) -> None:
     watch = backfill.watch()
     if watch is None:
         context.log.info("Nothing was published yet.")
         return
-    require_own_lakehouse(context.instance, backfill.storage)
     newest = watch.log.head().version
     chosen = _configured_days(config, known) if config.days else _own_choice(context.instance, watch.log, config, known)
     problems: dict[str, str] = {}
@@ -132,7 +121,8 @@ def _look(
         verdicts = _look_at(watch, tables, days, problems)
         for table in tables:
             now = targets(context.instance, table.name, [str(day) for day in days])
-            yield from (_evaluation(day, now.get(str(day.day))) for day in verdicts if day.table == table.name)
+            for day in (each for each in verdicts if each.table == table.name):
+                context.log_event(_evaluation(day, now.get(str(day.day))))  # type: ignore[arg-type]  # it takes them
     if problems:
         raise LakehouseUnusable(
             "\n".join(f"{table} cannot be looked at: {problem}" for table, problem in problems.items()),

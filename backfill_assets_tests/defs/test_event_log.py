@@ -1,13 +1,11 @@
-"""The event log of ``dagster.yaml`` stores what Dagster's own stores, through connections that are kept."""
+"""The event log of ``dagster.yaml`` stores what Dagster's own stores, a batch in one transaction."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
 import sqlite3
-import threading
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
@@ -132,57 +130,6 @@ def _started(instance: dg.DagsterInstance) -> dg.DagsterRun:
     run = instance.add_run(dg.DagsterRun(job_name="played", run_id=make_new_run_id()))
     instance.report_engine_event("Began.", run, EngineEventData.in_process(1))
     return run
-
-
-def _report(home: str, run_id: str) -> None:
-    with dg.DagsterInstance.from_config(home) as other:
-        run = other.get_run_by_id(run_id)
-        other.report_engine_event("From another process.", run, EngineEventData.in_process(2))
-
-
-def test_a_follower_sees_the_events_of_another_process(instance: dg.DagsterInstance, tmp_path: Path) -> None:
-    run, seen, came = _started(instance), [], threading.Event()
-
-    def look(event: dg.EventLogEntry, cursor: str) -> None:
-        seen.append(event.message)
-        if any("From another process." in str(each) for each in seen):
-            came.set()
-
-    instance.event_log_storage.watch(run.run_id, None, look)
-    home = str(Path(instance.event_log_storage._base_dir).parents[1])  # type: ignore[attr-defined]
-    process = multiprocessing.get_context("spawn").Process(target=_report, args=(home, run.run_id))
-    process.start()
-    try:
-        assert came.wait(60)
-    finally:
-        process.join()
-        instance.event_log_storage.end_watch(run.run_id, look)
-
-
-def test_a_file_that_was_deleted_is_made_again(instance: dg.DagsterInstance) -> None:
-    run = _started(instance)
-    log = instance.event_log_storage
-    assert isinstance(log, LocalEventLog)
-    for end in ("", "-wal", "-shm"):
-        Path(log.path_for_shard(run.run_id) + end).unlink(missing_ok=True)
-    assert not instance.get_records_for_run(run.run_id).records
-    instance.report_engine_event("Again.", run, EngineEventData.in_process(1))
-    assert len(instance.get_records_for_run(run.run_id).records) == 1
-
-
-def test_wiping_leaves_no_run_and_the_log_goes_on(instance: dg.DagsterInstance) -> None:
-    run = _started(instance)
-    instance.event_log_storage.wipe()
-    assert not instance.get_records_for_run(run.run_id).records
-
-
-def test_at_most_so_many_files_are_kept_open(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_log, "_MOST_KEPT", 3)
-    runs = [_started(instance) for _ in range(6)]
-    log = instance.event_log_storage
-    assert isinstance(log, LocalEventLog)
-    assert len(log._kept) <= 4
-    assert [len(instance.get_records_for_run(run.run_id).records) for run in runs] == [1] * 6
 
 
 def test_an_instance_that_is_handed_to_a_run_has_the_same_log(instance: dg.DagsterInstance) -> None:

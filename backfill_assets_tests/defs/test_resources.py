@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field, replace
-from datetime import date
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,29 +11,22 @@ import pytest
 
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.defs import resources
-from backfill_assets.defs.campaigns.jobs import campaign_jobs
-from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import (
     SESSION_TAG,
     Backfill,
     SharedSpark,
     launched_by,
     person_behind,
-    require_own_lakehouse,
 )
-from backfill_assets.defs.upkeep import upkeep_jobs
-from backfill_assets.errors import InvalidRequest, LakehouseUnusable, SparkLost
+from backfill_assets.errors import InvalidRequest, SparkLost
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan, keep_planner
-from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.publication_log.log import utc_now
 from backfill_assets.rebuild.person import UNKNOWN, Person
 from backfill_assets.settings import ApprovalRule, Settings
-from backfill_assets_tests.defs.small_dataset import SMALL
-from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
 
@@ -206,93 +197,3 @@ def test_a_lost_session_is_dropped_where_it_was_opened(tmp_path: Path, monkeypat
     monkeypatch.setattr(SharedSpark, "reconnect", reconnect)
     assert backfill.resume(lost_once, print, named) == len(done) == 1 + 1
     assert dropped[0] is named
-
-
-@pytest.fixture
-def first(tmp_path: Path) -> Storage:
-    root = tmp_path / "first"
-    SmallLakehouse(root).publish("p1", {"bronze_sales": {date(2017, 3, 1): [1]}})
-    return Storage(str(root))
-
-
-def test_the_first_lakehouse_is_remembered_and_another_refused(
-    first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
-) -> None:
-    """Without a word, days of the one would be shown as materialized in the other."""
-    require_own_lakehouse(dagster_instance, first)
-    require_own_lakehouse(dagster_instance, first)
-    with pytest.raises(LakehouseUnusable, match="is about the lakehouse") as error:
-        require_own_lakehouse(dagster_instance, Storage(str(tmp_path / "second")))
-    assert "DAGSTER_HOME" in str(error.value.hint)
-
-
-def test_a_lakehouse_that_was_moved_is_followed(
-    first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
-) -> None:
-    """The old place is not read any more; its history is that of the new one."""
-    require_own_lakehouse(dagster_instance, first)
-    moved = Storage(str(tmp_path / "moved"))
-    shutil.move(first.root, moved.root)
-    require_own_lakehouse(dagster_instance, moved)
-    require_own_lakehouse(dagster_instance, moved)
-
-
-def test_a_sensor_in_the_dagster_of_another_lakehouse_skips_in_words(
-    first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
-) -> None:
-    """Each tick says what to do, without a stack trace in front of it."""
-    require_own_lakehouse(dagster_instance, first)
-    settings = Settings.at(tmp_path / "second")
-    SmallLakehouse(settings.home / "lakehouse").publish("p1", {"bronze_sales": {date(2017, 3, 1): [1]}})
-    spark = SharedSpark(settings=settings)
-    resources = {"backfill_spark": spark, "backfill": Backfill(settings=settings, catalog=CATALOG, spark=spark)}
-    location = code_location([SMALL], resources)
-    said: dict[str, str] = {}
-    for sensor in location.sensors or ():
-        assert isinstance(sensor, dg.SensorDefinition)
-        context = dg.build_sensor_context(
-            dagster_instance, repository_def=location.get_repository_def(), resources=resources
-        )
-        with context as open_context:
-            said[sensor.name] = str(sensor.evaluate_tick(open_context).skip_message)
-    assert {name for name, words in said.items() if "is about the lakehouse" in words and "DAGSTER_HOME" in words} == {
-        "campaigns",
-        "dagster_shows_what_is",
-        "landed_files",
-        "repairs",
-    }
-
-
-@pytest.mark.parametrize("name", ["campaign", "approve_campaign", "undo_campaign", "maintain", "refresh_timelines"])
-def test_a_run_in_the_dagster_of_another_lakehouse_fails_in_words(
-    name: str, first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
-) -> None:
-    """Its page has the next step, and no stack trace in front of it."""
-    require_own_lakehouse(dagster_instance, first)
-    failed = _failure_of(name, tmp_path / "second", dagster_instance)
-    assert str(failed.description).startswith("This Dagster instance is about the lakehouse")
-    assert "DAGSTER_HOME" in str(failed.metadata["next_step"].value)
-
-
-def test_a_campaign_without_its_plan_fails_in_words(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> None:
-    """The plan was removed by hand, or is older than the lakehouse."""
-    failed = _failure_of("approve_campaign", tmp_path / "home", dagster_instance)
-    assert str(failed.description).startswith("There is no plan")
-
-
-def _failure_of(name: str, home: Path, instance: dg.DagsterInstance) -> dg.Failure:
-    settings = Settings.at(home)
-    spark = SharedSpark(settings=settings)
-    (job,) = [job for job in (*campaign_jobs([SMALL], {}), *upkeep_jobs()) if job.name == name]
-    config = {"plan": "plan-0123456789abcdef"} if "campaign" in name else {}
-    (op,) = [node.name for node in job.nodes]
-    result = job.execute_in_process(
-        instance=instance,
-        resources={"backfill_spark": spark, "backfill": Backfill(settings=settings, catalog=CATALOG, spark=spark)},
-        run_config={"ops": {op: {"config": config}}} if config else {},
-        raise_on_error=False,
-    )
-    (failure,) = result.get_step_failure_events()
-    error = failure.step_failure_data.user_failure_data
-    assert error is not None, failure.step_failure_data.error
-    return dg.Failure(error.description, error.metadata)

@@ -21,7 +21,7 @@ from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.campaigns.jobs import KIND_TAG
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import EMBEDDED_SPARK
-from backfill_assets.defs.streams.assets import STREAM_TAG
+from backfill_assets.defs.streams import STREAM_TAG
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, STREAMED

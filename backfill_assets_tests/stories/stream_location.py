@@ -6,9 +6,9 @@ import sys
 
 from backfill_assets.defs.location import code_location
 from backfill_assets.settings import Settings
+from backfill_assets_tests.defs import fake_stream
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import STREAMED
-from backfill_assets_tests.defs.streams import fake_stream
 
 _settings = Settings.from_environment()
 

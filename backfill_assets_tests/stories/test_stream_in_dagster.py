@@ -12,7 +12,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.defs.streams.assets import STREAM_TAG
+from backfill_assets.defs.streams import STREAM_TAG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
 from backfill_assets.stream.lease import StreamStatus, read_stream
@@ -22,7 +22,7 @@ from backfill_assets_tests.stories.real_dagster import RealDagster
 pytestmark = pytest.mark.story
 
 ASSET = "stream_small"
-OFTEN = {"log_every_seconds": 1, "report_every_seconds": 1, "from_beginning": True}
+OFTEN = {"report_every_seconds": 1, "from_beginning": True}
 
 
 @pytest.fixture

@@ -37,9 +37,10 @@ from backfill_assets.defs.campaigns.pages import (
 )
 from backfill_assets.defs.checks import checks_by_table
 from backfill_assets.defs.dagster_internals import MAX_RETRIES_TAG, RETRY_NUMBER_TAG
-from backfill_assets.defs.metadata import failing_plainly, plain_failure
+from backfill_assets.defs.metadata import plain_failure
+from backfill_assets.defs.own_lakehouse import lakehouse_job, lakehouse_sensor
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill, person_behind, require_own_lakehouse, why_not_own
+from backfill_assets.defs.resources import Backfill, person_behind
 from backfill_assets.defs.sensors.shows_what_is import ShownDays, report_publication
 from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.defs.under_way import is_alive
@@ -124,13 +125,19 @@ def campaign_jobs(
         log = backfill.publications()
         return ShownDays(instance, log, partitions, checks) if log else None
 
-    example = {
-        "ops": {OPS[JOB]: {"config": dict(zip(("target", "days"), plan_example(datasets, storage), strict=True))}}
-    }
+    def job(
+        name: str, description: str, config_type: type[dg.Config], work: Callable[[_Carried, Any], None], **more: Any
+    ) -> dg.JobDefinition:
+        def carried(context: dg.OpExecutionContext, config: dg.Config, backfill: Backfill) -> None:
+            work(_Carried(context, backfill, published), config)
+
+        return lakehouse_job(name, OPS[name], description, config_type, carried, pool=pool, tags=_TAGS, **more)
+
+    example = dict(zip(("target", "days"), plan_example(datasets, storage), strict=True))
     return [
-        _job(JOB, _BEGINS, CampaignConfig, _begin, published, pool, example),
-        _job(APPROVE_JOB, _APPROVES, PlanConfig, _approve, published, pool),
-        _job(UNDO_JOB, _UNDOES, PlanConfig, _undo, published, pool),
+        job(JOB, _BEGINS, CampaignConfig, _begin, example=example),
+        job(APPROVE_JOB, _APPROVES, PlanConfig, _approve),
+        job(UNDO_JOB, _UNDOES, PlanConfig, _undo),
     ]
 
 
@@ -146,33 +153,6 @@ _UNDOES = (
     "Puts all tables of a campaign back at once, for every reader; days that moved since are computed again first. "
     "`backfill rollback` with the publication that it names undoes the undo."
 )
-
-
-def _job(
-    name: str,
-    description: str,
-    config_type: type[dg.Config],
-    work: Callable[["_Carried", Any], None],
-    published: Published,
-    pool: str | None,
-    example: Mapping[str, object] | None = None,
-) -> dg.JobDefinition:
-    @dg.op(name=OPS[name], pool=pool, description=description)
-    def step(context: dg.OpExecutionContext, config: config_type, backfill: Backfill) -> None:  # type: ignore[valid-type]
-        with failing_plainly():
-            work(_Carried(context, backfill, published), config)
-
-    @dg.job(
-        name=name,
-        tags=_TAGS,
-        description=description,
-        executor_def=dg.in_process_executor,
-        config=dict(example) if example else None,  # type: ignore[arg-type]
-    )
-    def run() -> None:
-        step()
-
-    return run
 
 
 def plan_example(datasets: Sequence[Dataset], storage: Storage | None = None) -> tuple[str, str]:
@@ -205,7 +185,6 @@ class _Carried:
     """A run that is about a campaign, and the page that it keeps."""
 
     def __init__(self, context: dg.OpExecutionContext, backfill: Backfill, published: Published) -> None:
-        require_own_lakehouse(context.instance, backfill.storage)
         self.context, self.backfill, self.published = context, backfill, published
         self.pads = Launchpads.of(context.run)
         self.is_retry = RETRY_NUMBER_TAG in context.run.tags
@@ -360,33 +339,29 @@ def run_under_way(instance: dg.DagsterInstance, campaign: str, but: str = "") ->
 def campaign_sensor() -> dg.SensorDefinition:
     """On from the start: it carries on only campaigns that were started in the UI or with ``--daemon``."""
 
-    @dg.sensor(
-        name=SENSOR,
+    return lakehouse_sensor(
+        SENSOR,
+        "Carries on campaigns that were started or approved by a command with `--daemon`, and closes those that cannot "
+        "be undone any more. Delivers the notices that are due. Each tick says what a campaign waits for.",
+        _EVERY_SECONDS,
+        _tick,
         job_name=JOB,
-        description="Carries on campaigns that were started or approved by a command with `--daemon`, and closes those "
-        "that cannot be undone any more. Delivers the notices that are due. Each tick says what a campaign waits for.",
-        minimum_interval_seconds=_EVERY_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def campaigns(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
-        if refused := why_not_own(context.instance, backfill.storage):
-            return dg.SkipReason(refused)
-        sender = sender_of(backfill.settings.notices, log_writer(context.log))
-        words = [
-            f"notice {key}: not delivered: {why}" for key, why in deliver(Publisher(backfill.storage), sender).failed
-        ]
-        requests = []
-        for name, newest in newest_entries(backfill.storage).items():
-            found = why_over(newest) or _carry_on_or_say_why_not(context, backfill, name)
-            if isinstance(found, dg.RunRequest):
-                requests.append(found)
-            else:
-                words.append(f"{name}: {found}")
-        if requests:
-            return dg.SensorResult(run_requests=requests)
-        return dg.SkipReason("\n".join(words) or "No campaign is under way.")
 
-    return campaigns
+
+def _tick(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
+    sender = sender_of(backfill.settings.notices, log_writer(context.log))
+    words = [f"notice {key}: not delivered: {why}" for key, why in deliver(Publisher(backfill.storage), sender).failed]
+    requests = []
+    for name, newest in newest_entries(backfill.storage).items():
+        found = why_over(newest) or _carry_on_or_say_why_not(context, backfill, name)
+        if isinstance(found, dg.RunRequest):
+            requests.append(found)
+        else:
+            words.append(f"{name}: {found}")
+    if requests:
+        return dg.SensorResult(run_requests=requests)
+    return dg.SkipReason("\n".join(words) or "No campaign is under way.")
 
 
 def _carry_on_or_say_why_not(

@@ -9,8 +9,9 @@ from datetime import UTC, date, datetime
 import dagster as dg
 
 from backfill_assets.defs.dagster_internals import SENSOR_NAME_TAG
+from backfill_assets.defs.own_lakehouse import lakehouse_sensor
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill, why_not_own
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.defs.under_way import busy_tables, ever_targeted, launch_backfill
@@ -37,20 +38,7 @@ Listings = Mapping[str, str]
 def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
     """On from the start: a dataset that is registered begins by itself, then its schedule takes over."""
 
-    @dg.sensor(
-        name=SENSOR,
-        description=(
-            "Launches one backfill of all landed days for a dataset that was never built, and one of the arrival "
-            "days whose folder got files after they, or a later day, were ingested: published days keep their version "
-            "of the logic. "
-            "The sensor `repairs` builds what late rows make stale."
-        ),
-        minimum_interval_seconds=EVERY_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-    )
-    def landed_files(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
-        if refused := why_not_own(context.instance, backfill.storage):
-            return dg.SkipReason(refused)
+    def launch_landed(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         seen = json.loads(context.cursor or "{}")
         landed_chains = [
             [_landed_state(context.instance, backfill, dataset, partitions, seen) for dataset in chain]
@@ -69,7 +57,14 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
             cursor=json.dumps(listings),
         )
 
-    return landed_files
+    return lakehouse_sensor(
+        SENSOR,
+        "Launches one backfill of all landed days for a dataset that was never built, and one of the arrival days "
+        "whose folder got files after they, or a later day, were ingested: published days keep their version of the "
+        "logic. The sensor `repairs` builds what late rows make stale.",
+        EVERY_SECONDS,
+        launch_landed,
+    )
 
 
 def nothing_builds(

@@ -28,8 +28,9 @@ from backfill_assets.defs.dagster_internals import (
     newest_evaluations,
     shown_checks,
 )
+from backfill_assets.defs.own_lakehouse import lakehouse_sensor
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill, why_not_own
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.under_way import busy_days, launch_backfill
 from backfill_assets.errors import InvalidRequest
@@ -54,30 +55,24 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
     """On from the start: most wrong days are repaired before a person sees them."""
     steps = build_order([step for dataset in datasets for step in dataset.steps])
 
-    @dg.sensor(
-        name=SENSOR,
-        description=(
-            "Builds days again that need repair (a failed watchdog, a foreign write, late rows, changed "
-            "inputs, days that can be built and never were) and what is downstream: one backfill for each reason, at "
-            "most three attempts. Each day is built with the version that it was published with. It "
-            "leaves days that a running stream follows to it, and new code over history, and raw tables, to people: "
-            "the tick says what to do."
-        ),
-        minimum_interval_seconds=EVERY_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-    )
-    def repairs(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SkipReason | dg.SensorResult:
-        if refused := why_not_own(context.instance, backfill.storage):
-            return dg.SkipReason(refused)
+    def repair(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SkipReason:
         decision = decide(context.instance, backfill.storage, steps, partitions)
-        for repair in decision.launch:
-            launch(context.instance, asset_graph(context), repair)
+        for each in decision.launch:
+            launch(context.instance, asset_graph(context), each)
         lines = list(_in_words(decision))
         for line in lines:
             context.log.info(line)
         return dg.SkipReason("\n".join(lines) or "Nothing to repair.")
 
-    return repairs
+    return lakehouse_sensor(
+        SENSOR,
+        "Builds days again that need repair (a failed watchdog, a foreign write, late rows, changed inputs, days that "
+        "can be built and never were) and what is downstream: one backfill for each reason, at most three attempts. "
+        "Each day is built with the version that it was published with. It leaves days that a running stream follows "
+        "to it, and new code over history, and raw tables, to people: the tick says what to do.",
+        EVERY_SECONDS,
+        repair,
+    )
 
 
 def decide(

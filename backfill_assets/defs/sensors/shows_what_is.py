@@ -8,6 +8,7 @@ end where data ended when the code location was loaded.
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -39,12 +40,14 @@ from backfill_assets.defs.dagster_internals import (
     newest_materializations,
     reload_code,
     report_checks,
+    report_materializations,
     shown_checks,
     targets,
 )
 from backfill_assets.defs.metadata import day_metadata
+from backfill_assets.defs.own_lakehouse import lakehouse_sensor
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill, why_not_own
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.watchdogs import newest_verdicts
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.records import DayState
@@ -88,21 +91,7 @@ def shows_what_is_sensor(
     """
     steps = build_order([step for dataset in datasets for step in dataset.steps])
 
-    @dg.sensor(
-        name=SENSOR,
-        description=(
-            "Puts right what Dagster shows: days that were published and that no run has reported, days that are "
-            "stale, checks that a failed run did not come to, the ends of partitions, and the pages beside the tables. "
-            "Launches nothing."
-        ),
-        minimum_interval_seconds=_EVERY_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-    )
-    def dagster_shows_what_is(
-        context: dg.SensorEvaluationContext, backfill: Backfill
-    ) -> dg.SensorResult | dg.SkipReason:
-        if refused := why_not_own(context.instance, backfill.storage):
-            return dg.SkipReason(refused)
+    def put_right(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         parts: dict[str, Page] = {**(pages or {})}
         if log := backfill.publications():
             shown = ShownDays(context.instance, log, partitions, checks_by_table(steps))
@@ -114,7 +103,14 @@ def shows_what_is_sensor(
         words = "\n".join(filter(None, said.values())) or "Dagster shows what is."
         return dg.SensorResult(skip_reason=words, cursor=json.dumps(seen))
 
-    return dagster_shows_what_is
+    return lakehouse_sensor(
+        SENSOR,
+        "Puts right what Dagster shows: days that were published and that no run has reported, days that are stale, "
+        "checks that a failed run did not come to, the ends of partitions, and the pages beside the tables. Launches "
+        "nothing.",
+        _EVERY_SECONDS,
+        put_right,
+    )
 
 
 def _each_part(
@@ -163,26 +159,34 @@ class ShownDays:
 
         ``run_of`` gives the run behind a publication.
         """
-        order = {table: place for place, table in enumerate(self.partitions)}
-        published = [state for state in states if state.content is not None]
-        for day in self.built(sorted(published, key=lambda state: (order[state.table], state.day))):
-            metadata = {**day_metadata(day), REPORTED_BY: dg.MetadataValue.text(by)}
-            self.instance.report_runless_asset_event(
-                dg.AssetMaterialization(
-                    day.table, partition=str(day.day), metadata=metadata, tags={CODE_VERSION_TAG: day.code_version}
-                )
-            )
-            target = targets(self.instance, day.table, [str(day.day)]).get(str(day.day))
-            report_checks(self.instance, run_of(day.publication), evaluations(day, self.checks[day.table], target))
-        for state in states:
-            if state.content is None:
-                gone = withdrawn(state.table, state.day, state.publication)
-                report_checks(self.instance, run_of(state.publication), [gone])
+        by_table = _by_table(states)
+        for table in (table for table in self.partitions if table in by_table):
+            of_table = sorted(by_table[table], key=lambda state: state.day)
+            days = self.built(state for state in of_table if state.content is not None)
+            report_materializations(self.instance, [_materialization(day, by) for day in days])
+            now = targets(self.instance, table, [str(day.day) for day in days])
+            found: dict[str, list[dg.AssetCheckEvaluation]] = defaultdict(list)
+            for day in days:
+                found[run_of(day.publication)] += evaluations(day, self.checks[table], now.get(str(day.day)))
+            for state in of_table:
+                if state.content is None:
+                    found[run_of(state.publication)].append(withdrawn(table, state.day, state.publication))
+            for run, verdicts in found.items():
+                report_checks(self.instance, run, verdicts)
 
     def built(self, states: Iterable[DayState]) -> list[BuiltDay]:
         """What the log knows of the days, with what their gates said when they were published."""
         days = [built_from_log(state, {}, {}, reused=True) for state in states]
         return with_kept_rules(self.log.storage, self.log, days)
+
+
+def _materialization(day: BuiltDay, by: str) -> dg.AssetMaterialization:
+    return dg.AssetMaterialization(
+        day.table,
+        partition=str(day.day),
+        metadata={**day_metadata(day), REPORTED_BY: dg.MetadataValue.text(by)},
+        tags={CODE_VERSION_TAG: day.code_version},
+    )
 
 
 def report_publication(shown: ShownDays, publication: str, run_id: str) -> int:
@@ -250,9 +254,9 @@ def put_statuses_right(shown: ShownDays, place: ReportedUpTo, now: datetime | No
 
 
 def _by_table(states: Iterable[DayState]) -> dict[str, list[DayState]]:
-    found: dict[str, list[DayState]] = {}
+    found: dict[str, list[DayState]] = defaultdict(list)
     for state in states:
-        found.setdefault(state.table, []).append(state)
+        found[state.table].append(state)
     return found
 
 

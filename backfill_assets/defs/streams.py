@@ -1,23 +1,29 @@
 """A dataset that is streamed, in Dagster: an asset whose run is the stream, what it shows, and what starts it again."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
+import os
+import signal
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
+from typing import IO
 
 import dagster as dg
 
 from backfill_assets.defs.dagster_internals import NOT_FINISHED_STATUSES, SENSOR_NAME_TAG
-from backfill_assets.defs.metadata import metadata_table, plain_failure
-from backfill_assets.defs.resources import Backfill, require_own_lakehouse, why_not_own
+from backfill_assets.defs.metadata import metadata_table
+from backfill_assets.defs.own_lakehouse import failing_plainly, lakehouse_sensor, require_own_lakehouse
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import UNDER_THE_HOOD
-from backfill_assets.defs.streams.child import StreamChild
 from backfill_assets.defs.under_way import is_alive
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import StreamFailed
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.stream.lease import RUN_VARIABLE, StreamPosition, StreamStatus, read_stream, refusal
@@ -48,9 +54,8 @@ class StreamOptions(dg.Config):
     """At which history is read, such as ``2000`` records or ``5MB`` a second."""
     rate_in: list[str] = []  # noqa: RUF012 - a field of pydantic, which copies it
     """Another rate in hours of the day (UTC): ``06:00-22:00=500``."""
-    log_every_seconds: float = 15
     report_every_seconds: float = 60
-    """How often the page of the asset gets a point in its plots."""
+    """How often the log gets a line, and the page of the asset a point in its plots."""
 
     def arguments(self, table: str, source: str) -> list[str]:
         """What the command ``backfill stream`` is given."""
@@ -96,14 +101,12 @@ def stream_asset(streamed: StreamedDataset, command: Sequence[str] = COMMAND) ->
     )
     def stream(context: dg.AssetExecutionContext, config: StreamOptions, backfill: Backfill) -> dg.MaterializeResult:  # type: ignore[type-arg]
         context.instance.add_run_tags(context.run.run_id, {STREAM_TAG: streamed.asset})
-        try:
+        with failing_plainly():
             require_own_lakehouse(context.instance, backfill.storage)
             _require_no_other(backfill.storage, streamed.raw.name)
             arguments = config.arguments(streamed.raw.name, backfill.settings.stream_source)
-            watch = _Watch(context, config, backfill.storage, streamed)
+            watch = _Watch(context, backfill.storage, streamed, config.report_every_seconds)
             return dg.MaterializeResult(metadata=watch.run([*command, *arguments]))
-        except BackfillError as error:
-            raise plain_failure(error) from None
 
     return stream
 
@@ -132,14 +135,10 @@ class _Watch:
     """Follows the stream of one run by its status until it ends."""
 
     context: dg.AssetExecutionContext
-    config: StreamOptions
     storage: Storage
     streamed: StreamedDataset
-    _log: "_Every" = field(init=False)
-    _report: "_Every" = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._log, self._report = _Every(self.config.log_every_seconds), _Every(self.config.report_every_seconds)
+    every_seconds: float
+    _due: float = 0.0
 
     def run(self, command: Sequence[str]) -> dict[str, dg.MetadataValue]:
         """Run the stream until it ends or the run is terminated; the metadata of its last status."""
@@ -152,7 +151,8 @@ class _Watch:
                 self._look()
         finally:
             child.stop()
-            self._say_how_it_ended()
+            if status := self._status():
+                self.context.log.info(stream_line(status))
         child.require_success(self.streamed.raw.name)
         return self._metadata(self._status())
 
@@ -162,40 +162,103 @@ class _Watch:
         return status if status and status.holder.run == self.context.run.run_id else None
 
     def _look(self) -> None:
-        if (status := self._status()) is None or not (self._log.is_due() or self._report.is_due()):
+        """A line of the log and a point in the plots of the asset's page, while the run goes on."""
+        status = None if time.monotonic() < self._due else self._status()
+        if status is None or not (status.batch or status.positions):
             return
-        self._log.do(partial(self.context.log.info, stream_line(status)))
-        if status.batch or status.positions:
-            self._report.do(partial(self._materialize, status))
-
-    def _materialize(self, status: StreamStatus) -> None:
-        """A point in the plots of the asset's page, while the run goes on."""
+        self._due = time.monotonic() + self.every_seconds
+        self.context.log.info(stream_line(status))
         self.context.log_event(dg.AssetMaterialization(self.streamed.asset, metadata=self._metadata(status)))
 
     def _metadata(self, status: StreamStatus | None) -> dict[str, dg.MetadataValue]:
         run = {"run": dg.MetadataValue.dagster_run(self.context.run.run_id)}
         return {**run, **(stream_metadata(status) if status else {})}
 
-    def _say_how_it_ended(self) -> None:
-        if status := self._status():
-            self.context.log.info(stream_line(status))
+
+# ------------------------------------------------------------------ the process
+
+_LAST_LINES = 20
+_PATIENCE_SECONDS = ((signal.SIGINT, 45.0), (signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0))
+"""What a stream is sent to stop, gentlest first, and how long each is waited for."""
+# The run may be killed: then its end of the pipe closes, and the stream is interrupted as if by Ctrl-C.
+_ENDED_WITH_ITS_RUN = """
+exec 3<&0 </dev/null
+(read -r ended <&3 || kill -INT $$) >/dev/null 2>&1 &
+exec 3<&-
+exec "$@"
+"""
 
 
 @dataclass
-class _Every:
-    """Something that is done now, and then every so many seconds."""
+class StreamChild:
+    """A running process, and the last lines that it wrote to standard error."""
 
-    seconds: float
-    _last: float | None = None
+    process: subprocess.Popen[str]
+    last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
+    _readers: list[threading.Thread] = field(default_factory=list)
 
-    def is_due(self) -> bool:
-        return self._last is None or time.monotonic() - self._last >= self.seconds
+    @classmethod
+    def start(
+        cls, command: Sequence[str], variables: Mapping[str, str | None], write: Callable[[str], object]
+    ) -> "StreamChild":
+        """Start ``command``; each line of its output goes to ``write``. A variable that is None is taken away."""
+        environment = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", _ENDED_WITH_ITS_RUN, "sh", *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment,
+            # A signal to the whole group of the run would interrupt it twice.
+            start_new_session=True,
+        )
+        child = cls(process)
+        for pipe, kept in ((process.stdout, deque[str](maxlen=0)), (process.stderr, child.last_lines)):
+            reader = threading.Thread(target=_pass_on, args=(pipe, kept, write), daemon=True)
+            child._readers.append(reader)
+            reader.start()
+        return child
 
-    def do(self, work: Callable[[], object]) -> None:
-        if self.is_due():
-            self._last = time.monotonic()
-            work()
+    def wait(self, seconds: float) -> int | None:
+        """The exit code, waiting for it at most so long; None while the process runs."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
 
+    def stop(self) -> None:
+        """Let it publish what it has and end; a process that does not is killed, which loses nothing either."""
+        for number, seconds in _PATIENCE_SECONDS:
+            if self.process.poll() is None:
+                self.process.send_signal(number)
+                self.wait(seconds)
+        # The shell that waits for the end of the run has nothing more to wait for.
+        if self.process.stdin and not self.process.stdin.closed:
+            with suppress(OSError), self.process.stdin as pipe:
+                pipe.write("\n")
+        for reader in self._readers:
+            reader.join(1)
+
+    def require_success(self, table: str) -> None:
+        """Raise :class:`StreamFailed` with the last words of a process that has ended with an error."""
+        code = self.process.returncode
+        if code:
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            words = "".join(self.last_lines).strip() or "It wrote no error."
+            hint = "What it published stays. Put right what it names, then materialize this asset again."
+            raise StreamFailed(f"The stream of {table} {how}.\n{words}", hint=hint)
+
+
+def _pass_on(pipe: IO[str], kept: deque[str], write: Callable[[str], object]) -> None:
+    with pipe:
+        for line in pipe:
+            kept.append(line)
+            write(line)
+
+
+# ------------------------------------------------------------------ what it shows
 
 _POSITION_COLUMNS = dict.fromkeys(("partition", "position", "end", "lag"), "string")
 
@@ -274,6 +337,8 @@ def _words(status: StreamStatus) -> dict[str, dg.MetadataValue]:
     return {name: dg.MetadataValue.text(text) for name, text in words.items() if text}
 
 
+# ------------------------------------------------------------------ what starts it again
+
 EVERY_SECONDS = 15
 _ENDINGS: dict[dg.DagsterRunStatus, Ending] = {
     dg.DagsterRunStatus.FAILURE: "failed",
@@ -286,27 +351,22 @@ _MOST_EARLIER = 12
 def stream_sensor(streamed: Sequence[StreamedDataset]) -> dg.SensorDefinition:
     """On from the start: it starts only a stream that a person has started before."""
 
-    @dg.sensor(
-        name=SENSOR,
-        asset_selection=dg.AssetSelection.assets(*(each.asset for each in streamed)),
-        description=(
-            "Starts a stream again whose run has failed: after a crash, a restart of the machine, or an error; later "
-            "each time that it fails early. A stream that a person has stopped stays off. The tick says what is on, "
-            "with its delay and rate."
-        ),
-        minimum_interval_seconds=EVERY_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-    )
-    def streams(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
-        if refused := why_not_own(context.instance, backfill.storage):
-            return dg.SkipReason(refused)
+    def restart(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         decisions = [(each, decide(context.instance, backfill.storage, each)) for each in streamed]
         requests = [request(context.instance, each, decision.repeat) for each, decision in decisions if decision.repeat]
         words = "\n".join(decision.reason for _, decision in decisions)
         context.log.info(words)
         return dg.SensorResult(run_requests=requests) if requests else dg.SensorResult(skip_reason=words)
 
-    return streams
+    return lakehouse_sensor(
+        SENSOR,
+        "Starts a stream again whose run has failed: after a crash, a restart of the machine, or an error; later each "
+        "time that it fails early. A stream that a person has stopped stays off. The tick says what is on, with its "
+        "delay and rate.",
+        EVERY_SECONDS,
+        restart,
+        asset_selection=dg.AssetSelection.assets(*(each.asset for each in streamed)),
+    )
 
 
 def decide(instance: dg.DagsterInstance, storage: Storage, streamed: StreamedDataset) -> RestartDecision:

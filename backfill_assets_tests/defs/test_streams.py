@@ -4,8 +4,11 @@
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,27 +17,27 @@ import dagster as dg
 import pytest
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
+from backfill_assets.defs import streams
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.streams import assets as streams
-from backfill_assets.defs.streams.assets import (
+from backfill_assets.defs.streams import (
     STREAM_TAG,
+    StreamChild,
     StreamedDataset,
     StreamOptions,
     stream_asset,
     stream_line,
     stream_metadata,
 )
-from backfill_assets.errors import AnotherStreamRuns
+from backfill_assets.errors import AnotherStreamRuns, StreamFailed
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.lease import StreamHolder, StreamPosition, StreamStatus, acquire_stream, read_stream
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, STREAMED
-from backfill_assets_tests.defs.streams.test_child import wait_until
 
 pytestmark = pytest.mark.story
 
 SMALL_STREAM = StreamedDataset(STREAMED)
-OFTEN = {"log_every_seconds": 0.1, "report_every_seconds": 0.1}
+OFTEN = {"report_every_seconds": 0.1}
 
 
 class World:
@@ -45,7 +48,7 @@ class World:
         self.storage = Storage(str(home / "lakehouse"))
 
     def asset(self, how: str = "live") -> dg.AssetsDefinition:
-        fake = (sys.executable, "-m", "backfill_assets_tests.defs.streams.fake_stream", self.storage.root, how)
+        fake = (sys.executable, "-m", "backfill_assets_tests.defs.fake_stream", self.storage.root, how)
         return stream_asset(SMALL_STREAM, fake)
 
     def run(self, how: str = "live", **options: Any) -> dg.ExecuteInProcessResult:
@@ -349,3 +352,82 @@ def test_a_stream_that_has_read_what_there_is_stays_off(world: World, monkeypatc
     later(monkeypatch, 3600)
     requests, words = tick(world)
     assert requests == [] and "it was finished at" in words
+
+
+# ------------------------------------------------------------------ its process
+
+_INTERRUPTIBLE = """
+import os, pathlib, sys, time
+out = pathlib.Path(sys.argv[1])
+try:
+    out.write_text("started " + os.environ.get("GIVEN", "") + os.environ.get("TAKEN", "-"))
+    time.sleep(60)
+except KeyboardInterrupt:
+    out.write_text("interrupted")
+"""
+
+
+def python(script: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-c", script, *map(str, arguments)]
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert condition()
+
+
+def _says(file: Path, begin: str) -> bool:
+    return file.exists() and file.read_text().startswith(begin)
+
+
+def test_it_is_stopped_as_by_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can publish what it has, and ends with success."""
+    monkeypatch.setenv("TAKEN", "sc://somewhere")
+    out = tmp_path / "out"
+    child = StreamChild.start(python(_INTERRUPTIBLE, out), {"GIVEN": "run", "TAKEN": None}, lambda line: None)
+    wait_until(lambda: _says(out, "started run-"))
+    assert child.wait(0) is None
+    child.stop()
+    assert (out.read_text(), child.process.returncode) == ("interrupted", 0)
+    child.require_success("raw_sales")
+
+
+def test_one_that_fails_has_last_words() -> None:
+    """The last lines of its errors; all that it writes is passed on."""
+    lines: list[str] = []
+    script = "import sys; print('hello'); sys.exit('\\n'.join(str(n) for n in range(100)))"
+    child = StreamChild.start(python(script), {}, lines.append)
+    assert child.wait(20) == 1
+    child.stop()
+    assert "hello\n" in lines and len(lines) == 101
+    with pytest.raises(StreamFailed) as failed:
+        child.require_success("raw_sales")
+    assert str(failed.value).startswith("The stream of raw_sales ended with exit code 1.\n80\n81\n")
+    assert "materialize this asset again" in str(failed.value)
+
+
+def test_one_that_was_killed_says_so() -> None:
+    child = StreamChild.start(python("import time; time.sleep(60)"), {}, lambda line: None)
+    child.process.send_signal(signal.SIGKILL)
+    assert child.wait(20) == -signal.SIGKILL
+    child.stop()
+    with pytest.raises(StreamFailed, match=r"was killed by signal 9.\nIt wrote no error."):
+        child.require_success("raw_sales")
+
+
+def test_it_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    """Otherwise a stream would go on that Dagster knows nothing of, and hold the table."""
+    out = tmp_path / "out"
+    run = f"""
+import time
+from backfill_assets.defs.streams import StreamChild
+StreamChild.start({python(_INTERRUPTIBLE, out)!r}, {{}}, print)
+time.sleep(60)
+"""
+    starter = subprocess.Popen(python(run))
+    wait_until(lambda: _says(out, "started"), 60)
+    starter.kill()
+    starter.wait()
+    wait_until(lambda: _says(out, "interrupted"))

@@ -1,0 +1,140 @@
+"""Jobs, sensors and schedules that work on the lakehouse of their Dagster instance, and refuse another one."""
+
+# No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.defs.metadata import plain_failure
+from backfill_assets.defs.resources import Backfill
+from backfill_assets.errors import BackfillError, LakehouseUnusable
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.published.reading import anything_published
+
+_KEY = "backfill_assets/lakehouse"
+"""Names the lakehouse that a Dagster instance is about: with two, it would show days that one of them lacks."""
+Tick = dg.SensorResult | dg.SkipReason
+
+
+def lakehouse_job(
+    name: str,
+    step: str,
+    description: str,
+    config_type: type[dg.Config] | None,
+    work: Callable[[dg.OpExecutionContext, Any, Backfill], None],
+    *,
+    pool: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    example: Mapping[str, object] | None = None,
+) -> dg.JobDefinition:
+    """A job of one ``step``, in the run's own process, that does ``work``: what a person can act on fails it in words.
+
+    ``work`` gets the configuration of the launchpad, which opens with ``example``; without a type of it, None.
+    """
+
+    def carry_out(context: dg.OpExecutionContext, config: Any, backfill: Backfill) -> None:
+        with failing_plainly():
+            require_own_lakehouse(context.instance, backfill.storage)
+            work(context, config, backfill)
+
+    def configured(context: dg.OpExecutionContext, config: config_type, backfill: Backfill) -> None:  # type: ignore[valid-type]
+        carry_out(context, config, backfill)
+
+    def plain(context: dg.OpExecutionContext, backfill: Backfill) -> None:
+        carry_out(context, None, backfill)
+
+    only_step = dg.op(name=step, pool=pool, description=description)(configured if config_type else plain)
+    filled: Any = {"ops": {step: {"config": dict(example)}}} if example else None
+
+    @dg.job(name=name, description=description, executor_def=dg.in_process_executor, tags=tags, config=filled)
+    def job() -> None:
+        only_step()
+
+    return job
+
+
+def lakehouse_sensor(
+    name: str,
+    description: str,
+    every_seconds: int,
+    tick: Callable[[dg.SensorEvaluationContext, Backfill], Tick],
+    **more: Any,
+) -> dg.SensorDefinition:
+    """A sensor that is on from the start. A tick that raises shows a traceback where people look for what to do."""
+
+    @dg.sensor(
+        name=name,
+        description=description,
+        minimum_interval_seconds=every_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        **more,
+    )
+    def sensor(context: dg.SensorEvaluationContext, backfill: Backfill) -> Tick:
+        try:
+            require_own_lakehouse(context.instance, backfill.storage)
+        except LakehouseUnusable as error:
+            return dg.SkipReason(str(error))
+        return tick(context, backfill)
+
+    return sensor
+
+
+def nightly_schedule(
+    name: str,
+    job: dg.JobDefinition,
+    cron: str,
+    variable: str,
+    description: str,
+    why_idle: Callable[[Backfill], str] = lambda _: "",
+) -> dg.ScheduleDefinition:
+    """On from the start, at ``cron`` (UTC) unless the environment's ``variable`` says when.
+
+    ``why_idle`` says why a night is left out; an empty text is no reason.
+    """
+
+    @dg.schedule(
+        name=name,
+        job=job,
+        cron_schedule=os.environ.get(variable, "").strip() or cron,
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=description,
+    )
+    def every_night(backfill: Backfill) -> dg.RunRequest | dg.SkipReason:
+        if not backfill.publications():
+            return dg.SkipReason("Nothing was published yet.")
+        idle = why_idle(backfill)
+        return dg.SkipReason(idle) if idle else dg.RunRequest()
+
+    return every_night
+
+
+@contextmanager
+def failing_plainly() -> Iterator[None]:
+    """What a person can act on fails the run in words; all other errors keep their stack trace."""
+    try:
+        yield
+    except BackfillError as error:
+        raise plain_failure(error) from None
+
+
+def require_own_lakehouse(instance: dg.DagsterInstance, storage: Storage) -> None:
+    """Record the lakehouse in ``storage`` as the one of ``instance``; raise if it belongs to another that still exists.
+
+    After a lakehouse was moved or removed, another one can take its place.
+    """
+    known = instance.daemon_cursor_storage.get_cursor_values({_KEY}).get(_KEY)
+    if known == storage.root:
+        return
+    if known is not None and anything_published(Storage(known)):
+        raise LakehouseUnusable(
+            f"This Dagster instance is about the lakehouse {known}, and this is for {storage.root}.",
+            hint=(
+                "Give each lakehouse a Dagster of its own: "
+                'export DAGSTER_HOME="$(python -m backfill_assets.cli.dev.dagster_home)", with BACKFILL_HOME set.'
+            ),
+        )
+    instance.daemon_cursor_storage.set_cursor_values({_KEY: storage.root})
