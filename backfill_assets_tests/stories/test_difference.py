@@ -15,7 +15,6 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
-from backfill_assets.difference.find import _StagedBesideMain as StagedBesideMain
 from backfill_assets.difference.find import last_difference
 from backfill_assets.difference.records import DayCompared, TableCompared
 from backfill_assets.examples.catalog import CATALOG
@@ -69,9 +68,9 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
     waiting = {each["step"].replace(" ", "_") for each in staged["times"] if each["spent"] is None}
     assert waiting == {*AFTER_APPROVAL}
 
-    with monkeypatch.context() as without_spark:
-        without_spark.setattr(StagedBesideMain, "sides", None)
-        shown = told("diff", plan, "--html")
+    asked_for = workshop.sessions
+    shown = told("diff", plan, "--html")
+    assert workshop.sessions == asked_for, "rows are compared without Spark"
 
     found = last_difference(workshop.builder.lake.storage, plan)
     assert found is not None
