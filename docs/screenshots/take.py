@@ -49,10 +49,12 @@ class Tour:
         """The UI asks its server again and again: there is no moment when nothing is under way."""
         self.page.wait_for_timeout(seconds * 1000)
 
-    def picture(self, name: str) -> None:
+    def picture(self, name: str, height: int | None = None) -> None:
+        """What the page shows, all of it or down to ``height``."""
         self.page.mouse.move(5, 795)
         self.settle(1.0)
-        with Image.open(io.BytesIO(self.page.screenshot())) as shot:
+        with Image.open(io.BytesIO(self.page.screenshot())) as whole:
+            shot = whole.crop((0, 0, whole.width, height or whole.height))
             shot.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE).save(
                 PICTURES / f"{name}.png", optimize=True
             )
@@ -162,7 +164,7 @@ def bad_day(tour: Tour) -> None:
 def failed_gate(tour: Tour, backfill: str) -> None:
     run = tour.asked(_RUNS, backfill=backfill)["runsOrError"]["results"][0]["id"]
     tour.open(f"/runs/{run}?logs=type%3ASTEP_FAILURE")
-    tour.picture("8-failed-run")
+    tour.picture("8-failed-run", height=540)  # below it, a stack trace names the machine's folders
     tour.open("/assets/bronze_sales?view=checks&checkDetail=few_rejected")
     tour.page.get_by_text("Execution history").click()
     tour.settle()
