@@ -30,7 +30,7 @@ def test_the_files_are_read_by_arrow_itself(tmp_path: Path) -> None:
 
 def test_no_other_module_lets_delta_rs_choose_the_file_system() -> None:
     """By itself it would hand Arrow one that is written in Python."""
-    found = {path.name for path in SOURCES.rglob("*.py") if "to_pyarrow" in path.read_text()}
+    found = {path.name for path in SOURCES.rglob("*.py") if "to_pyarrow_" in path.read_text()}
     assert found == {"arrow_dataset.py"}
 
 
