@@ -22,7 +22,7 @@ from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import comparable
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.model.declaration import Source, Step
+from backfill_assets.model.declaration import CORRECTED, Source, Step
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.report.answer import Quantity
 from backfill_assets.text import format_count, percent
@@ -252,13 +252,17 @@ def rejected_of(rejected: int, received: int) -> str:
 
 
 def rejected_rows(steps: Iterable[Step], states: Mapping[TableDay, DayState]) -> list[RejectedRows]:
-    """What is in quarantine of the sources of ``steps``, in their order; those that lack nothing are left out."""
+    """What is in quarantine of the sources of ``steps``, in their order; those that lack nothing are left out.
+
+    Rows that the gate saw come again, sound, are lacking in nothing.
+    """
     found = []
     for step in steps:
         for table in (each.name for each in step.tables if each.layer == "quarantine"):
             days = {day: state.content for (name, day), state in states.items() if name == table and state.content}
             received = {day: _received(content) for day, content in days.items()}
-            rejected = {day: content.rows for day, content in days.items() if content.rows}
+            again = {day: _corrected(states.get(TableDay(step.name, day))) for day in days}
+            rejected = {day: content.rows - again[day] for day, content in days.items() if content.rows > again[day]}
             if rejected:
                 of_days = {day: received[day] for day in rejected}
                 found.append(RejectedRows(step.name, table, of_days, rejected, sum(received.values())))
@@ -280,6 +284,10 @@ def commonest_reason(storage: Storage, version: int, table: str, day: date) -> s
     except (BackfillError, OSError):
         return ""
     return min(counts, key=lambda reason: (-counts[reason], reason), default="")
+
+
+def _corrected(accepted: DayState | None) -> int:
+    return int(accepted.content.metrics.get(CORRECTED) or 0) if accepted and accepted.content else 0
 
 
 def _received(content: DayContent) -> int:

@@ -173,7 +173,7 @@ def with_second_look(
     facts: Facts,
     timelines: Mapping[str, Timeline],
 ) -> Facts:
-    """``facts`` with the rows that gave way to an equal version, on days that have too many deduplicated rows."""
+    """:func:`backfill_assets.quality.second_look.with_second_look` at the tables of ``chunk``."""
 
     def rows(rule: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DataFrame, DataFrame | None]:
         timeline = timelines[rule.quarantine]

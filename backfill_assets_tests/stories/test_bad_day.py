@@ -63,6 +63,7 @@ def test_the_other_days_are_published_by_one_command_that_computes_nothing(
     mended = backfill("run", "raw_sales", "--downstream", "--days", str(BAD_DAY), "--json")
     assert json.loads(mended.stdout)["steps"][1]["rows"] == 29, mended.output
     assert statuses("bronze_sales") == {"fresh": 90}, "rejected lines that came again, sound, are missing from nothing"
+    assert "lacks" not in backfill("status").stdout and "rejected" not in backfill("status").stdout
 
 
 @pytest.mark.long
