@@ -213,7 +213,7 @@ def _places(rng: np.random.Generator) -> Iterator[int]:
 
 def _new_rows(spec: LiveSpec) -> Iterator[tuple[Row, str]]:
     """Sound rows, and the basket of each: one that no other start or seed has, nor the synthetic sales."""
-    run = f"{spec.start:%y%m%d%H%M%S}{spec.seed % 1000:03d}"
+    run = f"{spec.start:%y%m%d%H%M%S%f}{spec.seed % 1000:03d}"
     for block in count():
         rows = sound_rows(spec.start.date(), _BLOCK, spec.seed * 1_000_003 + block)
         for place, row in enumerate(rows):
@@ -293,7 +293,7 @@ class LiveLanding:
             self._write(day, list(of_day))
 
     def _write(self, day: date, events: Sequence[LiveEvent]) -> None:
-        run = f"live-{self.spec.start:%Y%m%dT%H%M%S}-{self.spec.seed}-{self.files + 1:06d}"
+        run = f"live-{self.spec.start:%Y%m%dT%H%M%S.%f}-{self.spec.seed}-{self.files + 1:06d}"
         with landing(self.root) as writer:
             writer.write("sales", day, [event.text for event in events], name=run)
         self.files += 1

@@ -156,7 +156,19 @@ def test_a_file_lands_each_second_and_all_events_once(tmp_path: Path) -> None:
     assert (live.files, live.lines, clock.slept) == (4, 105, [1, 1, 1, 0.5])
     assert live_lines(tmp_path) == [event.text for event in islice(live_events(NOON), 105)]
     names = [file.path for file in LandingZone(tmp_path).files("sales", [TODAY])]
-    assert names == [f"sales/{TODAY}/live-20261123T120000-1-{number:06d}-{TODAY}.jsonl.gz" for number in (1, 2, 3, 4)]
+    assert names == [f"sales/{TODAY}/live-20261123T120000.000000-1-{number:06d}-{TODAY}.jsonl.gz" for number in (1, 2, 3, 4)]
+
+
+def test_two_that_start_within_one_second_land_beside_each_other(tmp_path: Path) -> None:
+    """With the same seed, too: neither files nor baskets are the same."""
+    for start in (NOON.start, NOON.start + timedelta(microseconds=1)):
+        LiveLanding(replace(NOON, start=start), tmp_path).land(list(islice(live_events(NOON), 30)))
+    assert len(live_lines(tmp_path)) == 60
+    baskets = [
+        {event.version.transaction_id for event in islice(live_events(replace(NOON, start=start)), 30) if event.version}
+        for start in (NOON.start, NOON.start + timedelta(microseconds=1))
+    ]
+    assert not baskets[0] & baskets[1]
 
 
 def test_a_slow_second_is_made_up_for(tmp_path: Path) -> None:
