@@ -1,7 +1,7 @@
 """What days hold: from what was measured when they were staged, and from their rows where that does not say it.
 
 A total that was declared after a day was published was not measured for it, and what a foreign write brought is
-unknown. Such figures are read, in one Spark job per table. Where everything was measured, Spark is not started.
+unknown. Such figures are read from files, and Spark is not started but for hashes that it has not written.
 """
 
 from __future__ import annotations
@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
+from functools import partial
+from typing import TYPE_CHECKING
 
+from backfill_assets.judge.measure import measure_files
 from backfill_assets.lakehouse.records import DayContent, InputRead
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Metric, Metrics, Table
 from backfill_assets.quality import measures
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 Contents = Mapping[date, DayContent | None]
 """What days hold; None is unknown."""
@@ -52,11 +58,15 @@ def complete(
 def _read(lake: Lake, table: Table, lacking: Contents, version: int | None, overlay: Overlay) -> dict[date, DayContent]:
     names = {*measures.compared_metrics(table), *({"rows", "checksum"} if None in lacking.values() else ())}
     read = InputRead(table=table.name, version=version, days=dict.fromkeys(lacking, ""))
-    spark = lake.spark()
-    rows = overlay.rows(spark, lake.storage, read, struct_type(table.contract))
-    found = measures.measure_only(rows, table, names)
+    files = overlay.files(lake.storage, read)
+    rows = partial(_rows, lake, table, read, overlay)
+    found = measure_files(lake.storage, table, files, rows, only=names)
     nothing = dict.fromkeys(names, 0)
     return {day: _complete_content(content, found.get(day, nothing)) for day, content in lacking.items()}
+
+
+def _rows(lake: Lake, table: Table, read: InputRead, overlay: Overlay) -> DataFrame:
+    return overlay.rows(lake.spark(), lake.storage, read, struct_type(table.contract))
 
 
 def _complete_content(content: DayContent | None, read: Metrics) -> DayContent:

@@ -6,7 +6,7 @@ Nothing that every command imports may import this room's libraries: they are im
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -35,6 +35,14 @@ SHARE_OF_MEMORY = 0.25
 _FILE = "its file"
 """No column has a space in its name."""
 _PATTERN = re.compile(r"([*?\[])")
+
+
+def files_by_day(folder: str, files: Iterable[AddedFile]) -> DayFiles:
+    """``files`` of the Delta table in ``folder`` of a lakehouse, by day."""
+    found: dict[date, list[AddedFile]] = {}
+    for file in files:
+        found.setdefault(date.fromisoformat(file.day), []).append(file.below(folder))
+    return found
 
 
 @contextmanager
@@ -66,9 +74,14 @@ def rows_of_files(connection: Backend, storage: Storage, contract: type[Contract
 
     Their ``day`` is the one that ``files`` names. A file's own types are cast to those that are declared.
     """
+    return typed_rows(connection, storage, declared_types(contract), files)
+
+
+def typed_rows(connection: Backend, storage: Storage, types: Mapping[str, pa.DataType], files: DayFiles) -> ir.Table:
+    """:func:`rows_of_files` with the columns and ``types`` that are given."""
     import ibis
 
-    declared = pa.schema([*declared_types(contract).items(), (DAY, pa.date32())])
+    declared = pa.schema([*types.items(), (DAY, pa.date32())])
     if not any(files.values()):
         read = _registered(connection, declared.empty_table())
     elif storage.is_folder:
@@ -90,6 +103,12 @@ def stored(rows: ir.Table) -> ir.Table:
     connection, name = rows.get_backend(), gen_name("stored")
     connection.raw_sql(f'CREATE TEMP TABLE "{name}" AS {connection.compile(rows)}')
     return connection.table(name)
+
+
+def named(rows: ir.Table, name: str) -> None:
+    """Have queries find ``rows`` by ``name`` in their engine."""
+    connection = rows.get_backend()
+    connection.raw_sql(f'CREATE OR REPLACE TEMP VIEW "{name}" AS {connection.compile(rows)}')
 
 
 def _from_folder(connection: Backend, storage: Storage, files: DayFiles) -> ir.Table:

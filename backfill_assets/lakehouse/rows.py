@@ -23,6 +23,8 @@ from backfill_assets.lakehouse.storage import Storage, literal_path
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import WRITE, write_folder, written_files
 from backfill_assets.model.contract_columns import as_declared
+from backfill_assets.model.declaration import Table
+from backfill_assets.model.measure import WRITTEN_HASHES, hashes_written_of
 from backfill_assets.model.refinement import PART, SET_ASIDE, SET_ASIDE_PART
 from backfill_assets.text import format_count
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 _MOST_FILES = 1_000
 _MOST_FOLDERS = 8
 _COUNT_SECONDS = 120.0
-_DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line")
+_DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line", *WRITTEN_HASHES)
 
 
 def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
@@ -136,12 +138,13 @@ def stage(
     timeline: Timeline,
     staged: Mapping[date, StagedAs],
     *,
-    key: Sequence[str] = (),
+    table: Table | None = None,
     other_days: bool = False,
 ) -> list[AddedFile]:
     """Write computed days into ``timeline`` in one Spark job, and record which days and from what, in one commit.
 
-    Returns the files of this write, as the timeline names them. ``key`` is that of the rows, where it is known.
+    Returns the files of this write, as the timeline names them. Beside rows of a declared ``table`` their hashes are
+    written, in columns that Delta's schema lacks.
 
     Spark writes plain Parquet into a folder of its own, and delta-rs commits what is there then: Delta's own writer
     takes a second or more for each write, however small, and looks at every row once more for statistics that Parquet's
@@ -151,28 +154,28 @@ def stage(
     is not in ``staged``, unless ``other_days`` are wanted: the transform made up days it was not asked for. Raises
     :class:`LakehouseUnusable` when the files hold other rows than Spark counted while it wrote them.
     """
-    files = write(rows, timeline, key)
+    files = write(rows, timeline, table)
     take_in(files, rows.schema, timeline, staged, other_days=other_days)
     return files
 
 
-def write(rows: DataFrame, timeline: Timeline, key: Sequence[str] = ()) -> list[AddedFile]:
+def write(rows: DataFrame, timeline: Timeline, table: Table | None = None) -> list[AddedFile]:
     """The first half of :func:`stage`: write ``rows`` into files of ``timeline`` that no log names yet.
 
     Several writes may run side by side; :func:`take_in` then records the files of each.
     """
-    return _write(rows, timeline, key, PARTITION_COLUMN)
+    return _write(rows, timeline, table, PARTITION_COLUMN)
 
 
 def stage_accepted(
-    rows: DataFrame, timeline: Timeline, staged: Mapping[date, StagedAs], key: Sequence[str]
+    rows: DataFrame, timeline: Timeline, staged: Mapping[date, StagedAs], table: Table
 ) -> list[AddedFile]:
     """Write both parts of ``rows`` in one job, and :func:`stage` those that are accepted.
 
     Gives the files of the rows that are set aside, which no log names: :func:`rows_set_aside` reads them, and the
     caller removes them. Accepted rows lie in their files beside a column that is null, and that Delta's schema lacks.
     """
-    files = _write(rows, timeline, key, PART, PARTITION_COLUMN)
+    files = _write(rows, timeline, table, PART, PARTITION_COLUMN)
     aside = [file for file in files if f"/{PART}={SET_ASIDE_PART}/" in file.path]
     others = (PART, SET_ASIDE)
     schema = StructType([field for field in rows.schema.fields if field.name not in others])
@@ -192,11 +195,13 @@ def rows_set_aside(
     return found.select(f"`{SET_ASIDE}`.*")
 
 
-def _write(rows: DataFrame, timeline: Timeline, key: Sequence[str], *partitions: str) -> list[AddedFile]:
+def _write(rows: DataFrame, timeline: Timeline, table: Table | None, *partitions: str) -> list[AddedFile]:
     """Write ``rows`` into a folder of their own; gives its files, which no log names yet."""
     folder, written = write_folder(), Observation()
-    counted = rows.observe(written, F.count(F.lit(1)).alias("rows"))
-    writer = counted.write.options(**_without_dictionaries(rows.schema, key))
+    hashes = hashes_written_of(table) if table else ()
+    hashed = rows.select("*", *(each.column().alias(each.name) for each in hashes))
+    counted = hashed.observe(written, F.count(F.lit(1)).alias("rows"))
+    writer = counted.write.options(**_without_dictionaries(hashed.schema, table.key if table else ()))
     writer.partitionBy(*partitions).parquet(f"{timeline.spark_uri}/{folder}")
     files = written_files(timeline.storage, timeline.path, folder)
     _require_rows(files, int(observed(written).get("rows", 0)), f"{timeline.path}/{folder}")

@@ -17,6 +17,7 @@ from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.storage import Storage, StoredFile
+from backfill_assets.model.measure import WRITTEN_HASHES
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -64,15 +65,16 @@ def statistics(footer: pq.FileMetaData) -> str:
     """What Delta's log keeps of a file (``numRecords``, ``nullCount``, ``minValues``, ``maxValues``), as JSON.
 
     Either all columns have a least and a greatest value, or none: if a file has them for some columns only, delta-rs
-    skips it when filtering on the others. Lists and structures have none, as with any writer. Nor has a file in which a
-    row group has values without ends, as Parquet has none of long texts: those of the other groups would hide its rows.
+    skips it when filtering on the others. Lists and structures have none, as with any writer; nor have hashes,
+    which are no columns of Delta's. Nor has a file in which a row group has values without ends, as Parquet has none of
+    long texts: those of the other groups would hide its rows.
     """
     nulls: dict[str, int] = {}
     least: dict[str, str] = {}
     greatest: dict[str, str] = {}
     for number in range(footer.num_columns):
         name = footer.schema.column(number).path
-        if "." in name:
+        if "." in name or name in WRITTEN_HASHES:
             continue
         parts = [footer.row_group(group).column(number).statistics for group in range(footer.num_row_groups)]
         if not all(part and part.has_null_count for part in parts):

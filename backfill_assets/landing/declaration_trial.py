@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from backfill_assets.errors import SourceUnreadable
+from backfill_assets.judge.measure import measure_rows
 from backfill_assets.landing.quarantine import general
 from backfill_assets.landing.raw_rows import raw_rows
 from backfill_assets.landing.zone import LandedFile, LandingZone
@@ -193,15 +194,15 @@ def _judge_rows(
     progress(f"looking for rows of {quarantine.name}")
     letters = outputs[quarantine.name].select("day", "source_file", "source_line", "reasons").collect()
     progress(f"judging {raw_table.name}")
-    received = measures.measure_days(raw, raw_table, MOST_LINES)
+    received = measure_rows(raw, raw_table)
     known = {
         raw_table.name: received,
-        quarantine.name: _measure_days(outputs[quarantine.name], quarantine, len(letters)),
+        quarantine.name: measure_rows(outputs[quarantine.name], quarantine) if letters else {},
     }
     broken: list[BrokenGate] = []
     for table in (each for each in step.tables if each is not quarantine):
         progress(f"judging {table.name}, {format_count(len(received), 'day')}")
-        own = measures.measure_days(outputs[table.name], table, MOST_LINES)
+        own = measure_rows(outputs[table.name], table)
         facts = {day: _facts(table, day, own, known) for day in sorted(received)}
         broken += _broken_gates(_with_rules_judged_here(table, known), facts, raw, outputs[quarantine.name])
     return CheckedFile(
@@ -224,10 +225,6 @@ def _bronze_step(dataset: Dataset, source: Source) -> Step:
     raise SourceUnreadable(
         f"No table of {dataset.name} quarantines rows of {raw}.", hint="Declare it as a LandedDataset."
     )
-
-
-def _measure_days(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
-    return measures.measure_days(rows, table, count) if count else {}
 
 
 def _with_rules_judged_here(table: Table, known: Mapping[str, object]) -> Table:

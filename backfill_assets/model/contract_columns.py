@@ -1,83 +1,18 @@
-"""A table's contract as Spark columns, so that rows are judged in the pass that computes them.
+"""A table's contract as Spark columns: rows that break it are set aside in the pass that computes them.
 
-A closed set of pandera's checks is translated here; a contract that uses anything else cannot be declared. Tests
-compare the verdicts with those of pandera, which itself runs one Spark job per check.
+What was written is judged by pandera's own checks; tests compare the verdicts of both.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from backfill_assets.model.checks import KINDS
 from backfill_assets.model.contract import Contract, DeclaredField, declared_types, spark_types
-
-Judge = Callable[[Column, Any], tuple[Column, str]]
-"""What a sound value fulfils, and how a value that does not is described."""
-
-
-@dataclass(frozen=True)
-class _Comparison:
-    """A value is compared with a limit."""
-
-    compare: Callable[[Any, Any], Any]
-    wrong: str
-
-    def __call__(self, value: Column, limit: Any) -> tuple[Column, str]:
-        return self.compare(value, F.lit(limit)), f"{self.wrong} {limit}"
-
-
-def _in_range(value: Column, asked: Mapping[str, Any]) -> tuple[Column, str]:
-    least, most = asked["min_value"], asked["max_value"]
-    closed_below, closed_above = asked.get("include_min", True), asked.get("include_max", True)
-    low = value >= F.lit(least) if closed_below else value > F.lit(least)
-    high = value <= F.lit(most) if closed_above else value < F.lit(most)
-    return low & high, f"not in {'[' if closed_below else '('}{least}, {most}{']' if closed_above else ')'}"
-
-
-def _one_of(value: Column, allowed: Iterable[Any]) -> tuple[Column, str]:
-    return value.isin(list(allowed)), f"not one of {', '.join(map(str, allowed))}"
-
-
-def _none_of(value: Column, forbidden: Iterable[Any]) -> tuple[Column, str]:
-    return ~value.isin(list(forbidden)), f"one of {', '.join(map(str, forbidden))}"
-
-
-def _matches(value: Column, asked: Any) -> tuple[Column, str]:
-    """Every alternative of a pattern is looked for at the start; pandera's PySpark backend does so for the first."""
-    given = str(getattr(asked, "pattern", asked))
-    return value.rlike(f"^(?:{given})"), f"does not match ^{given.removeprefix('^')}"
-
-
-def _long(value: Column, asked: Mapping[str, Any]) -> tuple[Column, str]:
-    least, most = asked.get("min_value"), asked.get("max_value")
-    bounds = [F.length(value) >= least] if least is not None else []
-    bounds += [F.length(value) <= most] if most is not None else []
-    return all_of(bounds), f"not {least or 0}..{'' if most is None else most} characters long"
-
-
-JUDGES: Mapping[str, Judge] = MappingProxyType(
-    {
-        "eq": _Comparison(operator.eq, "not equal to"),
-        "ne": _Comparison(operator.ne, "equal to"),
-        "gt": _Comparison(operator.gt, "not greater than"),
-        "ge": _Comparison(operator.ge, "not greater than or equal to"),
-        "lt": _Comparison(operator.lt, "not less than"),
-        "le": _Comparison(operator.le, "not less than or equal to"),
-        "in_range": _in_range,
-        "isin": _one_of,
-        "notin": _none_of,
-        "str_matches": _matches,
-        "str_length": _long,
-    }
-)
-"""Each check that a contract may ask for, in the order in which pandera judges them."""
 
 
 def all_of(conditions: Iterable[Column]) -> Column:
@@ -137,12 +72,6 @@ def sound(
     return all_of(c for name in names for c in _soundness(value(name), declared[name], (texts or {}).get(name)))
 
 
-def first_violation(contract: type[Contract]) -> Column:
-    """The first of the :func:`violations` of a typed row, null for a sound row; never interpreted."""
-    reasons = _all_reasons(contract)
-    return F.coalesce(*reasons) if reasons else F.lit(None).cast("string")
-
-
 def _all_reasons(
     contract: type[Contract],
     texts: Mapping[str, Column] | None = None,
@@ -158,7 +87,8 @@ def _all_reasons(
 
 
 def _verdicts(value: Column, field: DeclaredField) -> list[tuple[Column, str]]:
-    return [judge(value, field.checks[check]) for check, judge in JUDGES.items() if check in field.checks]
+    asked = [(check, field.checks[name]) for name, check in KINDS.items() if name in field.checks]
+    return [(check.spark(value, limit), check.wrong(limit)) for check, limit in asked]
 
 
 def _soundness(value: Column, field: DeclaredField, text: Column | None) -> list[Column]:

@@ -20,7 +20,8 @@ from backfill_assets.model.placement import Placement
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    import ibis.expr.types as ir
+    from pyspark.sql import DataFrame
 
     from backfill_assets.model.contract import Contract
 
@@ -36,8 +37,8 @@ table that declares nothing becomes stale.
 """
 Metric = int | str | Decimal | None
 Metrics = Mapping[str, Metric]
-Aggregates = Mapping[str, Callable[[], "Column"]]
-"""How Spark aggregates the rows of a day, by metric. The names are known without Spark; a column is made with it."""
+Aggregates = Mapping[str, Callable[["ir.Table"], "ir.Scalar"]]
+"""How the rows of a day are aggregated, by metric: an expression of Ibis over them. The names are known without it."""
 EXAMPLE = "_example"
 """Metrics whose name ends like this are text; all others are numbers, and add up over the parts of a day."""
 DUPLICATES = "duplicates"

@@ -1,40 +1,43 @@
-"""What may be measured of the rows of a day: a small closed set of aggregates over a small closed set of expressions.
+"""What may be measured of the rows of a day: aggregates over expressions, which the judge carries out over its files.
 
-Each has two renderings. Spark's is here, as a column. Arrow's is in ``quality/``, looked up by the class. An aggregate
-is called to get its column, so it is one of the :data:`~backfill_assets.model.declaration.Aggregates` of a rule. So is
-any other function that gives a column: that one has no rendering but Spark's.
+Each is called with the rows, a table of Ibis, and gives an expression over them. So may any other function: an
+aggregate is one of the :data:`~backfill_assets.model.declaration.Aggregates` of a rule. Only the hashes of a row's
+content are Spark's: it writes them beside the row (:class:`WrittenHash`), and the judge adds them up.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.model.canonical import content_hash_of_values, parsed, raw_content_hash, sum_of_hashes
+from backfill_assets.model.canonical import content_hash_of_values, raw_content_hash, read_value
+from backfill_assets.model.checks import KINDS
 from backfill_assets.model.contract import Contract, is_list, is_nested, spark_types
-from backfill_assets.model.contract_columns import JUDGES, sound
-from backfill_assets.model.declaration import Source, Table
+from backfill_assets.model.declaration import Aggregates, Source, Table
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 
 class Expression(ABC):
     """A value of each row, or a condition on it."""
 
     @abstractmethod
-    def column(self) -> Column:
-        """As Spark computes it."""
+    def __call__(self, rows: ir.Table) -> ir.Value: ...
 
 
 class Aggregate(ABC):
     """A metric of all rows of a day."""
 
     @abstractmethod
-    def __call__(self) -> Column:
-        """As Spark computes it."""
+    def __call__(self, rows: ir.Table) -> ir.Scalar: ...
 
 
 # ------------------------------------------------------------------ values
@@ -46,8 +49,8 @@ class ValueOf(Expression):
 
     name: str
 
-    def column(self) -> Column:
-        return F.col(self.name)
+    def __call__(self, rows: ir.Table) -> ir.Value:
+        return rows[self.name]
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ class FirstItem(Expression):
 
     name: str
 
-    def column(self) -> Column:
-        return F.get(self.name, F.lit(0))
+    def __call__(self, rows: ir.Table) -> ir.Value:
+        return rows[self.name][0]
 
 
 @dataclass(frozen=True)
@@ -67,27 +70,132 @@ class Only(Expression):
     value: Expression
     where: Expression
 
-    def column(self) -> Column:
-        return F.when(self.where.column(), self.value.column())
+    def __call__(self, rows: ir.Table) -> ir.Value:
+        return self.where(rows).ifelse(self.value(rows), None)
 
 
 @dataclass(frozen=True)
-class ContentHash(Expression):
+class FirstBreach(Expression):
+    """The first reason why a row breaks the contract, in words and with the value; null for a sound row."""
+
+    contract: type[Contract]
+
+    def __call__(self, rows: ir.Table) -> ir.Value:
+        import ibis
+
+        reasons = [
+            broken.ifelse(_words(rows, name, wrong), None) for name, wrong, broken in breaches(self.contract, rows)
+        ]
+        return ibis.coalesce(*reasons) if reasons else ibis.null("string")
+
+
+def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
+    import ibis
+
+    value = rows[name]
+    return ibis.literal(f"{name}: is missing") if not wrong else f"{name}: {wrong} (was " + value.cast("string") + ")"
+
+
+def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, str, ir.BooleanValue]]:
+    """For each thing asked of a column: its name, what is wrong with a value, and whether a row has such a one.
+
+    As in pandera a null passes every check, and is asked for only by not being nullable: without words.
+    """
+    for name, declared in contract.fields().items():
+        if not declared.nullable:
+            yield name, "", rows[name].isnull()
+        for check, kind in KINDS.items():
+            if check in declared.checks:
+                asked = declared.checks[check]
+                yield name, kind.wrong(asked), ~kind.of(rows, name, asked).fill_null(True)
+
+
+@dataclass(frozen=True)
+class UnbelievedDay(Expression):
+    """The day that a received row names, if it can be read and the row is on its arrival day all the same."""
+
+    source: Source
+
+    def __call__(self, rows: ir.Table) -> ir.Value:
+        text = rows[self.source.event_day_field]
+        kind = self.source.type_of(self.source.event_day_field)
+        on_arrival = rows["day_is_arrival"] & rows["arrival_day"].notnull()
+        return on_arrival.ifelse(read_value(text, kind).cast("date"), None)
+
+
+# ------------------------------------------------------------------ hashes that Spark writes
+
+
+class WrittenHash(Expression):
+    """A hash of a row (bigint) that Spark computes as it writes it, into a column of the file.
+
+    Delta's schema lacks that column. A file of another writer lacks it, too, and a watchdog does not believe it: then
+    Spark computes the hash again.
+    """
+
+    name: ClassVar[str]
+    """The column; no landed field begins with an underscore."""
+
+    @abstractmethod
+    def column(self) -> Column:
+        """As Spark computes it."""
+
+    def __call__(self, rows: ir.Table) -> ir.Value:
+        return rows[self.name]
+
+
+@dataclass(frozen=True)
+class RowHash(WrittenHash):
+    """A hash of everything in a row but its day.
+
+    XXH64 passes over nulls, and over where a list ends. So it is over the values of all columns, then over which of
+    those that may be are null, and then over the shape of lists: where each has nulls, and if there are several, how
+    long each is and whether it has nulls. The only list, if it has none, adds nothing. What is nested deeper is hashed
+    as JSON, too.
+    """
+
+    contract: type[Contract]
+    name = "_row_hash"
+
+    def column(self) -> Column:
+        fields = {name: each for name, each in self.contract.fields().items() if name != "day"}
+        nullable = [F.col(name).isNull() for name, each in fields.items() if each.nullable]
+        types = {name: kind for name, kind in spark_types(self.contract).items() if name != "day"}
+        lists = [name for name, kind in types.items() if is_list(kind) and not is_nested(kind)]
+        # Of one list alone it is known from all values together where it ends, and whose nulls there are.
+        several = lists if len(lists) > 1 else []
+        shapes = [*map(_nulls_of_list, lists), *map(F.array_size, several), *map(_has_null, several)]
+        nested = [F.to_json(name, {"ignoreNullFields": "false"}) for name, kind in types.items() if is_nested(kind)]
+        return F.xxhash64(*map(F.col, fields), *nullable, *shapes, *nested)
+
+
+def _has_null(name: str) -> Column:
+    return F.exists(name, lambda item: item.isNull())
+
+
+def _nulls_of_list(name: str) -> Column:
+    """Which items are null; null for a list without a null."""
+    return F.when(_has_null(name), F.transform(name, lambda item: item.isNull()))
+
+
+@dataclass(frozen=True)
+class ContentHash(WrittenHash):
     """The content hash of a row, computed from what it holds: landed text, or typed values.
 
     It is over the fields that were declared when the row was landed. Rescued fields are declared one after the other,
-    and each row knew the first of them, some or all: the hash that it carries says which.
+    and each row knew the first of them, some or all: the hash that it carries says which. Of landed text, only rows
+    that were received have one: markers and deletions have another row's.
     """
 
     source: Source
     form: Literal["text", "values"]
+    name = "_content_hash"
 
     def column(self) -> Column:
         whole, *earlier = (each.over_all_fields() for each in self.by_fields_known())
-        if not earlier:
-            return whole
         carried = F.col("content_hash")
-        return F.coalesce(*(F.when(each == carried, each) for each in (whole, *earlier)), whole)
+        known = F.coalesce(*(F.when(each == carried, each) for each in (whole, *earlier)), whole) if earlier else whole
+        return known if self.form == "values" else F.when(F.col("arrival_day").isNotNull(), known)
 
     def over_all_fields(self) -> Column:
         return raw_content_hash(self.source) if self.form == "text" else content_hash_of_values(self.source)
@@ -104,74 +212,19 @@ def _without(source: Source, fields: Collection[str]) -> Source:
     return replace(source, fields=tuple(name for name in source.fields if name not in fields), rescued_fields=())
 
 
-@dataclass(frozen=True)
-class RowHash(Expression):
-    """A hash of everything in a row but its day.
-
-    XXH64 passes over nulls, and over where a list ends. So it is over the values of all columns, then over which of
-    those that may be are null, and then over the shape of lists: where each has nulls, and if there are several, how
-    long each is and whether it has nulls. The only list, if it has none, adds nothing. What is nested deeper is hashed
-    as JSON, too.
-    """
-
-    contract: type[Contract]
-
-    def column(self) -> Column:
-        hashed, nullable = self.columns()
-        several = self.several_lists()
-        shapes = [*map(_nulls_of_list, self.lists()), *map(F.array_size, several), *map(_has_null, several)]
-        nested = [F.to_json(name, {"ignoreNullFields": "false"}) for name in self.nested()]
-        return F.xxhash64(*map(F.col, hashed), *[F.col(name).isNull() for name in nullable], *shapes, *nested)
-
-    def columns(self) -> tuple[list[str], list[str]]:
-        """The columns that are hashed, and those of them of which it is hashed, too, whether they are null."""
-        fields = {name: each for name, each in self.contract.fields().items() if name != "day"}
-        return list(fields), [name for name, each in fields.items() if each.nullable]
-
-    def lists(self) -> list[str]:
-        """Lists of single values, of which it is hashed where they have nulls."""
-        return [name for name, kind in self._types().items() if is_list(kind) and not is_nested(kind)]
-
-    def several_lists(self) -> list[str]:
-        """Of one list alone it is known from all values together where it ends, and whose nulls there are."""
-        lists = self.lists()
-        return lists if len(lists) > 1 else []
-
-    def nested(self) -> list[str]:
-        """Columns of which no list of values says all."""
-        return [name for name, kind in self._types().items() if is_nested(kind)]
-
-    def _types(self) -> dict[str, Any]:
-        return {name: kind for name, kind in spark_types(self.contract).items() if name != "day"}
+WRITTEN_HASHES = (RowHash.name, ContentHash.name)
 
 
-@dataclass(frozen=True)
-class KeyHash(Expression):
-    """A hash of the columns of a key. Of several that may be null it is in it which are: XXH64 passes over nulls."""
-
-    names: tuple[str, ...]
-    nullable: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, table: Table) -> KeyHash:
-        fields = table.contract.fields()
-        return cls(table.key, tuple(name for name in table.key if fields[name].nullable))
-
-    def column(self) -> Column:
-        return F.xxhash64(*map(F.col, self.names), *[F.col(name).isNull() for name in self.nulls_hashed()])
-
-    def nulls_hashed(self) -> tuple[str, ...]:
-        """The columns of which it is hashed whether they are null: of one alone it is known from the others."""
-        return self.nullable if len(self.nullable) > 1 else ()
+def hashes_written_of(table: Table) -> tuple[WrittenHash, ...]:
+    """The hashes that Spark writes beside each row of ``table``: one of everything in it, and what its rules add up."""
+    of_rules = {name: made for rule in table.rules for name, made in rule.measure().items()}
+    return tuple(dict.fromkeys([RowHash(table.contract), *hashes_of(of_rules).values()]))
 
 
-def _has_null(name: str) -> Column:
-    return F.exists(name, lambda item: item.isNull())
-
-
-def _nulls_of_list(name: str) -> Column:
-    """Which items are null; null for a list without a null."""
-    return F.when(_has_null(name), F.transform(name, lambda item: item.isNull()))
+def hashes_of(metrics: Aggregates) -> dict[str, WrittenHash]:
+    """By metric that adds up hashes which Spark writes, these hashes."""
+    sums = {name: made.hashes for name, made in metrics.items() if isinstance(made, SumOfHashes)}
+    return {name: hashes for name, hashes in sums.items() if isinstance(hashes, WrittenHash)}
 
 
 # ------------------------------------------------------------------ conditions
@@ -183,18 +236,18 @@ class IsNull(Expression):
 
     name: str
 
-    def column(self) -> Column:
-        return F.col(self.name).isNull()
+    def __call__(self, rows: ir.Table) -> ir.Value:
+        return rows[self.name].isnull()
 
 
 @dataclass(frozen=True)
 class HasValue(Expression):
-    """A column has a value."""
+    """A column, or what is computed of a row, has a value."""
 
-    name: str
+    of: str | Expression
 
-    def column(self) -> Column:
-        return F.col(self.name).isNotNull()
+    def __call__(self, rows: ir.Table) -> ir.Value:
+        return (rows[self.of] if isinstance(self.of, str) else self.of(rows)).notnull()
 
 
 @dataclass(frozen=True)
@@ -204,8 +257,8 @@ class Both(Expression):
     one: Expression
     other: Expression
 
-    def column(self) -> Column:
-        return self.one.column() & self.other.column()
+    def __call__(self, rows: ir.Table) -> ir.Value:
+        return self.one(rows) & self.other(rows)
 
 
 @dataclass(frozen=True)
@@ -216,8 +269,8 @@ class Fulfils(Expression):
     check: str
     asked: Any = field(hash=False)
 
-    def column(self) -> Column:
-        return JUDGES[self.check](F.col(self.name), self.asked)[0]
+    def __call__(self, rows: ir.Table) -> ir.Value:
+        return KINDS[self.check].of(rows, self.name, self.asked)
 
 
 @dataclass(frozen=True)
@@ -226,8 +279,10 @@ class Unsound(Expression):
 
     contract: type[Contract]
 
-    def column(self) -> Column:
-        return ~sound(self.contract)
+    def __call__(self, rows: ir.Table) -> ir.Value:
+        import ibis
+
+        return reduce(or_, (broken for *_, broken in breaches(self.contract, rows)), ibis.literal(False))
 
 
 @dataclass(frozen=True)
@@ -238,24 +293,8 @@ class DaysApart(Expression):
     earlier: str
     more_than: int
 
-    def column(self) -> Column:
-        return F.datediff(self.later, self.earlier) > self.more_than
-
-
-@dataclass(frozen=True)
-class NamesUnbelievedDay(Expression):
-    """A received row is on its arrival day, and the day that it names can be read all the same."""
-
-    source: Source
-
-    def column(self) -> Column:
-        return self.day().isNotNull()
-
-    def day(self) -> Column:
-        """The day that the row names; null for every other row."""
-        name = self.source.event_day_field
-        received = F.col("day_is_arrival") & F.col("arrival_day").isNotNull()
-        return F.when(received, parsed(F.col(name), self.source.type_of(name)).cast("date"))
+    def __call__(self, rows: ir.Table) -> ir.Value:
+        return rows[self.later].delta(rows[self.earlier], unit="day") > self.more_than
 
 
 @dataclass(frozen=True)
@@ -272,10 +311,10 @@ class IsNoQuotient(Expression):
         """What a product may be off by, as a part of the rate; a fiftieth covers what doubles lose."""
         return float(0.51 * 10**-self.digits)
 
-    def column(self) -> Column:
+    def __call__(self, rows: ir.Table) -> ir.Value:
         """As doubles, which do not overflow."""
-        amount, rate, converted = (F.col(name).cast("double") for name in (self.amount, self.rate, self.converted))
-        return F.abs(converted * rate - amount) > rate * self.allowance
+        amount, rate, converted = (rows[name].cast("float64") for name in (self.amount, self.rate, self.converted))
+        return (converted * rate - amount).abs() > rate * self.allowance
 
 
 # ------------------------------------------------------------------ aggregates
@@ -285,8 +324,8 @@ class IsNoQuotient(Expression):
 class Rows(Aggregate):
     """How many rows there are."""
 
-    def __call__(self) -> Column:
-        return F.count("*")
+    def __call__(self, rows: ir.Table) -> ir.Scalar:
+        return rows.count()
 
 
 @dataclass(frozen=True)
@@ -295,8 +334,8 @@ class CountIf(Aggregate):
 
     condition: Expression
 
-    def __call__(self) -> Column:
-        return F.count_if(self.condition.column())
+    def __call__(self, rows: ir.Table) -> ir.Scalar:
+        return rows.count(where=self.condition(rows))
 
 
 @dataclass(frozen=True)
@@ -305,20 +344,8 @@ class Total(Aggregate):
 
     value: Expression
 
-    def __call__(self) -> Column:
-        return F.coalesce(F.sum(self.value.column()), F.lit(0))
-
-
-@dataclass(frozen=True)
-class TotalOfFew(Aggregate):
-    """The sum of a ``decimal(38,0)`` column that is 0 in nearly all rows."""
-
-    name: str
-
-    def __call__(self) -> Column:
-        # Spark adds decimals as objects, and passes over nulls.
-        total = F.coalesce(F.sum(F.nullif(F.col(self.name), F.lit(0))), F.lit(0))
-        return total.cast("decimal(38,0)")
+    def __call__(self, rows: ir.Table) -> ir.Scalar:
+        return self.value(rows).sum().fill_null(0)
 
 
 @dataclass(frozen=True)
@@ -327,27 +354,23 @@ class SumOfHashes(Aggregate):
 
     hashes: Expression
 
-    def __call__(self) -> Column:
-        return sum_of_hashes(self.hashes.column())
+    def __call__(self, rows: ir.Table) -> ir.Scalar:
+        return self.hashes(rows).sum().fill_null(0)
 
 
 @dataclass(frozen=True)
 class DifferentKeys(Aggregate):
-    """How many different values some columns have together, by their hashes.
-
-    A set of hashes instead of a distinct count, for which Spark would shuffle every row: equal keys are always noticed,
-    and the chance of a false alarm for a day of a million keys is 3 in 100 million.
-    """
+    """How many different values some columns have together; nulls are equal."""
 
     names: tuple[str, ...]
-    nullable: tuple[str, ...] = ()
 
-    def __call__(self) -> Column:
-        return F.size(F.collect_set(self.hashes.column()))
+    def __call__(self, rows: ir.Table) -> ir.Scalar:
+        import ibis
 
-    @property
-    def hashes(self) -> KeyHash:
-        return KeyHash(self.names, self.nullable)
+        if len(self.names) > 1:
+            return ibis.struct({name: rows[name] for name in self.names}).nunique()
+        (only,) = (rows[name] for name in self.names)
+        return only.nunique() + only.isnull().any().cast("int64")
 
 
 @dataclass(frozen=True)
@@ -356,10 +379,15 @@ class Least(Aggregate):
 
     text: Expression
 
-    def __call__(self) -> Column:
-        return least(self.text.column())
+    def __call__(self, rows: ir.Table) -> ir.Scalar:
+        return self.text(rows).cast("string").min().fill_null("")
 
 
-def least(texts: Column) -> Column:
-    """The smallest text, empty for none. A minimum of texts would make Spark sort all rows instead of hashing days."""
-    return F.coalesce(F.get(F.sort_array(F.collect_set(texts)), F.lit(0)), F.lit(""))
+@dataclass(frozen=True)
+class Listed(Aggregate):
+    """The different texts in their order, separated by commas; empty for none."""
+
+    text: Expression
+
+    def __call__(self, rows: ir.Table) -> ir.Scalar:
+        return self.text(rows).collect(distinct=True).sort().join(", ").fill_null("")

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-
 from backfill_assets.model.declaration import (
     CORRECTED,
     DUPLICATES,
@@ -31,10 +28,10 @@ from backfill_assets.model.measure import (
     HasValue,
     IsNoQuotient,
     IsNull,
+    Listed,
     Only,
     SumOfHashes,
     Total,
-    TotalOfFew,
     ValueOf,
 )
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
@@ -74,7 +71,7 @@ class ContentIntact(DayRule):
         return {
             "received": CountIf(_IS_RECEIVED),
             "content_hash_sum": SumOfHashes(Only(_CARRIED, _IS_RECEIVED)),
-            "recomputed_hash_sum": SumOfHashes(Only(ContentHash(self.source, "text"), _IS_RECEIVED)),
+            "recomputed_hash_sum": SumOfHashes(ContentHash(self.source, "text")),
         }
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -108,7 +105,7 @@ class EverythingAccountedFor(DayRule):
     def measure(self) -> Aggregates:
         return {
             "deduplicated": Total(ValueOf("deduplicated_rows")),
-            "deduplicated_hash_sum": TotalOfFew("deduplicated_hash"),
+            "deduplicated_hash_sum": Total(ValueOf("deduplicated_hash")),
             "superseded": CountIf(HasValue("superseded_by_day")),
             "superseded_hash_sum": SumOfHashes(Only(_CARRIED, HasValue("superseded_by_day"))),
         }
@@ -438,7 +435,7 @@ class RatesFound(DayRule):
     def measure(self) -> Aggregates:
         return {
             "without_rate": CountIf(IsNull(self.rate)),
-            "without_rate_example": self._currencies_without_rate,
+            "without_rate_example": Listed(Only(ValueOf(self.currency), IsNull(self.rate))),
         }
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -449,10 +446,6 @@ class RatesFound(DayRule):
             expected=f"a rate published within {self.within_days} days for every line",
             next_step="Land and build the missing days of the exchange rates, then build this day again.",
         )
-
-    def _currencies_without_rate(self) -> Column:
-        currencies = F.collect_set(F.when(F.col(self.rate).isNull(), F.col(self.currency)))
-        return F.concat_ws(", ", F.sort_array(currencies))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from backfill_assets.model.declaration import (
 from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.model.refinement import with_occurrence
 from backfill_assets.model.rules import FewDuplicates, FewRejected
-from backfill_assets.quality.measures import collect_metrics
+from backfill_assets.quality.measures import as_metrics
 
 _PLACE = ("source_file", "source_line")
 _VERSION = "version of the row"
@@ -60,7 +60,7 @@ def measure_duplicates(
 ) -> dict[date, Metrics]:
     """The metrics of :func:`equal_versions` for each of ``days``; zeros where nothing gave way. One Spark job."""
     nothing: Metrics = {DUPLICATES: 0, IDENTICAL: 0, f"{DUPLICATES}{EXAMPLE}": ""}
-    return {**dict.fromkeys(days, nothing), **collect_metrics(equal_versions(raw, quarantined, source, table))}
+    return {**dict.fromkeys(days, nothing), **_collect(equal_versions(raw, quarantined, source, table))}
 
 
 def equal_versions(raw: DataFrame, quarantined: DataFrame | None, source: Source, table: Table) -> DataFrame:
@@ -101,7 +101,7 @@ def measure_corrected(
 
     Of a rejected row whose version cannot be read, what arrived on its day or later is as new.
     """
-    counted = {} if quarantined is None else collect_metrics(corrected(raw, quarantined, source, table))
+    counted = {} if quarantined is None else _collect(corrected(raw, quarantined, source, table))
     return {day: counted.get(day, {CORRECTED: 0}) for day in days}
 
 
@@ -137,3 +137,8 @@ def key_columns(source: Source, table: Table) -> tuple[str, ...]:
 
 def _typed_name(name: str) -> str:
     return f"{name} typed"
+
+
+def _collect(found: DataFrame) -> dict[date, Metrics]:
+    """The metrics of each ``day`` of ``found``. Runs Spark."""
+    return {row["day"]: as_metrics(row.asDict()) for row in found.collect()}

@@ -270,7 +270,7 @@ class AppendBuild:
         existing = published_rows(spark, self.lake.storage, read, schema)
         if found is not None:
             arrived, existing = found.rows(arrived, self.source), found.rows(existing, self.source)
-        return stage(supersessions(self.source, arrived, existing), timeline, {}, other_days=True)
+        return stage(supersessions(self.source, arrived, existing), timeline, {}, table=self.table, other_days=True)
 
     def judge(
         self,

@@ -134,7 +134,7 @@ class ArrivalBuild(AppendBuild):
             paths = [str(self.lake.landing.locate(file)) for file in arrived]
             with waiting(self.progress, f"{self.table.name}: Spark reads {format_count(len(paths), 'landed file')}"):
                 rows = raw_rows(self.lake.spark(), self.source, paths, self.lake.token_key_file)
-                stage(rows, timeline, {}, other_days=True)
+                stage(rows, timeline, {}, table=self.step.tables[0], other_days=True)
             for file in arrived:
                 self.lake.landing.verify_unchanged(file)
             done += len(part)

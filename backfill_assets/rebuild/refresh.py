@@ -183,7 +183,7 @@ class RefreshBuild(AppendBuild):
     def stage_difference(self, different: Sequence[ArrivalFiles], timeline: Timeline) -> InputRead | None:
         days = {each.day for each in different} | self.anew
         with waiting(self.progress, f"{self.table.name}: Spark compares {format_ranges(days)} with raw"):
-            stage(self.difference(different), timeline, {}, other_days=True)
+            stage(self.difference(different), timeline, {}, table=self.step.tables[0], other_days=True)
         for each in different:
             for file in each.files:
                 self.lake.landing.verify_unchanged(file)

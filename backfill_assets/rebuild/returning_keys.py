@@ -22,7 +22,7 @@ from backfill_assets.quality.arrow_hashes import NotRendered, as_bools, hash_of_
 from backfill_assets.quality.arrow_texts import text_of_landed
 from backfill_assets.quality.compilation import compile_for
 from backfill_assets.quality.xxh64 import Words
-from backfill_assets.rebuild.measure_files import MOST_BYTES_FROM_A_BUCKET
+from backfill_assets.judge.measure import MOST_BYTES_FROM_A_BUCKET
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark.sql import functions as F
 
 from backfill_assets.days import TableDay
+from backfill_assets.judge.engine import files_by_day
+from backfill_assets.judge.measure import measure_files
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent, Environment
@@ -31,7 +33,6 @@ from backfill_assets.quality import gates, measures, second_look, summary
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
-from backfill_assets.rebuild.measure_files import measure_files
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class _Writing:
         """Each table in a job of its own."""
 
         def written(table: Table) -> Future[dict[date, Metrics]]:
-            stage(computed[table.name], self.timelines[table.name], self.staged)
+            stage(computed[table.name], self.timelines[table.name], self.staged, table=table)
             return self.measured(table)
 
         return side_by_side(self.spark, {table.name: partial(written, table) for table in self.chunk.step.tables})
@@ -150,11 +151,11 @@ class _Writing:
         """Both tables of a refinement with one look at raw: accepted rows first, then those that were set aside."""
         (bronze, quarantine), raw = self.chunk.step.tables, inputs[refinement.raw]
         accepted, rejects = self.timelines[bronze.name], self.timelines[quarantine.name]
-        aside = stage_accepted(refinement.in_one_pass(raw), accepted, self.staged, bronze.key)
+        aside = stage_accepted(refinement.in_one_pass(raw), accepted, self.staged, bronze)
         of_bronze = self.measured(bronze)
         rows = rejected(rows_set_aside(self.spark, accepted, aside, raw.schema), refinement)
         if aside:
-            stage(rows, rejects, self.staged)
+            stage(rows, rejects, self.staged, table=quarantine)
         else:
             rejects.add((), nullable_schema(rows.schema), self.staged)
         for file in aside:
@@ -222,10 +223,8 @@ def measured_files(
     """
     if not files:
         return {}
-    count = sum(file.rows for file in files)
-    return measure_files(
-        timeline.storage, table, timeline.path, files, lambda: rows_of_files(spark, timeline, files), count
-    )
+    by_day = files_by_day(timeline.path, files)
+    return measure_files(timeline.storage, table, by_day, lambda: rows_of_files(spark, timeline, files))
 
 
 def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, DataFrame]:

@@ -180,7 +180,7 @@ class TopicBatches(RawAppender):
 
         seen = Observation()
         watched = events.observe(seen, *seen_events()).where(~is_tombstone())
-        stage(self._rows(self.lake.spark(), watched), timeline, {}, other_days=True)
+        stage(self._rows(self.lake.spark(), watched), timeline, {}, table=self.step.tables[0], other_days=True)
         self.seen = EventsSeen.of(observed(seen))
 
     def _rows(self, spark: SparkSession, events: DataFrame) -> DataFrame:
@@ -203,7 +203,13 @@ class TopicBatches(RawAppender):
                 parts.append(published_rows(spark, self.lake.storage, found, schema))
             deletions = [deletions_by(source, part.select(*schema.names), tombs) for part in parts]
             unknown = self._rows(spark, of_no_key(topic, events, tombs))
-            stage(reduce(DataFrame.unionByName, deletions, unknown), timeline, {}, other_days=True)
+            stage(
+                reduce(DataFrame.unionByName, deletions, unknown),
+                timeline,
+                {},
+                table=self.step.tables[0],
+                other_days=True,
+            )
         finally:
             tombs.unpersist()
         return found

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from backfill_assets.days import DayRange, TableDay
-from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.judge.engine import files_by_day
+from backfill_assets.judge.measure import FilesUnreadable, measure_files
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, read_log
 from backfill_assets.lakehouse.main_table import MainTable
@@ -30,7 +30,6 @@ from backfill_assets.publication_log.pinned import pinned_files
 from backfill_assets.published.observed import LogView
 from backfill_assets.quality import measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
-from backfill_assets.rebuild.measure_files import measure_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -158,28 +157,26 @@ class Watch:
                 self._read[key] = files[key.day]
             self._gone -= {TableDay(name, day) for day in wanted}
             self._gone |= {TableDay(name, day) for day in gone}
-            readable = {day: _rows_of(sight, name, day) for day in sorted(wanted - gone)}
-            found = self._readable(table, sight.logs[name].version, readable)
+            found = self._readable(table, sight.logs[name].version, sorted(wanted - gone))
             zero = measures.zero_metrics(table)
             self._measured |= {TableDay(name, day): found.get(day, zero) for day in wanted}
 
-    def _readable(self, table: Table, version: int, rows: Mapping[date, int]) -> dict[date, Metrics]:
+    def _readable(self, table: Table, version: int, days: Sequence[date]) -> dict[date, Metrics]:
         """The metrics of all days that can be read: a damaged file is searched for, and does not hide other days."""
-        days = list(rows)
         try:
-            return self._pass(table, version, days, sum(rows.values()))
-        except (PySparkException, Py4JJavaError) as error:
-            if _DAMAGED not in str(error):
+            return self._pass(table, version, days)
+        except (FilesUnreadable, PySparkException, Py4JJavaError) as error:
+            if not isinstance(error, FilesUnreadable) and _DAMAGED not in str(error):
                 raise
             if len(days) == 1:
                 self._damaged[TableDay(table.name, days[0])] = _first_line(str(error))
                 return {}
         half = len(days) // 2
-        parts = ({day: rows[day] for day in part} for part in (days[:half], days[half:]))
-        return {day: found for part in parts for day, found in self._readable(table, version, part).items()}
+        parts = (self._readable(table, version, part) for part in (days[:half], days[half:]))
+        return {day: found for part in parts for day, found in part.items()}
 
-    def _pass(self, table: Table, version: int, days: Collection[date], count: int) -> dict[date, Metrics]:
-        """The metrics of every day that has rows, from the published files; of what cannot be read, by Spark's word."""
+    def _pass(self, table: Table, version: int, days: Collection[date]) -> dict[date, Metrics]:
+        """The metrics of every day that has rows, from the published files; Spark computes the hashes of rows again."""
         if version < 0 or not days:
             return {}
 
@@ -188,11 +185,8 @@ class Watch:
             return published_rows(self.spark(), self.storage, read, struct_type(table.contract))
 
         by_day = read_log(self.storage, table.name, version).of_days(days)
-        files = [file for listed in by_day.values() for file in listed]
-        try:
-            return measure_files(self.storage, table, table.name, files, rows, count)
-        except (OSError, pa.ArrowException, LakehouseUnusable):
-            return measures.measure_days(rows(), table, count)
+        files = files_by_day(table.name, (file for listed in by_day.values() for file in listed))
+        return measure_files(self.storage, table, files, rows, afresh=True)
 
     def _judge(
         self, table: Table, day: date, sight: TablesAtOnce, columns: Mapping[tuple[str, str], set[str]]
@@ -265,7 +259,7 @@ def _with_those_behind(catalog: Catalog, found: Sequence[WatchedDay], sight: Tab
 
 
 def _first_line(error: str) -> str:
-    start = error.find(_DAMAGED)
+    start = max(0, error.find(_DAMAGED))
     return error[start : start + _LONGEST_WORDS].splitlines()[0]
 
 
@@ -282,11 +276,6 @@ def _published(sight: TablesAtOnce, table: str, day: date) -> bool:
     """Rows of a day that was never published are a foreign write, and watched."""
     state = sight.states.get(TableDay(table, day))
     return bool(state and state.content) or bool(sight.files(table, day))
-
-
-def _rows_of(sight: TablesAtOnce, table: str, day: date) -> int:
-    state = sight.states.get(TableDay(table, day))
-    return state.content.rows if state and state.content else 0
 
 
 def _days_to_measure(

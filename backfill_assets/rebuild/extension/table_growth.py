@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.judge.engine import files_by_day
+from backfill_assets.judge.measure import measure_files
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.rows import stage, take_in, write
@@ -31,7 +33,6 @@ from backfill_assets.rebuild.extension.extension_rows import (
     of_keys,
 )
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.measure_files import measure_files
 from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.stage import (
     StagedTableDay,
@@ -118,10 +119,10 @@ class Growth:
 
 def metric_names(table: Table) -> plan.MetricNames:
     """How each metric of ``table`` changes when rows come and go."""
-    sets = measures.sets_of_rows(table)
+    kept = tuple(measures.numbers(table))
     return plan.MetricNames(
-        numbers=(*measures.measurement(table), *(name for name in sets if not name.endswith(EXAMPLE))),
-        least=tuple(name for name in sets if name.endswith(EXAMPLE)),
+        numbers=tuple(name for name in kept if not name.endswith(EXAMPLE)),
+        least=tuple(name for name in kept if name.endswith(EXAMPLE)),
         examples=tuple(measures.examples(table)),
     )
 
@@ -163,7 +164,9 @@ def grow(
     if went:
         staying = of_keys(growth.reader.of(table, went), _columns(keys), keys.changed, others=True)
         parts["stayed"] = staying.select(*names).repartition("day")
-    files = side_by_side(growth.reader.spark, {part: partial(write, rows, timeline) for part, rows in parts.items()})
+    files = side_by_side(
+        growth.reader.spark, {part: partial(write, rows, timeline, table) for part, rows in parts.items()}
+    )
     for part, own in files.items():
         take_in(own, parts[part].schema, timeline, staged_as)
     came, stayed = files["came"], files.get("stayed", [])
@@ -173,10 +176,8 @@ def grow(
         went=measure_files(
             growth.lake.storage,
             table,
-            table.name,
-            went,
+            files_by_day(table.name, went),
             lambda: growth.reader.of(table, went),
-            sum(file.rows for file in went),
         ),
     )
     grown = {}
@@ -232,7 +233,7 @@ def gain(
     growth: Growth, table: Table, rows: DataFrame, timeline: Timeline, staged_as: Mapping[date, StagedAs]
 ) -> dict[date, GrownTable]:
     """Add ``rows`` to ``table``, which never loses any."""
-    staged = stage(rows.select(*struct_type(table.contract).names), timeline, staged_as)
+    staged = stage(rows.select(*struct_type(table.contract).names), timeline, staged_as, table=table)
     added = measured_files(growth.reader.spark, table, timeline, staged)
     grown = {}
     for day in staged_as:

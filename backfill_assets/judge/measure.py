@@ -1,0 +1,194 @@
+"""Measures days from the files that have their rows: all rules and metrics of all days in one query.
+
+What Spark wrote is read back by another engine. Only the hashes of rows are Spark's own: it has written them beside
+the rows, and adds them up itself where it has not, or where they are not to be believed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import date
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.judge.engine import DAY, DayFiles, declared_types, engine, named, typed_rows
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.canonical import sum_of_hashes
+from backfill_assets.model.contract import Contract
+from backfill_assets.model.declaration import Aggregates, Metrics, Table
+from backfill_assets.model.measure import WRITTEN_HASHES, CountIf, IsNull, RowHash, hashes_of
+from backfill_assets.quality import measures
+
+if TYPE_CHECKING:
+    from ibis.backends.duckdb import Backend
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_BYTES_FROM_A_BUCKET = 256 * 2**20
+"""As much is read from an object store into this process; what is more, executors read side by side."""
+_ROWS = "rows of the table"
+_UNHASHED = "rows without hashes"
+"""No column and no metric has a space in its name."""
+_HASHES: Mapping[str, pa.DataType] = dict.fromkeys(WRITTEN_HASHES, pa.int64())
+Types = Mapping[str, pa.DataType]
+RowsBySpark = Callable[[], "DataFrame"]
+"""The same rows as Spark reads them, asked for only where it has to."""
+
+
+class FilesUnreadable(LakehouseUnusable):
+    """A file of a day is damaged, or not there."""
+
+
+def measure_files(
+    storage: Storage,
+    table: Table,
+    files: DayFiles,
+    rows: RowsBySpark,
+    *,
+    only: Collection[str] | None = None,
+    afresh: bool = False,
+) -> dict[date, Metrics]:
+    """The metrics of the days of ``table`` that have rows in ``files``; ``only`` some of them.
+
+    ``afresh``, the hashes that were written are not believed: Spark computes them again. Raises
+    :class:`FilesUnreadable`.
+    """
+    metrics = {name: made for name, made in measures.numbers(table).items() if only is None or name in only}
+    read = partial(_measured, storage)
+    if not storage.is_folder and sum(file.size for some in files.values() for file in some) > MOST_BYTES_FROM_A_BUCKET:
+        spark = rows().sparkSession
+        read = partial(_measured_by_executors, spark, storage) if executors_read(spark, storage.uri()) else read
+    types = {**declared_types(table.contract), **_HASHES}
+    found = read(types, files, query(table.contract, metrics))
+    found = _with_hashes(found, metrics, rows, afresh)
+    if only is not None:
+        return found
+    shown = [day for day, has in found.items() if measures.shows_examples(has, table)]
+    if shown:
+        texts = _measured(storage, types, _of_days(files, shown), query(table.contract, measures.examples(table)))
+        found |= {day: {**found[day], **texts[day]} for day in shown}
+    return {day: measures.complete(has, table) for day, has in found.items()}
+
+
+def measure_rows(rows: DataFrame, table: Table) -> dict[date, Metrics]:
+    """The metrics of few ``rows`` that no file has. Runs Spark."""
+    metrics = measures.numbers(table)
+    hashed = {each.name: each.column() for each in hashes_of(metrics).values()}
+    also = {name: hashed.get(name, F.lit(None).cast("bigint")) for name in WRITTEN_HASHES}
+    held = rows.select("*", *(column.alias(name) for name, column in also.items())).toArrow()
+    with engine() as connection:
+        connection.con.register(_ROWS, held)
+        found = _answer(connection, query(table.contract, {**metrics, **measures.examples(table)}))
+    return {day: measures.complete(has, table) for day, has in found.items()}
+
+
+# ------------------------------------------------------------------ one query
+
+
+def query(contract: type[Contract], metrics: Aggregates) -> str:
+    """The query in DuckDB's SQL for ``metrics`` of rows of ``contract``, by day."""
+    return _query(contract, tuple(metrics.items()))
+
+
+@lru_cache(maxsize=256)
+def _query(contract: type[Contract], metrics: tuple[tuple[str, Any], ...]) -> str:
+    """To make one takes longer than to answer it for a small table."""
+    import ibis
+
+    types = pa.schema([*declared_types(contract).items(), *_HASHES.items(), (DAY, pa.date32())])
+    rows = ibis.table(ibis.Schema.from_pyarrow(types), name=_ROWS)
+    unhashed = CountIf(IsNull(RowHash.name))(rows)
+    found = rows.group_by(DAY).agg(**{_UNHASHED: unhashed}, **{name: made(rows) for name, made in metrics})
+    return str(ibis.to_sql(found, dialect="duckdb"))
+
+
+def _measured(storage: Storage, types: Types, files: DayFiles, asked: str) -> dict[date, dict[str, Any]]:
+    import duckdb
+
+    try:
+        with engine() as connection:
+            named(typed_rows(connection, storage, types, files), _ROWS)
+            return _answer(connection, asked)
+    except (duckdb.IOException, duckdb.InvalidInputException, pa.ArrowException, OSError) as error:
+        raise FilesUnreadable(str(error)) from error
+
+
+def _answer(connection: Backend, asked: str) -> dict[date, dict[str, Any]]:
+    """By Python's values, which have all digits of a sum; Ibis would have it fit into a bigint."""
+    done = connection.con.execute(asked)
+    names = [each[0] for each in done.description]
+    rows = (dict(zip(names, row, strict=True)) for row in done.fetchall())
+    return {row[DAY]: dict(measures.as_metrics(row)) for row in rows}
+
+
+def _of_days(files: DayFiles, days: Collection[date]) -> DayFiles:
+    return {day: some for day, some in files.items() if day in days}
+
+
+# ------------------------------------------------------------------ hashes that Spark has not written
+
+
+def _with_hashes(
+    found: Mapping[date, dict[str, Any]], metrics: Aggregates, rows: RowsBySpark, afresh: bool
+) -> dict[date, Metrics]:
+    """``found`` with the sums of all hashes: those of files without them, and all of them ``afresh``, by Spark."""
+    unhashed = [day for day, has in found.items() if has.pop(_UNHASHED) or afresh]
+    sums = {name: each.column() for name, each in hashes_of(metrics).items()}
+    if not unhashed or not sums:
+        return dict(found)
+    of_days = rows().where(F.col(DAY).isin(unhashed)).groupBy(DAY)
+    added = of_days.agg(*(sum_of_hashes(each).alias(name) for name, each in sums.items())).collect()
+    known = {row[DAY]: row.asDict() for row in added}
+    return {day: {**has, **measures.as_metrics(known.get(day, {}))} for day, has in found.items()}
+
+
+# ------------------------------------------------------------------ on executors, which read files themselves
+
+
+@cache
+def executors_read(spark: SparkSession, root: str) -> bool:
+    """Whether executors have this package and may read ``root``; asked once."""
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import ibis.backends.duckdb  # noqa: F401
+
+        for batch in batches:
+            Storage(root).folders("")
+            yield batch
+
+    try:
+        return bool(spark.range(1).mapInArrow(read, "id bigint").count() == 1)
+    except (PySparkException, Py4JError):
+        return False
+
+
+def _measured_by_executors(
+    spark: SparkSession, storage: Storage, types: Types, files: DayFiles, asked: str
+) -> dict[date, dict[str, Any]]:
+    """The same, each executor of the files of its days.
+
+    Executors have the rights of their own environment: no key of an object store travels with the work.
+    """
+    root, kinds = storage.uri(), dict(types)
+
+    def measured(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for day, listed in zip(batch["day"].to_pylist(), batch["files"].to_pylist(), strict=True):
+                own = {day: [AddedFile.from_json(file) for file in json.loads(listed)]}
+                found = _measured(Storage(root), kinds, own, asked)
+                texts = [json.dumps(has) for has in found.values()]
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array(found, pa.date32()), pa.array(texts, pa.string())], [DAY, "metrics"]
+                )
+
+    listed = [(day, json.dumps([file.to_json() for file in some])) for day, some in files.items()]
+    work = spark.createDataFrame(listed, "day date, files string").repartition(len(listed))
+    found = work.mapInArrow(measured, "day date, metrics string").collect()
+    return {row[DAY]: json.loads(row["metrics"]) for row in found}
