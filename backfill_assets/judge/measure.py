@@ -64,7 +64,7 @@ def measure_files(
     read = partial(_measured, storage)
     if not storage.is_folder and sum(file.size for some in files.values() for file in some) > MOST_BYTES_FROM_A_BUCKET:
         spark = rows().sparkSession
-        read = partial(_measured_by_executors, spark, storage) if executors_read(spark, storage.uri()) else read
+        read = partial(measure_on_executors, spark, storage) if executors_read(spark, storage.uri()) else read
     types = {**declared_types(table.contract), **_HASHES}
     found = read(types, files, query(table.contract, metrics))
     found = _with_hashes(found, metrics, rows, afresh)
@@ -118,6 +118,12 @@ def _measured(storage: Storage, types: Types, files: DayFiles, asked: str) -> di
             return _answer(connection, asked)
     except (duckdb.IOException, duckdb.InvalidInputException, pa.ArrowException, OSError) as error:
         raise FilesUnreadable(str(error)) from error
+    except duckdb.Error as error:
+        names = ", ".join(sorted({file.path.partition("/")[0] for some in files.values() for file in some}))
+        raise LakehouseUnusable(
+            f"The rows of {names} cannot be measured: {error}",
+            hint="Look at what its rules measure; a total may have up to 38 digits.",
+        ) from error
 
 
 def _answer(connection: Backend, asked: str) -> dict[date, dict[str, Any]]:
@@ -140,11 +146,11 @@ def _with_hashes(
 ) -> dict[date, Metrics]:
     """``found`` with the sums of all hashes: those of files without them, and all of them ``afresh``, by Spark."""
     unhashed = [day for day, has in found.items() if has.pop(_UNHASHED) or afresh]
-    sums = {name: each.column() for name, each in hashes_of(metrics).items()}
-    if not unhashed or not sums:
+    hashes = hashes_of(metrics)
+    if not unhashed or not hashes:
         return dict(found)
     of_days = rows().where(F.col(DAY).isin(unhashed)).groupBy(DAY)
-    added = of_days.agg(*(sum_of_hashes(each).alias(name) for name, each in sums.items())).collect()
+    added = of_days.agg(*(sum_of_hashes(each.column()).alias(name) for name, each in hashes.items())).collect()
     known = {row[DAY]: row.asDict() for row in added}
     return {day: {**has, **measures.as_metrics(known.get(day, {}))} for day, has in found.items()}
 
@@ -169,7 +175,7 @@ def executors_read(spark: SparkSession, root: str) -> bool:
         return False
 
 
-def _measured_by_executors(
+def measure_on_executors(
     spark: SparkSession, storage: Storage, types: Types, files: DayFiles, asked: str
 ) -> dict[date, dict[str, Any]]:
     """The same, each executor of the files of its days.

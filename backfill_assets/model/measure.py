@@ -345,7 +345,11 @@ class Total(Aggregate):
     value: Expression
 
     def __call__(self, rows: ir.Table) -> ir.Scalar:
-        return self.value(rows).sum().fill_null(0)
+        import ibis
+
+        total = self.value(rows).sum()
+        # A decimal beside a whole number would lose digits.
+        return total.fill_null(ibis.literal(0).cast(total.type()))
 
 
 @dataclass(frozen=True)

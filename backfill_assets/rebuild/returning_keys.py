@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from backfill_assets.judge.measure import MOST_BYTES_FROM_A_BUCKET
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.canonical import canonical_text
@@ -22,7 +23,6 @@ from backfill_assets.quality.arrow_hashes import NotRendered, as_bools, hash_of_
 from backfill_assets.quality.arrow_texts import text_of_landed
 from backfill_assets.quality.compilation import compile_for
 from backfill_assets.quality.xxh64 import Words
-from backfill_assets.judge.measure import MOST_BYTES_FROM_A_BUCKET
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,28 +4,21 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sales import half_up_quotient
+from backfill_assets.judge.measure import measure_rows
 from backfill_assets.landing.deletions import as_deletions
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.contract_columns import struct_type
-from backfill_assets.model.declaration import DayFacts, Metrics, Table
+from backfill_assets.model.declaration import DayFacts, Metrics
 from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.measure import RowHash
 from backfill_assets.quality.gates import judge
-from backfill_assets.quality.measures import (
-    examples,
-    measure,
-    measure_days,
-    measure_examples,
-    measure_without_sets,
-    zero_metrics,
-)
+from backfill_assets.quality.measures import examples, numbers, zero_metrics
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
 
 NEXT_DAY = date(2017, 3, 2)
@@ -60,12 +53,10 @@ class TwoLists(Contract):
 
 
 def _measured(rows: DataFrame, table: str) -> dict[date, Metrics]:
-    """In one query, as few rows are, and in several, as many are: it comes to the same."""
     declared = CATALOG.table(table)
-    few, many = (measure_days(rows, declared, count) for count in (1, 10**9))
-    assert few == many
-    assert all(list(metrics) == list(zero_metrics(declared)) for metrics in many.values())
-    return few
+    found = measure_rows(rows, declared)
+    assert all(list(metrics) == list(zero_metrics(declared)) for metrics in found.values())
+    return found
 
 
 def _chain(spark: SparkSession, raw: DataFrame, bronze_from: DataFrame | None = None) -> dict[str, DataFrame]:
@@ -114,9 +105,7 @@ def test_a_day_without_rows_is_measured_as_zeros_and_passes(spark: SparkSession)
     measured = _all_measured(_chain(spark, raw_sales(spark, DEFECTS)))
     assert _failures(measured, date(2017, 12, 25)) == set()
     for table in CATALOG.tables:
-        rows = spark.createDataFrame([], struct_type(table.contract))
-        asked = [*measure(rows, table).columns, *measure_examples(rows, table).columns]
-        assert zero_metrics(table).keys() == {*asked} - {"day", *OF_DELETIONS}
+        assert zero_metrics(table).keys() == {*numbers(table), *examples(table)} - {*OF_DELETIONS}
 
 
 def test_amounts_swapped_pairwise_after_raw_are_noticed(spark: SparkSession) -> None:
@@ -216,61 +205,6 @@ def test_a_breach_of_the_contract_in_staged_rows_is_counted_with_an_example(spar
     assert measured["violating_example"] == "quantity: not greater than or equal to 0 (was -1)"
 
 
-def test_everything_is_measured_in_one_pass(spark: SparkSession) -> None:
-    """One row a day is shuffled, not every row: the plan has one exchange and no expansion of rows."""
-    for name, rows in _chain(spark, raw_sales(spark, [{"currency": "EUR"}])).items():
-        if name == "bronze_fx_rates":
-            continue
-        flat = spark.createDataFrame([], rows.schema)
-        measured_in_it = measure(flat.repartition(2), CATALOG.table(name))
-        plan = _physical_plan(measured_in_it)
-        assert plan.count("Exchange hashpartitioning(day") == 1, plan
-        assert "Expand" not in plan
-        assert not set(examples(CATALOG.table(name))) & set(measured_in_it.columns)
-
-
-def test_examples_are_looked_for_on_days_that_have_something_wrong_and_nowhere_else(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The words of every way to break a contract are a large part of a query, and days that break one are rare."""
-    looked_at: list[set[date]] = []
-
-    def looked(rows: DataFrame, table: Table) -> DataFrame:
-        looked_at.append({row["day"] for row in rows.select("day").distinct().collect()})
-        return measure_examples(rows, table)
-
-    monkeypatch.setattr("backfill_assets.quality.measures.measure_examples", looked)
-    bronze = _chain(spark, raw_sales(spark, [{"currency": "EUR"}]))["bronze_sales"]
-    measure_days(bronze, CATALOG.table("bronze_sales"), 1)
-    assert looked_at == []
-    broken = bronze.withColumn("quantity", F.lit(-1).cast("bigint")).withColumn("day", F.lit(NEXT_DAY))
-    found = measure_days(bronze.union(broken), CATALOG.table("bronze_sales"), 1)
-    assert looked_at == [{NEXT_DAY}]
-    assert [found[day]["violating_example"] for day in (DAY, NEXT_DAY)] == [
-        "",
-        "quantity: not greater than or equal to 0 (was -1)",
-    ]
-
-
-def test_many_rows_are_aggregated_by_hashing_alone(spark: SparkSession) -> None:
-    """One set, or one minimum of texts, beside the sums would make Spark aggregate or sort object by object."""
-    for name, rows in _chain(spark, raw_sales(spark, [{"currency": "EUR"}])).items():
-        if name == "bronze_fx_rates":
-            continue
-        plan = _physical_plan(measure_without_sets(spark.createDataFrame([], rows.schema), CATALOG.table(name)))
-        assert "HashAggregate" in plan
-        assert "ObjectHashAggregate" not in plan and "SortAggregate" not in plan, plan
-
-
-def _physical_plan(rows: DataFrame) -> str:
-    from contextlib import redirect_stdout
-    from io import StringIO
-
-    with redirect_stdout(StringIO()) as shown:
-        rows.explain(mode="simple")
-    return shown.getvalue()
-
-
 def test_rows_that_differ_in_their_shape_alone_have_different_hashes(spark: SparkSession) -> None:
     """XXH64 passes over nulls, and over where a list ends: the values of all these are the same ones, in this order."""
     rows = [
@@ -293,6 +227,6 @@ def test_a_marker_that_was_taken_back_is_measured(spark: SparkSession) -> None:
     """So that its day is read without it. A day without deletions is recorded as it was before there were any."""
     markers = raw_sales(spark, [marker("2017-03-09T00:00:00.000000Z", 5, date(2017, 3, 4), basket_id="3")])
     raw = markers.unionByName(as_deletions(markers)).unionByName(raw_sales(spark, [{"day": NEXT_DAY}]))
-    found = measure_days(raw, CATALOG.table("raw_sales"), 1)
+    found = measure_rows(raw, CATALOG.table("raw_sales"))
     assert {name: found[DAY][name] for name in OF_DELETIONS} == dict(zip(OF_DELETIONS, (0, 0, 1), strict=True))
     assert not found[NEXT_DAY].keys() & {*OF_DELETIONS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -14,10 +14,12 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
+from backfill_assets.judge import measure
+from backfill_assets.judge.engine import DayFiles
+from backfill_assets.judge.measure import measure_on_executors
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Metrics
-from backfill_assets.rebuild import measure_files
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.measure_files import measure_on_executors
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.connect_server import connect_server
@@ -81,12 +83,12 @@ def test_the_same_rows_as_on_a_disk(
 
     measured: list[str] = []
 
-    def counting(spark: SparkSession, root: str, files: Mapping[date, Sequence[str]], *asked: Any) -> Any:
-        measured.extend(path for paths in files.values() for path in paths)
-        return measure_on_executors(spark, root, files, *asked)
+    def counting(spark: SparkSession, storage: Storage, types: Any, files: DayFiles, query: str) -> Any:
+        measured.extend(file.path for some in files.values() for file in some)
+        return measure_on_executors(spark, storage, types, files, query)
 
-    monkeypatch.setattr(measure_files, "MOST_BYTES_FROM_A_BUCKET", 0)
-    monkeypatch.setattr(measure_files, "measure_on_executors", counting)
+    monkeypatch.setattr(measure, "MOST_BYTES_FROM_A_BUCKET", 0)
+    monkeypatch.setattr(measure, "measure_on_executors", counting)
     by_executors = Workshop(tmp_path, lambda: session)
     elsewhere = replace(on_s3, lakehouse=lakehouse_path(f"s3://{BUCKET}/by-executors"))
     by_executors.builder = Builder.from_settings(elsewhere, CATALOG, lambda: session)

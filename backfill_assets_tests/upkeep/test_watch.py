@@ -15,11 +15,11 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
-from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.judge.engine import DayFiles
+from backfill_assets.judge.measure import measure_files
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
 from backfill_assets.quality.watchdogs import CONTENT, FILES
-from backfill_assets.rebuild.measure_files import measure_files
 from backfill_assets.upkeep import watch
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.workshop import Workshop
@@ -84,9 +84,9 @@ def test_days_that_several_tables_are_judged_by_are_read_once(
     """A cut-over looks table by table, and facts are compared with each report. A file that is new is read."""
     read: list[str] = []
 
-    def counted(storage: Storage, table: Table, folder: str, files: list[AddedFile], *given: Any) -> Any:
-        read.extend(f"{table.name}/{file.path}" for file in files)
-        return measure_files(storage, table, folder, files, *given)
+    def counted(storage: Storage, table: Table, files: DayFiles, *given: Any, **asked: Any) -> Any:
+        read.extend(file.path for some in files.values() for file in some)
+        return measure_files(storage, table, files, *given, **asked)
 
     monkeypatch.setattr(watch, "measure_files", counted)
     lake = built.builder.lake
