@@ -409,7 +409,7 @@ def abandon(at: CampaignRun) -> None:
 
 def _watch(at: CampaignRun) -> Watch:
     lake = at.builder.lake
-    return Watch(lake.catalog, lake.storage, lake.publisher.log, lake.spark)
+    return Watch(lake.catalog, lake.storage, lake.publisher.log, lake.spark, believes_hashes=True)
 
 
 def _boundaries(found: Iterable[DaysBoundary]) -> StepReport:

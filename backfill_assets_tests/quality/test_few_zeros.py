@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from pyspark.sql import SparkSession
+import pytest
 
 from backfill_assets.model.declaration import DayFacts
 from backfill_assets_tests.quality.few_zeros import FewZeros
@@ -19,7 +19,10 @@ def test_it_is_described_and_judged() -> None:
         assert (found.passed, found.observed) == (passed, f"{zeros} of 10 rows with quantity 0")
 
 
-def test_it_is_measured(spark: SparkSession) -> None:
-    rows = spark.range(4).selectExpr("id % 2 AS quantity")
-    (measured,) = rows.agg(*(made().alias(name) for name, made in RULE.measure().items())).collect()
-    assert measured.asDict() == {"zeros_quantity": 2}
+@pytest.mark.data
+def test_it_is_measured() -> None:
+    import ibis
+
+    rows = ibis.memtable({"quantity": [0, 1, 0, 2]})
+    measured = rows.aggregate(**{name: made(rows) for name, made in RULE.measure().items()})
+    assert measured.to_pyarrow().to_pylist() == [{"zeros_quantity": 2}]

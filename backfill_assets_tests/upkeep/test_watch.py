@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -71,11 +72,28 @@ def test_what_was_published_is_what_is_there(built: Workshop, spark: SparkSessio
     assert {d.rows for d in found if d.table == "fact_sales_transactions"} == {30}
 
 
-def test_sound_days_are_looked_at_without_spark(built: Workshop) -> None:
-    """Arrow measures them. Spark is asked for examples of what is wrong."""
+def test_days_that_were_just_staged_are_looked_at_without_spark(built: Workshop) -> None:
+    """A cut-over reads them again, and a person waits for it."""
     lake = built.builder.lake
-    look = Watch(CATALOG, lake.storage, lake.publisher.log, lambda: pytest.fail("Spark was asked"))
+    look = Watch(CATALOG, lake.storage, lake.publisher.log, lambda: pytest.fail("Spark was asked"), True)
     assert _failures(look.look(CATALOG.tables, DAYS)) == {}
+
+
+def test_a_value_that_is_changed_beside_its_hash_is_found(built: Workshop, spark: SparkSession) -> None:
+    """The number of rows, the keys and the totals are what they were: its content alone is another."""
+    day, revenue = DAYS.first, DeltaTable(str(built.settings.lakehouse / "fact_sales_transactions"))
+    (uri,) = revenue.file_uris(file_pruning_predicate=[("day", "=", str(day))])
+    path, before = Path(uri), Path(uri).read_bytes()
+    held = pq.ParquetFile(path).read()
+    at = held.column_names.index("store_id")
+    pq.write_table(held.set_column(at, "store_id", pa.array(["1"] * len(held))), path)
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    try:
+        assert _failures(_look(built, spark)) == {
+            ("fact_sales_transactions", day): {CONTENT, "everything_published"},
+        }
+    finally:
+        path.write_bytes(before)
 
 
 def test_days_that_several_tables_are_judged_by_are_read_once(
