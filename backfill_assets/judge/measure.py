@@ -7,10 +7,10 @@ the rows, and adds them up itself where it has not, or where they are not to be 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from datetime import date
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -24,8 +24,9 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.canonical import sum_of_hashes
 from backfill_assets.model.contract import Contract
 from backfill_assets.model.declaration import Aggregates, Metrics, Table
-from backfill_assets.model.measure import WRITTEN_HASHES, CountIf, IsNull, RowHash, hashes_of
+from backfill_assets.model.measure import WRITTEN_HASHES, CountIf, Fulfils, IsNull, RowHash, hashes_of
 from backfill_assets.quality import measures
+from backfill_assets.quality.gates import VIOLATING
 
 if TYPE_CHECKING:
     from ibis.backends.duckdb import Backend
@@ -66,8 +67,7 @@ def measure_files(
         spark = rows().sparkSession
         read = partial(measure_on_executors, spark, storage) if executors_read(spark, storage.uri()) else read
     types = {**declared_types(table.contract), **_HASHES}
-    found = read(types, files, query(table.contract, metrics))
-    found = _with_hashes(found, metrics, rows, afresh)
+    found = _with_hashes(read(types, files, query(table.contract, metrics)), metrics, rows, afresh)
     if only is not None:
         return found
     shown = [day for day, has in found.items() if measures.shows_examples(has, table)]
@@ -75,6 +75,34 @@ def measure_files(
         texts = _measured(storage, types, _of_days(files, shown), query(table.contract, measures.examples(table)))
         found |= {day: {**found[day], **texts[day]} for day in shown}
     return {day: measures.complete(has, table) for day, has in found.items()}
+
+
+def unmeasurable(table: Table) -> list[str]:
+    """What its contract or its rules ask for and the judge cannot do, each with the reason.
+
+    A pattern that looks ahead or behind, say, a limit of another type than the column, or an own measure that fails.
+    """
+    metrics = {**measures.numbers(table), **measures.examples(table)}
+    if not _why_not(table.contract, metrics):
+        return []
+    of_fields = table.contract.fields().items()
+    each: dict[str, Aggregates] = {
+        f"{table.contract.__name__}.{name}, {check}": {"fulfilled": CountIf(Fulfils(name, check, asked))}
+        for name, declared in of_fields
+        for check, asked in declared.checks.items()
+    }
+    each |= {f"the metric {name}": {name: made} for name, made in metrics.items() if not name.startswith(VIOLATING)}
+    reasons = {what: _why_not(table.contract, asked) for what, asked in each.items()}
+    return [f"{table.name}: {what} cannot be judged: {why}." for what, why in reasons.items() if why]
+
+
+def _why_not(contract: type[Contract], metrics: Aggregates) -> str:
+    """Why ``metrics`` cannot be measured of no rows at all; empty if they can."""
+    try:
+        _measured(Storage("."), {**declared_types(contract), **_HASHES}, {}, query(contract, metrics))
+    except Exception as error:
+        return str(error).splitlines()[0]
+    return ""
 
 
 def measure_rows(rows: DataFrame, table: Table) -> dict[date, Metrics]:
@@ -94,11 +122,11 @@ def measure_rows(rows: DataFrame, table: Table) -> dict[date, Metrics]:
 
 def query(contract: type[Contract], metrics: Aggregates) -> str:
     """The query in DuckDB's SQL for ``metrics`` of rows of ``contract``, by day."""
-    return _query(contract, tuple(metrics.items()))
+    return _query(cast("Hashable", contract), tuple(metrics.items()))
 
 
 @lru_cache(maxsize=256)
-def _query(contract: type[Contract], metrics: tuple[tuple[str, Any], ...]) -> str:
+def _query(contract: Any, metrics: tuple[tuple[str, Any], ...]) -> str:
     """To make one takes longer than to answer it for a small table."""
     import ibis
 

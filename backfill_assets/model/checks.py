@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+
+from backfill_assets.model.contract import Contract, is_list, is_nested, spark_types
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    from pandera.api.ibis.container import DataFrameSchema
 
 
 @dataclass(frozen=True)
@@ -28,9 +32,14 @@ class CheckKind:
     spark: Callable[[Column, Any], Column]
     wrong: Callable[[Any], str]
     arguments: Callable[[Any], tuple[tuple[Any, ...], Mapping[str, Any]]] = lambda asked: ((asked,), {})
+    faster: Callable[[ir.Column, Any], ir.Value] | None = None
+    """What gives the verdict of pandera's function in less time."""
 
     def of(self, rows: ir.Table, name: str, asked: Any) -> ir.BooleanColumn:
         """Whether each value of the column ``name`` fulfils it, as pandera says; null for null."""
+        if self.faster:
+            return cast("ir.BooleanColumn", self.faster(rows[name], asked))
+
         from pandera.api.ibis.types import IbisData
         from pandera.backends.ibis import builtin_checks
 
@@ -61,7 +70,21 @@ def _named(values: Iterable[Any]) -> str:
 
 def anchored(asked: Any) -> str:
     """A pattern that is looked for at the start of a value: each of its alternatives, not only the first one."""
-    return f"^(?:{getattr(asked, 'pattern', asked)})"
+    return f"^(?:{_pattern(asked)})"
+
+
+def _begins_with(values: ir.Column, asked: Any) -> ir.Value:
+    """DuckDB looks at all of a text in a fifth of the time in which it looks for what begins it."""
+    import ibis
+
+    @ibis.udf.scalar.builtin
+    def regexp_full_match(text: str, pattern: str) -> bool: ...
+
+    return regexp_full_match(values, f"(?:{_pattern(asked)})(?s:.*)")
+
+
+def _pattern(asked: Any) -> str:
+    return str(getattr(asked, "pattern", asked))
 
 
 def _long(value: Column, asked: Mapping[str, Any]) -> Column:
@@ -97,10 +120,34 @@ KINDS: Mapping[str, CheckKind] = MappingProxyType(
         "str_matches": CheckKind(
             "str_matches",
             lambda value, asked: value.rlike(anchored(asked)),
-            lambda asked: f"does not match ^{str(getattr(asked, 'pattern', asked)).removeprefix('^')}",
+            lambda asked: f"does not match ^{_pattern(asked).removeprefix('^')}",
             lambda asked: ((anchored(asked),), {}),
+            _begins_with,
         ),
         "str_length": CheckKind("str_length", _long, _not_as_long, _by_name),
     }
 )
 """In the order in which pandera judges them."""
+
+
+def pandera_schema(contract: type[Contract]) -> DataFrameSchema:
+    """The contract as a schema of pandera over Ibis: columns in order, with types, nullability, checks and words.
+
+    Pandera knows no type of lists and of what is nested; those columns have none.
+    """
+    import pandera.ibis as pa
+    from ibis.expr.datatypes import DataType
+
+    def column(name: str) -> Any:
+        declared, spark_type = contract.fields()[name], spark_types(contract)[name]
+        asked = [(kind, declared.checks[check]) for check, kind in KINDS.items() if check in declared.checks]
+        made = [(getattr(pa.Check, kind.pandera), *kind.arguments(value)) for kind, value in asked]
+        has_type = not (is_list(spark_type) or is_nested(spark_type))
+        return pa.Column(
+            DataType.from_pyarrow(to_arrow_type(spark_type, timezone="UTC")) if has_type else None,
+            [check(*positional, **named) for check, positional, named in made],
+            nullable=declared.nullable,
+            description=declared.description,
+        )
+
+    return pa.DataFrameSchema({name: column(name) for name in contract.fields()}, name=contract.__name__)

@@ -1,7 +1,7 @@
 """The base of every contract: the columns of a table, and what their values must fulfil.
 
-A contract is declared as a pandera model is, and can be made into one. It is judged without pandera: importing that,
-and pandas with it, takes over two seconds, and pandera runs one Spark job for each check.
+A contract is declared as a pandera model is, without importing pandera, and pandas with it, which takes a second: every
+command reads contracts, and few judge rows. ``model/checks.py`` has what pandera makes of it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from backfill_assets.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from pandera.api.pyspark.container import DataFrameSchema
 
 CHECKS = ("eq", "ne", "gt", "ge", "lt", "le", "in_range", "isin", "notin", "str_matches", "str_length")
 """The checks that a field may have, by pandera's names of its arguments: those that can be judged row by row."""
@@ -98,20 +95,6 @@ class Contract:
         for each in reversed(cls.__mro__):
             found.update(_own(each))
         return found
-
-    @classmethod
-    def to_schema(cls) -> DataFrameSchema:
-        """The contract as a pandera schema: columns in order with types, nullability, checks and descriptions."""
-        import pandera.pyspark as pa
-
-        hints, fields = get_type_hints(cls, include_extras=True), cls.fields()
-        columns = {
-            name: pa.Field(nullable=field.nullable, description=field.description, **field.checks)
-            for name, field in fields.items()
-        }
-        annotated = {"__annotations__": {name: hints[name] for name in fields}, "__module__": cls.__module__}
-        model: Any = type(cls.__name__, (pa.DataFrameModel,), {**columns, **annotated, "__doc__": cls.__doc__})
-        return cast("DataFrameSchema", model.to_schema())
 
 
 @once

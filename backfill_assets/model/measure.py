@@ -347,9 +347,10 @@ class Total(Aggregate):
     def __call__(self, rows: ir.Table) -> ir.Scalar:
         import ibis
 
-        total = self.value(rows).sum()
-        # A decimal beside a whole number would lose digits.
-        return total.fill_null(ibis.literal(0).cast(total.type()))
+        value = self.value(rows)
+        # Beside a number of another type, a decimal would lose digits or gain some.
+        kind = f"decimal(38, {value.type().scale})" if value.type().is_decimal() else "int64"
+        return value.sum().fill_null(ibis.literal(0).cast(kind))
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,14 @@ def _fulfilled(name: str, check: str, asked: Any) -> Callable[[Sequence[Row]], i
     return _counted(lambda row: row[name] is not None and FULFILS[check](row[name], asked))
 
 
+def _of(name: str, asked: Callable[[list[Any]], Any]) -> Callable[[Sequence[Row]], Any]:
+    return lambda rows: asked([row[name] for row in rows])
+
+
+def _different(*names: str) -> Callable[[Sequence[Row]], int]:
+    return lambda rows: len({_whole(row, names) for row in rows})
+
+
 def _texts(values: Any) -> list[str]:
     return sorted({value for value in values if value is not None}, key=str.encode)
 
@@ -193,11 +201,11 @@ OF_TYPED: Oracle = {
     "checksum": lambda rows: _sum(row["_row_hash"] for row in rows),
     "violating": _counted(lambda row: _breaks(EveryType, row)),
     **{f"{name} {check}": _fulfilled(name, check, asked) for name, check, asked in CHECKS},
-    **{f"nulls {name}": _counted(lambda row, name=name: row[name] is None) for name in EveryType.fields()},
-    **{f"values {name}": _counted(lambda row, name=name: row[name] is not None) for name in EveryType.fields()},
-    **{f"keys {n}": lambda rows, n=n: len({_whole(row, [n]) for row in rows}) for n in EveryType.fields()},
-    **{f"total {name}": lambda rows, name=name: _sum(row[name] for row in rows) for name in TOTALS},
-    "two keys": lambda rows: len({_whole(row, ["text", "code", "flag"]) for row in rows}),
+    **{f"nulls {name}": _of(name, lambda values: values.count(None)) for name in EveryType.fields()},
+    **{f"values {name}": _of(name, lambda values: len(values) - values.count(None)) for name in EveryType.fields()},
+    **{f"keys {name}": _different(name) for name in EveryType.fields()},
+    **{f"total {name}": _of(name, _sum) for name in TOTALS},
+    "two keys": _different("text", "code", "flag"),
     "some": lambda rows: _sum(row["money"] for row in rows if row["kind"] == "USD"),
     "carried": lambda rows: _sum(row["big"] for row in rows),
     "carried by some": lambda rows: _sum(row["big"] for row in rows if row["text"] is not None),

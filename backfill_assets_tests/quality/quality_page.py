@@ -14,11 +14,13 @@ from backfill_assets.model import rules
 from backfill_assets.model.declaration import DayRule, Layer, Source, Table
 from backfill_assets.quality.gates import gates_of
 from backfill_assets.quality.summary import DIMENSIONS
+from backfill_assets_tests.quality import expressions
 
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 HEADINGS = dict(zip(LAYERS, ("Raw", "Bronze", "Quarantine", "Facts", "Reports"), strict=True))
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "rules.md"
 NONE = "-"
+CHECKS, MEASURES = "## What the checks of a contract are", "## What rules measure, and by which expression"
 
 
 def coverage() -> list[str]:
@@ -38,6 +40,16 @@ def thresholds(layer: Layer) -> list[str]:
     lines = [_row(["rule", "dimension", "threshold", "tables"]), _row(["---"] * 4)]
     grouped = groupby(sorted(declared, key=lambda each: (each[1][0], each)), key=lambda each: each[1])
     return lines + [_row([*cells, ", ".join(f"`{name}`" for *_, name in found)]) for cells, found in grouped]
+
+
+def expressions_of_checks() -> list[str]:
+    """One line per check of a contract: an example of it, and what is asked of a value."""
+    return [_row(["check of a column", "what a value fulfils"]), _row(["---"] * 2), *map(_row, expressions.of_checks())]
+
+
+def expressions_of_rules() -> list[str]:
+    """One line per rule, metric and expression, with the tables that have just these."""
+    return [_row(["rule", "metric", "expression", "tables"]), _row(["---"] * 4), *map(_row, expressions.of_rules())]
 
 
 def without_rules() -> set[tuple[str, str]]:
@@ -80,7 +92,12 @@ def _row(cells: Iterable[str]) -> str:
 
 def write_tables(page: str) -> str:
     """``page`` with the tables that are declared in the place of those below its headings."""
-    declared = {"## Which rules each table has": coverage(), **{f"### {HEADINGS[of]}": thresholds(of) for of in LAYERS}}
+    declared = {
+        "## Which rules each table has": coverage(),
+        **{f"### {HEADINGS[of]}": thresholds(of) for of in LAYERS},
+        CHECKS: expressions_of_checks(),
+        MEASURES: expressions_of_rules(),
+    }
     for heading, lines in declared.items():
         before, after = page.split(f"\n{heading}\n", 1)
         text, _, rest = re.split(r"((?:^\|.*\n)+)", after, maxsplit=1, flags=re.MULTILINE)

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from backfill_assets.quality.summary import DIMENSIONS
-from backfill_assets_tests.quality.quality_page import LAYERS, coverage, rule_classes, thresholds, without_rules
+from backfill_assets_tests.quality.quality_page import (
+    CHECKS,
+    LAYERS,
+    MEASURES,
+    coverage,
+    expressions_of_checks,
+    expressions_of_rules,
+    rule_classes,
+    thresholds,
+    without_rules,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "rules.md").read_text()
 REPRINT = "`make pins` writes what belongs there."
@@ -37,6 +47,13 @@ def test_the_rules_of_each_table_are_those_it_declares() -> None:
 def test_the_thresholds_are_those_that_are_declared(heading: str, layer: Any) -> None:
     """Also which of them only warn."""
     assert _lines(f"### {heading}") == thresholds(layer), REPRINT
+
+
+@pytest.mark.data
+def test_each_check_and_each_rule_has_the_expression_that_carries_it_out() -> None:
+    """The judge's own, in DuckDB's SQL."""
+    assert _lines(CHECKS) == expressions_of_checks(), REPRINT
+    assert _lines(MEASURES) == expressions_of_rules(), REPRINT
 
 
 def test_where_there_is_no_rule_the_page_says_why() -> None:

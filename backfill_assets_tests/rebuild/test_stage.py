@@ -11,11 +11,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.rows import stage as write_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Metrics, Table
 from backfill_assets.model.refinement import PART, SET_ASIDE_PART, Refinement, rejected
 from backfill_assets.rebuild import stage
@@ -108,9 +110,22 @@ def test_where_nothing_is_set_aside_the_quarantine_costs_no_job(
     assert state.content is not None and state.content.rows == 0
 
 
+class Placed(Contract):
+    """A code at a place."""
+
+    code: T.StringType = Field()
+    place: T.StringType = Field()
+    content_hash: T.LongType = Field()
+    sent_at: T.TimestampType = Field()
+    day: T.DateType = Field()
+
+
 @pytest.mark.parametrize(
     ("key", "without"),
-    [(("code",), {"code", "content_hash", "sent_at"}), (("code", "place"), {"content_hash", "sent_at"})],
+    [
+        (("code",), {"code", "content_hash", "sent_at", "_row_hash"}),
+        (("code", "place"), {"content_hash", "sent_at", "_row_hash"}),
+    ],
 )
 def test_columns_that_hardly_repeat_have_no_dictionary(
     spark: SparkSession, tmp_path: Path, key: tuple[str, ...], without: set[str]
@@ -119,8 +134,9 @@ def test_columns_that_hardly_repeat_have_no_dictionary(
     schema = "code string, place string, content_hash bigint, sent_at timestamp, day date"
     rows = [(f"C{n % 9}", "here", n % 9, datetime(2017, 3, 1, 12, n % 9, tzinfo=UTC), DAY) for n in range(200)]
     timeline = Timeline(Storage(str(tmp_path)), "t", "one")
+    table = Table("t", "fact", "", Placed, key=key)
     [file] = write_rows(
-        spark.createDataFrame(rows, schema).coalesce(1), timeline, {DAY: StagedAs(input_fingerprint="a")}, key=key
+        spark.createDataFrame(rows, schema).coalesce(1), timeline, {DAY: StagedAs(input_fingerprint="a")}, table=table
     )
     group = timeline.storage.parquet_footer(f"{timeline.path}/{file.path}").row_group(0)
     columns = [group.column(number) for number in range(group.num_columns)]

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.landing_writer import line
 from backfill_assets.landing.quarantine import general
+from backfill_assets.model.checks import KINDS
 from backfill_assets.model.contract import DeclaredField
-from backfill_assets.model.contract_columns import JUDGES, struct_type
+from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import BronzeColumns
 from backfill_assets_tests.stories.landed_lines import land_lines
@@ -70,7 +69,7 @@ def every_reason(spark: SparkSession) -> set[str]:
     for name, column in judged_columns().items():
         found |= set() if column.nullable else {f"{name}: is missing"}
         found |= {f"{name}: is not a {types[name]}"} if types[name] != "string" else set()
-        found |= {f"{name}: {JUDGES[check](F.lit(1), asked)[1]}" for check, asked in column.checks.items()}
+        found |= {f"{name}: {KINDS[check].wrong(asked)}" for check, asked in column.checks.items()}
     return found - CANNOT_BE_LANDED
 
 

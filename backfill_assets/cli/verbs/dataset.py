@@ -111,11 +111,12 @@ class _Trial:
 
 def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> _Trial:
     """Starts Spark. ``find`` gives a table by its name. Writes nothing, and needs no lakehouse."""
+    from backfill_assets.judge.measure import unmeasurable
     from backfill_assets.landing.declaration_trial import check_file, prepare_for_few_rows, schema_problems
 
+    problems = [problem for table in declared.tables for problem in unmeasurable(table)]
     spark = lake.spark()
     prepare_for_few_rows(spark)
-    problems: list[str] = []
     for step in (each for each in declared.steps if each.source is None):
         progress(f"{step.name}: comparing its columns with the contract")
         problems += schema_problems(spark, step, step.version(), find)

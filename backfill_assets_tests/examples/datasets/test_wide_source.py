@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.model.contract_columns import struct_type
-from backfill_assets.model.declaration import Dataset
-from backfill_assets.quality.measures import measure
+from backfill_assets.model.declaration import Dataset, Table
+from backfill_assets.model.measure import hashes_written_of
 from benchmarks.wide_dataset import wide_dataset
 
 if TYPE_CHECKING:
@@ -32,13 +32,16 @@ def inferring_spark(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def frames(spark: SparkSession, dataset: Dataset, folder: Path) -> dict[str, DataFrame]:
-    """What a day of ``dataset`` goes through: both transforms, and what is measured of their tables and of raw."""
+    """What a day of ``dataset`` goes through: both transforms, and the hashes of rows of each table."""
     landed, accepted = dataset.steps
     read = {table.name: _empty(spark, struct_type(table.contract), folder / table.name) for table in dataset.tables}
     computed = accepted.versions[0].transform(read)
-    measured = {f"measures of {table.name}": measure(read[table.name], table) for table in dataset.tables}
     assert landed.source
-    return {**computed, **measured}
+    return {**computed, **{f"hashes of {table.name}": _hashed(read[table.name], table) for table in dataset.tables}}
+
+
+def _hashed(rows: DataFrame, table: Table) -> DataFrame:
+    return rows.select("*", *(each.column().alias(each.name) for each in hashes_written_of(table)))
 
 
 def _empty(spark: SparkSession, schema: Any, folder: Path) -> DataFrame:
