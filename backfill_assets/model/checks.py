@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from pandera.api.ibis.container import DataFrameSchema
 
 
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+
+
+def _as_it_is(asked: Any) -> Arguments:
+    return (asked,), {}
+
+
 @dataclass(frozen=True)
 class CheckKind:
     """One kind of check: what pandera calls it, what Spark asks, and the words for a value that does not fulfil it."""
@@ -31,7 +38,8 @@ class CheckKind:
     """The name of its function in ``pandera.backends.ibis.builtin_checks``."""
     spark: Callable[[Column, Any], Column]
     wrong: Callable[[Any], str]
-    arguments: Callable[[Any], tuple[tuple[Any, ...], Mapping[str, Any]]] = lambda asked: ((asked,), {})
+    arguments: Callable[[Any], Arguments] = _as_it_is
+    """As pandera's function takes what is asked."""
     faster: Callable[[ir.Column, Any], ir.Value] | None = None
     """What gives the verdict of pandera's function in less time."""
 
@@ -48,8 +56,24 @@ class CheckKind:
         return cast("ir.BooleanColumn", said.op().values[name].to_expr())
 
 
-def _comparison(pandera: str, compare: Callable[[Any, Any], Any], wrong: str) -> CheckKind:
-    return CheckKind(pandera, lambda value, limit: compare(value, F.lit(limit)), lambda limit: f"{wrong} {limit}")
+@dataclass(frozen=True)
+class _Compared:
+    """A value is compared with a limit."""
+
+    compare: Callable[[Any, Any], Any]
+
+    def __call__(self, value: Column, limit: Any) -> Column:
+        return cast("Column", self.compare(value, F.lit(limit)))
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What is wrong with a value, and the limit."""
+
+    words: str
+
+    def __call__(self, limit: Any) -> str:
+        return f"{self.words} {limit}"
 
 
 def _in_range(value: Column, asked: Mapping[str, Any]) -> Column:
@@ -64,13 +88,37 @@ def _not_in_range(asked: Mapping[str, Any]) -> str:
     return f"not in {below}{asked['min_value']}, {asked['max_value']}{above}"
 
 
-def _named(values: Iterable[Any]) -> str:
-    return ", ".join(map(str, values))
+def _one_of(value: Column, allowed: Iterable[Any]) -> Column:
+    return value.isin(list(allowed))
+
+
+def _not_one_of(allowed: Iterable[Any]) -> str:
+    return f"not one of {', '.join(map(str, allowed))}"
+
+
+def _none_of(value: Column, forbidden: Iterable[Any]) -> Column:
+    return ~value.isin(list(forbidden))
+
+
+def _is_one_of(forbidden: Iterable[Any]) -> str:
+    return f"one of {', '.join(map(str, forbidden))}"
+
+
+def _pattern(asked: Any) -> str:
+    return str(getattr(asked, "pattern", asked))
 
 
 def anchored(asked: Any) -> str:
     """A pattern that is looked for at the start of a value: each of its alternatives, not only the first one."""
     return f"^(?:{_pattern(asked)})"
+
+
+def _matches(value: Column, asked: Any) -> Column:
+    return value.rlike(anchored(asked))
+
+
+def _does_not_match(asked: Any) -> str:
+    return f"does not match ^{_pattern(asked).removeprefix('^')}"
 
 
 def _begins_with(values: ir.Column, asked: Any) -> ir.Value:
@@ -81,10 +129,6 @@ def _begins_with(values: ir.Column, asked: Any) -> ir.Value:
     def regexp_full_match(text: str, pattern: str) -> bool: ...
 
     return regexp_full_match(values, f"(?:{_pattern(asked)})(?s:.*)")
-
-
-def _pattern(asked: Any) -> str:
-    return str(getattr(asked, "pattern", asked))
 
 
 def _long(value: Column, asked: Mapping[str, Any]) -> Column:
@@ -98,32 +142,26 @@ def _not_as_long(asked: Mapping[str, Any]) -> str:
     return f"not {asked.get('min_value') or 0}..{'' if most is None else most} characters long"
 
 
-def _by_name(asked: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+def _by_name(asked: Mapping[str, Any]) -> Arguments:
     return (), asked
+
+
+def _as_anchored(asked: Any) -> Arguments:
+    return (anchored(asked),), {}
 
 
 KINDS: Mapping[str, CheckKind] = MappingProxyType(
     {
-        "eq": _comparison("equal_to", operator.eq, "not equal to"),
-        "ne": _comparison("not_equal_to", operator.ne, "equal to"),
-        "gt": _comparison("greater_than", operator.gt, "not greater than"),
-        "ge": _comparison("greater_than_or_equal_to", operator.ge, "not greater than or equal to"),
-        "lt": _comparison("less_than", operator.lt, "not less than"),
-        "le": _comparison("less_than_or_equal_to", operator.le, "not less than or equal to"),
+        "eq": CheckKind("equal_to", _Compared(operator.eq), _Said("not equal to")),
+        "ne": CheckKind("not_equal_to", _Compared(operator.ne), _Said("equal to")),
+        "gt": CheckKind("greater_than", _Compared(operator.gt), _Said("not greater than")),
+        "ge": CheckKind("greater_than_or_equal_to", _Compared(operator.ge), _Said("not greater than or equal to")),
+        "lt": CheckKind("less_than", _Compared(operator.lt), _Said("not less than")),
+        "le": CheckKind("less_than_or_equal_to", _Compared(operator.le), _Said("not less than or equal to")),
         "in_range": CheckKind("in_range", _in_range, _not_in_range, _by_name),
-        "isin": CheckKind(
-            "isin", lambda value, allowed: value.isin(list(allowed)), lambda a: f"not one of {_named(a)}"
-        ),
-        "notin": CheckKind(
-            "notin", lambda value, given: ~value.isin(list(given)), lambda given: f"one of {_named(given)}"
-        ),
-        "str_matches": CheckKind(
-            "str_matches",
-            lambda value, asked: value.rlike(anchored(asked)),
-            lambda asked: f"does not match ^{_pattern(asked).removeprefix('^')}",
-            lambda asked: ((anchored(asked),), {}),
-            _begins_with,
-        ),
+        "isin": CheckKind("isin", _one_of, _not_one_of),
+        "notin": CheckKind("notin", _none_of, _is_one_of),
+        "str_matches": CheckKind("str_matches", _matches, _does_not_match, _as_anchored, _begins_with),
         "str_length": CheckKind("str_length", _long, _not_as_long, _by_name),
     }
 )
