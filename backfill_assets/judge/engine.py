@@ -119,12 +119,13 @@ def _from_folder(connection: Backend, storage: Storage, files: DayFiles, declare
     )
     return connection.sql(
         f"""
-        SELECT {columns} FROM (
-            SELECT * FROM "{none.get_name()}" UNION ALL BY NAME
-            SELECT * FROM read_parquet(
+        FROM (
+            FROM "{none.get_name()}" UNION ALL BY NAME
+            FROM read_parquet(
                 getvariable('{paths}'), filename = '{_FILE}', hive_partitioning = false, union_by_name = true
             ) INNER JOIN "{named.get_name()}" USING ("{_FILE}")
         ) AS read
+        SELECT {columns}
         """,
         schema=schema,
     )

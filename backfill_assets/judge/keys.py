@@ -5,7 +5,7 @@ Keys and versions are compared by their values, as ``model/canonical.py`` has Sp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 

@@ -21,34 +21,10 @@ from backfill_assets.model.canonical import key_value, landed_pattern, landed_te
 from backfill_assets_tests.strategies.how_many import drawn
 
 NUMBERS = [
-    *("0", "-0", "+0", "7", "07", "+7", "-7", "--7", "+-7", "007", "7.", ".7", "7.0", "7.5", "-0.00", "0.000000001"),
-    *(
-        "9" * 18,
-        "9" * 19,
-        "9" * 20,
-        f"-{'9' * 18}",
-        "9" * 38,
-        "0" * 18 + "7",
-        "9999.99",
-        "10000",
-        "9999.995",
-        "9999.990",
-    ),
-    *(
-        "7.50",
-        "7.501",
-        f"7.5{'0' * 60}",
-        f"7.{'1' * 40}",
-        "1e2",
-        "0x7",
-        "1_000",
-        "1,5",
-        "NaN",
-        "Infinity",
-        "٧",
-        "７",
-        "²",
-    ),  # noqa: RUF001
+    *("0", "-0", "+0", "7", "07", "+7", "-7", "--7", "+-7", "007", "7.", ".7", "7.0", "7.5", "7.50", "7.501", "-0.00"),
+    *("0.000000001", "9999.99", "10000", "9999.995", "9999.990", "1e2", "0x7", "1_000", "1,5", "NaN", "Infinity"),
+    *("9" * 18, "9" * 19, "9" * 20, f"-{'9' * 18}", "9" * 38, "0" * 18 + "7", f"7.5{'0' * 60}", f"7.{'1' * 40}"),
+    *("\u0667", "\uff17", "\xb2"),
 ]
 DAYS = [
     *("2017-03-01", "2017-02-28", "2017-02-29", "2017-02-30", "2016-02-29", "1900-02-29", "2000-02-29", "1582-10-10"),
@@ -58,16 +34,7 @@ DAYS = [
 TIMES = [
     *("T10:00:00Z", "T10:00:00.5Z", "T10:00:00.500000Z", "T10:00:00.000Z", "T10:00:00.1234567Z", "T10:00:00.Z"),
     *("T23:59:59.999999Z", "T00:00:00Z", "T24:00:00Z", "T24:00:00.000001Z", "T23:60:00Z", "T23:59:60Z", "T25:00:00Z"),
-    *(
-        "T10:00:00",
-        "T10:00:00+00:00",
-        "T10:00:00z",
-        "t10:00:00Z",
-        " 10:00:00Z",
-        "T10:00Z",
-        "T10:00:00ZZ",
-        "T１0:00:00Z",
-    ),  # noqa: RUF001
+    *("T10:00:00", "T10:00:00+00:00", "T10:00:00z", "t10:00:00Z", " 10:00:00Z", "T10:00Z", "T\uff110:00:00Z"),
 ]
 TEXTS: Sequence[str | None] = [
     None,
@@ -102,16 +69,13 @@ def by_spark(spark: SparkSession, texts: Sequence[str | None]) -> Values:
 def by_duckdb(texts: Sequence[str | None]) -> Values:
     import ibis
 
+    rows = ibis.memtable(pa.table({"n": range(len(texts)), "text": pa.array(texts, pa.string())}))
+    found: dict[str, list[tuple[str | None, str | None]]] = {}
     with engine() as connection:
-        rows = connection.create_table("texts", schema=ibis.schema({"n": "int64", "text": "string"}))
-        connection.con.register("given", pa.table({"n": range(len(texts)), "text": pa.array(texts, pa.string())}))
-        connection.raw_sql("INSERT INTO texts SELECT * FROM given")
-        values = {
-            kind: rows.select(n=rows.n, at=typed_value(rows.text, kind), key=key_here(rows.text, kind))
-            for kind in KINDS
-        }
-        found = {kind: table.order_by("n").to_pyarrow().to_pylist() for kind, table in values.items()}
-    return {kind: [(value_text(row["at"]), row["key"]) for row in table] for kind, table in found.items()}
+        for kind in KINDS:
+            values = rows.select("n", at=typed_value(rows.text, kind), key=key_here(rows.text, kind)).order_by("n")
+            found[kind] = [(value_text(row["at"]), row["key"]) for row in connection.to_pyarrow(values).to_pylist()]
+    return found
 
 
 def require_equal(spark: SparkSession, texts: Sequence[str | None]) -> None:
@@ -122,7 +86,7 @@ def require_equal(spark: SparkSession, texts: Sequence[str | None]) -> None:
 
 
 def test_odd_texts_have_the_value_that_spark_gives_them(spark: SparkSession) -> None:
-    sound = [text for text in ("7", "7.5", "2017-03-01", "2017-03-01T10:00:00Z", "2017-03-01T10:00:00.5Z", "x")]
+    sound = ("7", "7.5", "2017-03-01", "2017-03-01T10:00:00Z", "2017-03-01T10:00:00.5Z", "x")
     require_equal(spark, [*TEXTS, *(f"{text}{sign}" for text in sound for sign in BESIDE)])
     require_equal(spark, [f"{sign}{text}" for text in sound for sign in BESIDE])
 
@@ -134,7 +98,7 @@ def texts_of(kind: str) -> st.SearchStrategy[str]:
         lambda text, place, sign: text[: place % (len(text) + 1)] + sign + text[place % (len(text) + 1) + 1 :],
         well,
         st.integers(0, 40),
-        st.sampled_from([*"0123456789+-.TZ: ٣", *BESIDE]),
+        st.sampled_from([*"0123456789+-.TZ: \u0663", *BESIDE]),
     )
     return st.one_of(well, one_off)
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import pyarrow as pa
@@ -349,38 +349,55 @@ def value(text: str | None, kind: str) -> Any:
     return f"{text[:19]}{fraction}" if (kind == "timestamp") == text.endswith("Z") else None
 
 
+class Told(NamedTuple):
+    """What a row says, if it takes part."""
+
+    key: tuple[Any, ...]
+    at: Any
+    content: int
+    of: date
+    """The day of the version, of a marker the one that it names."""
+    day: date
+    as_written: tuple[str, str] | None
+    """The key of a marker."""
+
+    @property
+    def version(self) -> tuple[Any, ...]:
+        return self[:4]
+
+
+def told(source: Source, row: Row) -> Told | None:
+    key = tuple(row[name] and value(row[name], source.type_of(name)) for name in source.key_columns)
+    at = value(row["sent"], source.type_of("sent"))
+    if row["day_is_arrival"] or at is None or any(each in (None, "") for each in key):
+        return None
+    as_written = None if row["source_file"] else (row["till"], row["receipt"])
+    return Told(key, at, row["content_hash"], row["superseded_by_day"] or row["day"], row["day"], as_written)
+
+
 def expected(source: Source, arrived: Sequence[Row], existing: Sequence[Row]) -> Counter[tuple[Any, ...]]:
-    """By looking at every two rows: the key as values, the day, the version's, its hash and day, and if deleted."""
-
-    def told(row: Row) -> tuple[Any, ...] | None:
-        key = tuple(row[name] and value(row[name], source.type_of(name)) for name in source.key_columns)
-        at = value(row["sent"], source.type_of("sent"))
-        if row["day_is_arrival"] or at is None or any(each in (None, "") for each in key):
-            return None
-        is_marker = row["source_file"] is None
-        as_written = (row["till"], row["receipt"]) if is_marker else None
-        return key, row["day"], at, row["content_hash"], row["superseded_by_day"] or row["day"], is_marker, as_written
-
-    came = {row[0] for row in map(told, arrived) if row}
-    rows = [(row, each) for each in (*arrived, *existing) if (row := told(each)) and row[0] in came]
-    count: Counter[tuple[Any, ...]] = Counter()
+    """By looking at every two rows: the version and the day of each marker, and whether it is its deletion."""
+    came = {row.key for each in arrived if (row := told(source, each))}
+    rows = [(row, each) for each in (*arrived, *existing) if (row := told(source, each)) and row.key in came]
+    left: Counter[Told] = Counter()
     for row, each in rows:
-        count[row] += -1 if each["record_kind"] == "deletion" else 1
-    standing = {row: left for row, left in count.items() if left > 0}
-    gone = {row[:5] for row, each in rows if each["record_kind"] == "deletion" and not row[5]}
-    versions = [row for row in standing if not row[5]]
-    due: Counter[tuple[Any, ...]] = Counter()
-    for key, day, at, content, *_ in versions:
-        marked = {row[1] for row in standing if row[5] and (row[0], *row[2:5]) == (key, at, content, day)}
-        for other in versions:
-            apart = abs((other[1] - day).days)
-            if other[0] == key and 1 <= apart <= source.supersession_window_days and other[2:4] < (at, content):
-                due[key, other[1], at, content, day, False] = int(other[1] not in marked)
-    for (key, day, at, content, of, is_marker, _), left in standing.items():
-        version = (key, of, at, content, of)
-        if is_marker and version in gone and version not in {row[:5] for row in versions}:
-            due[key, day, at, content, of, True] += left
-    return +due
+        left[row] += -1 if each["record_kind"] == "deletion" else 1
+    standing = [row for row, times in left.items() if times > 0]
+    received = [row for row in standing if not row.as_written]
+    marked = {(row.version, row.day) for row in standing if row.as_written}
+    lacking = {
+        (newer.version, older.day)
+        for newer, older in product(received, received)
+        if newer.key == older.key and (older.at, older.content) < (newer.at, newer.content)
+        if 1 <= abs((newer.day - older.day).days) <= source.supersession_window_days
+    }
+    taken_back = {row.version for row, each in rows if each["record_kind"] == "deletion" and not row.as_written}
+    gone = taken_back - {row.version for row in received}
+    due = Counter({(*each, False): 1 for each in lacking - marked})
+    for row in standing:
+        if row.as_written and row.version in gone:
+            due[row.version, row.day, True] += left[row]
+    return due
 
 
 @settings(max_examples=drawn(25), deadline=None, suppress_health_check=list(HealthCheck))
@@ -393,11 +410,13 @@ def test_the_markers_are_those_of_every_two_rows(found: tuple[Source, list[Row],
     kinds = {name: source.type_of(name) for name in ("till", "receipt", "sent")}
     ours = Counter(
         (
-            tuple(value(row[name], kinds[name]) for name in source.key_columns),
+            (
+                tuple(value(row[name], kinds[name]) for name in source.key_columns),
+                value(row["sent"], kinds["sent"]),
+                row["content_hash"],
+                row["superseded_by_day"],
+            ),
             row["day"],
-            value(row["sent"], kinds["sent"]),
-            row["content_hash"],
-            row["superseded_by_day"],
             row["record_kind"] == "deletion",
         )
         for row in due
