@@ -221,13 +221,13 @@ class AppendBuild:
         rows = [file for file in timeline.files() if not holds_markers(timeline, file)]
         added: list[AddedFile] = []
 
-        def markers() -> dict[date, Metrics]:
+        def superseding() -> dict[date, Metrics]:
             added.extend(self.stage_supersessions(timeline, rows, pin))
             return measured_files(spark, self.table, timeline, added)
 
         looking: dict[str, Callable[[], dict[date, Metrics]]] = {
             "rows": partial(measured_files, spark, self.table, timeline, rows),
-            "markers": markers,
+            "markers": superseding,
         }
         parts = side_by_side(spark, looking).values()
         self.looked_at = frozenset(file.below(timeline.folder).path for file in (*rows, *added))
