@@ -5,7 +5,7 @@ Keys and versions are compared by their values, as ``model/canonical.py`` has Sp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ _LINE_END = r"(\r\n|[\r\n])?"
 
 def markers(
     storage: Storage, source: Source, contract: type[Contract], arrived: DayFiles, existing: DayFiles
-) -> Iterator[Mapping[str, Any]]:
+) -> Generator[Mapping[str, Any], None, None]:
     """The marker rows that the raw rows in ``arrived`` files make necessary, beside those in ``existing`` files.
 
     A day needs a marker for every version of a key on another day, within the source's window, that is greater by
