@@ -32,7 +32,7 @@ DayFiles = Mapping[date, Sequence[AddedFile]]
 """The files that have the rows of each day, as the lakehouse names them."""
 SHARE_OF_MEMORY = 0.25
 """As much of the machine's as Spark's driver takes. What needs more is written to a temporary folder."""
-_FILE = "its file"
+_FILE, _FILE_DAY = "its file", "its day"
 """No column has a space in its name."""
 _PATTERN = re.compile(r"([*?\[])")
 
@@ -57,6 +57,7 @@ def engine() -> Iterator[Backend]:
             temp_directory=spill,
             preserve_insertion_order=False,
             autoinstall_known_extensions=False,
+            enable_external_file_cache=False,
         )
         try:
             yield connection
@@ -85,7 +86,7 @@ def typed_rows(connection: Backend, storage: Storage, types: Mapping[str, pa.Dat
     if not any(files.values()):
         read = _registered(connection, declared.empty_table())
     elif storage.is_folder:
-        read = _from_folder(connection, storage, files)
+        read = _from_folder(connection, storage, files, declared)
     else:
         read = _from_store(connection, storage, files, declared)
     return read.select(
@@ -105,19 +106,42 @@ def stored(rows: ir.Table) -> ir.Table:
     return connection.table(name)
 
 
-def named(rows: ir.Table, name: str) -> None:
-    """Have queries find ``rows`` by ``name`` in their engine."""
+def streamed(rows: ir.Table, at_once: int) -> Iterator[pa.RecordBatch]:
+    """``rows`` in their order, some of them ``at_once``: not all need to fit into memory."""
     connection = rows.get_backend()
-    connection.raw_sql(f'CREATE OR REPLACE TEMP VIEW "{name}" AS {connection.compile(rows)}')
+    # Ibis's own way to do this calls what DuckDB has deprecated.
+    yield from connection.raw_sql(connection.compile(rows)).to_arrow_reader(at_once)
 
 
-def _from_folder(connection: Backend, storage: Storage, files: DayFiles) -> ir.Table:
+def _from_folder(connection: Backend, storage: Storage, files: DayFiles, declared: pa.Schema) -> ir.Table:
+    """DuckDB opens each file once for a query, and not before it: a view of them would be read when it is made."""
+    import ibis
+
     # DuckDB names each file as it was asked for.
-    days = {str(Path(storage.uri(file.path)).absolute()): day for day, some in files.items() for file in some}
-    paths = [_PATTERN.sub(r"[\1]", path) for path in days]
-    read = connection.read_parquet(paths, filename=_FILE, hive_partitioning=False, union_by_name=True)
-    named = _registered(connection, pa.table({_FILE: list(days), DAY: pa.array(days.values(), pa.date32())}))
-    return read.inner_join(named, _FILE)
+    root = Path(storage.uri()).absolute()
+    days = {f"{root}/{file.path}": day for day, some in files.items() for file in some}
+    named = _registered(connection, pa.table({_FILE: list(days), _FILE_DAY: pa.array(days.values(), pa.date32())}))
+    # No file needs to have a column that is declared.
+    none = _registered(connection, declared.remove(declared.get_field_index(DAY)).empty_table())
+    paths = f"paths_of_{named.get_name()}"
+    connection.con.execute(f'SET VARIABLE "{paths}" = ?', [[_PATTERN.sub(r"[\1]", path) for path in days]])
+    schema = ibis.Schema.from_pyarrow(declared)
+    kinds = {name: connection.compiler.type_mapper.to_string(kind) for name, kind in schema.items()}
+    columns = ", ".join(
+        f'CAST("{_FILE_DAY if name == DAY else name}" AS {kind}) AS "{name}"' for name, kind in kinds.items()
+    )
+    return connection.sql(
+        f"""
+        FROM (
+            FROM "{none.get_name()}" UNION ALL BY NAME
+            FROM read_parquet(
+                getvariable('{paths}'), filename = '{_FILE}', hive_partitioning = false, union_by_name = true
+            ) INNER JOIN "{named.get_name()}" USING ("{_FILE}")
+        ) AS read
+        SELECT {columns}
+        """,
+        schema=schema,
+    )
 
 
 def _from_store(connection: Backend, storage: Storage, files: DayFiles, declared: pa.Schema) -> ir.Table:

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.judge.engine import DAY, DayFiles, declared_types, engine, named, typed_rows
+from backfill_assets.judge.engine import DAY, DayFiles, declared_types, engine, typed_rows
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.canonical import sum_of_hashes
@@ -142,8 +142,8 @@ def _measured(storage: Storage, types: Types, files: DayFiles, asked: str) -> di
 
     try:
         with engine() as connection:
-            named(typed_rows(connection, storage, types, files), _ROWS)
-            return _answer(connection, asked)
+            rows = connection.compile(typed_rows(connection, storage, types, files))
+            return _answer(connection, f'WITH "{_ROWS}" AS NOT MATERIALIZED ({rows}) {asked}')
     except (duckdb.IOException, duckdb.InvalidInputException, pa.ArrowException, OSError) as error:
         raise FilesUnreadable(str(error)) from error
     except duckdb.Error as error:

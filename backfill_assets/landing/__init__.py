@@ -1,1 +1,1 @@
-"""How rows come in: landed files, tokens, supersessions, quarantine."""
+"""How rows come in: landed files, tokens, quarantine."""

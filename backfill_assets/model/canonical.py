@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -17,16 +16,12 @@ from pyspark.sql import functions as F
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declaration import Source
 
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _PATTERNS: Mapping[str, str] = MappingProxyType(
     {
         "bigint": "[+-]?[0-9]{1,18}",
         "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
-        # DuckDB takes 24:00 for the next day.
-        "timestamp": "[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?Z",
+        "timestamp": "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?Z",
     }
 )
 _BETWEEN = "\u001f"
@@ -43,14 +38,6 @@ def parsed(text: Column, spark_type: str, well_written: Column | None = None) ->
     pattern = f"^{_pattern(spark_type)}$"
     allowed = text.rlike(pattern) if well_written is None else well_written | text.rlike(pattern)
     return F.when(allowed, text.try_cast(spark_type))
-
-
-def read_value(text: ir.StringValue, spark_type: str) -> ir.Value:
-    """:func:`parsed` as the judge reads it."""
-    if spark_type == "string":
-        return text
-    written = text.re_search(rf"\A({_pattern(spark_type)})\z")
-    return written.ifelse(text.try_cast({"bigint": "int64"}.get(spark_type, spark_type)), None)
 
 
 def all_well_written(source: Source, column: Callable[[str], Column] = F.col) -> Column:

@@ -17,13 +17,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.model.canonical import content_hash_of_values, raw_content_hash, read_value
+from backfill_assets.model.canonical import content_hash_of_values, raw_content_hash
 from backfill_assets.model.checks import KINDS
 from backfill_assets.model.contract import Contract, is_list, is_nested, spark_types
 from backfill_assets.model.declaration import Aggregates, Source, Table
+from backfill_assets.model.landed_values import typed_value
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+
+_OF_DAY = 10
+"""The characters of a moment that say its day."""
 
 
 class Expression(ABC):
@@ -120,7 +124,7 @@ class UnbelievedDay(Expression):
         text = rows[self.source.event_day_field]
         kind = self.source.type_of(self.source.event_day_field)
         on_arrival = rows["day_is_arrival"] & rows["arrival_day"].notnull()
-        return on_arrival.ifelse(read_value(text, kind).cast("date"), None)
+        return on_arrival.ifelse(typed_value(text, kind).left(_OF_DAY).try_cast("date"), None)
 
 
 # ------------------------------------------------------------------ hashes that Spark writes

@@ -6,14 +6,18 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.judge.engine import DayFiles
+from backfill_assets.judge.keys import markers
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import (
     DayChange,
@@ -25,10 +29,9 @@ from backfill_assets.lakehouse.records import (
     Publication,
     TableChange,
 )
-from backfill_assets.lakehouse.rows import published_rows, rows_of_files, stage
+from backfill_assets.lakehouse.rows import stage
 from backfill_assets.lakehouse.timelines import StagedDay, Timeline, open_timelines
 from backfill_assets.landing.raw_rows import raw_schema
-from backfill_assets.landing.supersessions import supersessions
 from backfill_assets.landing.token_key import require_token_key
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Step, Table
@@ -40,8 +43,6 @@ from backfill_assets.quality.measures import add_up, zero_metrics
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
-from backfill_assets.rebuild.returning_keys import KeyFiles, ReturningKeys, returning_keys
-from backfill_assets.rebuild.returning_versions import markers_by_day, stage_markers
 from backfill_assets.rebuild.stage import (
     StagedTableDay,
     as_facts,
@@ -56,6 +57,7 @@ from backfill_assets.text import format_are
 
 _MOST_ATTEMPTS = 20
 _ATTEMPTS_BEFORE_A_HOLD = 3
+_MARKERS_AT_ONCE = 100_000
 _FILE = "source_file"
 """Null in markers."""
 
@@ -219,58 +221,46 @@ class AppendBuild:
         rows = [file for file in timeline.files() if not holds_markers(timeline, file)]
         added: list[AddedFile] = []
 
-        def markers() -> dict[date, Metrics]:
+        def superseding() -> dict[date, Metrics]:
             added.extend(self.stage_supersessions(timeline, rows, pin))
             return measured_files(spark, self.table, timeline, added)
 
         looking: dict[str, Callable[[], dict[date, Metrics]]] = {
             "rows": partial(measured_files, spark, self.table, timeline, rows),
-            "markers": markers,
+            "markers": superseding,
         }
         parts = side_by_side(spark, looking).values()
         self.looked_at = frozenset(file.below(timeline.folder).path for file in (*rows, *added))
         return {day: add_up([part[day] for part in parts if day in part]) for day in set().union(*parts)}
 
     def stage_supersessions(self, timeline: Timeline, rows: Sequence[AddedFile], pin: Pin) -> list[AddedFile]:
-        """Write the markers that ``rows`` make necessary, and return their files.
-
-        Keys that are on several days are found first, which hardly any row has; for their rows Spark is needed rarely.
-        """
+        """Write the markers that ``rows`` make necessary, and return their files. Very many are written in turns."""
         read = pin.inputs.get(self.table.name)
         if read is None:
             return []
         storage, source = self.lake.storage, self.source
-        files = self.key_files(timeline, rows, read)
-        found = returning_keys(storage, source, *files)
-        if found is not None:
-            if not found.hashes:
-                return []
-            markers = markers_by_day(storage, source, found, files[0], files[1].of_days(found.days))
-            if markers is not None:
-                return stage_markers(source, timeline, markers)
-        return self.stage_markers_by_spark(timeline, rows, read, found)
+        files: list[AddedFile] = []
+        with closing(markers(storage, source, self.table.contract, *self.searched(timeline, rows, read))) as found:
+            while some := list(islice(found, _MARKERS_AT_ONCE)):
+                files += self.stage_markers(timeline, some)
+        return files
 
-    def key_files(self, timeline: Timeline, rows: Sequence[AddedFile], read: InputRead) -> tuple[KeyFiles, KeyFiles]:
+    def searched(self, timeline: Timeline, rows: Sequence[AddedFile], read: InputRead) -> tuple[DayFiles, DayFiles]:
         """The files of the rows that arrived, and those of the days around them."""
         arrived = defaultdict[date, list[AddedFile]](list)
         for file in rows:
-            arrived[date.fromisoformat(file.day)].append(file)
-        storage, version = self.lake.storage, read.version
-        there = read_log(storage, read.table, version).of_days(read.days) if version is not None else {}
-        return KeyFiles(timeline.path, arrived), KeyFiles(read.table, there)
+            arrived[date.fromisoformat(file.day)].append(file.below(timeline.path))
+        if read.version is None:
+            return arrived, {}
+        there = read_log(self.lake.storage, read.table, read.version).of_days(read.days)
+        return arrived, {day: [file.below(read.table) for file in files] for day, files in there.items()}
 
-    def stage_markers_by_spark(
-        self, timeline: Timeline, rows: Sequence[AddedFile], read: InputRead, found: ReturningKeys | None
-    ) -> list[AddedFile]:
-        """For more rows than are looked at in this process, and for values that only Spark reads."""
-        spark, schema = self.lake.spark(), raw_schema(self.source)
-        if found is not None:
-            read = read.model_copy(update={"days": {day: read.days[day] for day in sorted(found.days)}})
-        arrived = rows_of_files(spark, timeline, rows)
-        existing = published_rows(spark, self.lake.storage, read, schema)
-        if found is not None:
-            arrived, existing = found.rows(arrived, self.source), found.rows(existing, self.source)
-        return stage(supersessions(self.source, arrived, existing), timeline, {}, table=self.table, other_days=True)
+    def stage_markers(self, timeline: Timeline, rows: Sequence[Mapping[str, Any]]) -> list[AddedFile]:
+        schema = raw_schema(self.source)
+        values = [tuple(row.get(name) for name in schema.names) for row in rows]
+        # One task writes one file a day.
+        written = self.lake.spark().createDataFrame(values, schema).coalesce(1)
+        return stage(written, timeline, {}, table=self.table, other_days=True)
 
     def judge(
         self,

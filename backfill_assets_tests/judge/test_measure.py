@@ -260,10 +260,9 @@ def test_typed_rows_are_measured_as_plain_python_does(
 
 def _named_day(row: Row) -> date | None:
     """The day that is written; Python knows no year 0."""
-    text = row["calendar_day"]
-    written = text is not None and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text) and text
+    written = re.fullmatch("([0-9]{4}-[0-9]{2}-[0-9]{2})(\r\n|[\r\n])?", row["calendar_day"] or "")
     try:
-        return date.fromisoformat(written) if written else None
+        return date.fromisoformat(written[1]) if written else None
     except ValueError:
         return None
 

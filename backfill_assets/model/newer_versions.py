@@ -1,4 +1,4 @@
-"""Which markers the versions of one key make necessary: as ``landing/supersessions.py`` has Spark find them. Pure."""
+"""Which markers the versions of one key make necessary: ``judge/keys.py`` reads the versions. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import date
 from decimal import Decimal
 from typing import NamedTuple
 
-Moment = bytes | int | str | Decimal
+Moment = int | str | Decimal
 """The version that a row says it has, in a form that compares as its type does; all those of a key are of one type."""
 
 
@@ -60,25 +60,27 @@ def due_markers(versions: Sequence[VersionRow], window_days: int) -> list[DueMar
     taken_back = {version.copy for version in versions if version.deleted and not version.marker}
     known = {(version.copy, version.day) for version in standing if version.marker}
     received = [version for version in standing if not version.marker]
+    oldest = _oldest_by_day(received)
     lacking = (
         DueMarker(day, newer)
         for newer in received
-        for day in _days_that_lose(newer, received, window_days)
-        if (newer.copy, day) not in known
+        for day, older in oldest.items()
+        if 1 <= abs((day - newer.day).days) <= window_days and older < _age(newer) and (newer.copy, day) not in known
     )
     return [*lacking, *_obsolete(left, taken_back - {version.copy for version in received})]
 
 
-def _days_that_lose(newer: VersionRow, received: Iterable[VersionRow], window_days: int) -> set[date]:
-    return {
-        older.day
-        for older in received
-        if 1 <= abs((older.day - newer.day).days) <= window_days and _is_older(older, newer)
-    }
+def _oldest_by_day(received: Iterable[VersionRow]) -> dict[date, tuple[Moment, int]]:
+    """A day loses against a version if its oldest one does; each version is compared with days, and not with all."""
+    oldest: dict[date, tuple[Moment, int]] = {}
+    for version in received:
+        oldest[version.day] = min(oldest.get(version.day, _age(version)), _age(version))
+    return oldest
 
 
-def _is_older(one: VersionRow, other: VersionRow) -> bool:
-    return (one.at, one.hash) < (other.at, other.hash)
+def _age(version: VersionRow) -> tuple[Moment, int]:
+    """What versions are compared by."""
+    return version.at, version.hash
 
 
 def _obsolete(left: Counter[VersionRow], gone: set[Copy]) -> Iterator[DueMarker]:

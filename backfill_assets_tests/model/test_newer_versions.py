@@ -9,7 +9,7 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.rebuild.newer_versions import DueMarker, VersionRow, due_markers
+from backfill_assets.model.newer_versions import DueMarker, VersionRow, due_markers
 
 WINDOW = 7
 

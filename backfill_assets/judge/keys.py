@@ -1,0 +1,156 @@
+"""Keys that arrive again on another day, and the markers they make necessary: the older day notes the newer version.
+
+Keys and versions are compared by their values, as ``model/landed_values.py`` reads them from landed text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.judge.compare import value_text
+from backfill_assets.judge.engine import DAY, DayFiles, engine, rows_of_files, stored, streamed
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import Source
+from backfill_assets.model.deletion import DELETION
+from backfill_assets.model.landed_values import key_value, typed_value
+from backfill_assets.model.newer_versions import DueMarker, VersionRow, due_markers
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+    from backfill_assets.model.contract import Contract
+
+Key = tuple[str, ...]
+"""One text for the value of each key column, however it was written."""
+_ROWS_AT_ONCE = 10_000
+
+
+def markers(
+    storage: Storage, source: Source, contract: type[Contract], arrived: DayFiles, existing: DayFiles
+) -> Generator[Mapping[str, Any], None, None]:
+    """The marker rows that the raw rows in ``arrived`` files make necessary, beside those in ``existing`` files.
+
+    A day needs a marker for every version of a key on another day, within the source's window, that is greater by
+    (version, content hash) than a row of its own. The set of markers is the same however arrivals are cut and
+    ordered; ``existing`` must cover the days of ``arrived`` widened by the window. Keys are equal if their values are,
+    as they are in bronze. Rows whose day, key or version cannot be read take no part: they are quarantined where they
+    are. A version that its source took back supersedes nothing: with its deletion among ``arrived``, its markers are
+    deleted.
+
+    Each row names the columns that have a value. Of the keys, only those on several days are ever in Python, one by
+    one.
+    """
+    for key, versions in returning_versions(storage, source, contract, arrived, existing):
+        for due in due_markers(versions, source.supersession_window_days):
+            yield _marker(source, key, due)
+
+
+def returning_versions(
+    storage: Storage, source: Source, contract: type[Contract], arrived: DayFiles, existing: DayFiles
+) -> Iterator[tuple[Key, list[VersionRow]]]:
+    """The keys with a readable version among ``arrived`` rows that are on several days; and their versions on all."""
+    if not source.supersession_window_days:
+        return
+    with engine() as connection:
+        new, there = (rows_of_files(connection, storage, contract, files) for files in (arrived, existing))
+        again = _on_several_days(source, new, there)
+        days = set(again[DAY].to_pyarrow().unique().to_pylist())
+        if not days:
+            return
+        there = rows_of_files(connection, storage, contract, {day: existing[day] for day in days & existing.keys()})
+        versions = _versions(source, new, again, came=True).union(_versions(source, there, again, came=False))
+        names = _key_names(source)
+        in_order = (row for batch in streamed(versions.order_by(names), _ROWS_AT_ONCE) for row in batch.to_pylist())
+        for key, rows in groupby(in_order, key=lambda row: tuple(row[name] for name in names)):
+            readable = [row for row in rows if row["at"] is not None and row["hash"] is not None]
+            if any(row["came"] for row in readable):
+                yield key, [_version_row(source, row) for row in readable]
+
+
+# ------------------------------------------------------------------ queries
+
+
+def _on_several_days(source: Source, new: ir.Table, there: ir.Table) -> ir.Table:
+    """By key and day, the ``new`` keys that are on several days; perhaps by a row that takes no part.
+
+    Hardly any row has such a key: of the others, no more than the key is read.
+    """
+    names = _key_names(source)
+    readable = [new[name].length() > 0 for name in source.key_columns]
+    arrived = stored(new.filter(readable).select(DAY, **_key_values(source, new)).drop_null(names).distinct())
+    known = there.select(DAY, **_key_values(source, there)).semi_join(arrived, names)
+    days = stored(arrived.union(known, distinct=True))
+    spread = days.group_by(names).agg(first=days[DAY].min(), last=days[DAY].max())
+    return stored(days.semi_join(spread.filter(spread.first < spread.last), names))
+
+
+def _versions(source: Source, rows: ir.Table, again: ir.Table, *, came: bool) -> ir.Table:
+    """The ``rows`` with a key that is ``again``, null where their version cannot be read; only theirs are looked at.
+
+    Not those on the day they arrived, for want of one that can be read.
+    """
+    import ibis
+
+    names = _key_names(source)
+    on_their_day = rows.filter(~rows.day_is_arrival.fill_null(False))
+    chosen = on_their_day.mutate(**_key_values(source, rows)).semi_join(again, names)
+    return chosen.select(
+        *names,
+        DAY,
+        came=ibis.literal(came),
+        at=typed_value(chosen[source.version_field], source.type_of(source.version_field)),
+        hash=chosen.content_hash,
+        belongs_to=chosen.superseded_by_day.fill_null(chosen[DAY]),
+        marker=chosen.source_file.isnull(),
+        deleted=(chosen.record_kind == DELETION).fill_null(False),
+        **{_written(name): chosen[name] for name in source.key_columns},
+    )
+
+
+def _key_names(source: Source) -> list[str]:
+    """Columns of the values of a key. No landed field has a space in its name."""
+    return [f"value of {name}" for name in source.key_columns]
+
+
+def _written(name: str) -> str:
+    return f"written {name}"
+
+
+# ------------------------------------------------------------------ values
+
+
+def _key_values(source: Source, rows: ir.Table) -> dict[str, ir.StringValue]:
+    values = (key_value(rows[name], source.type_of(name)) for name in source.key_columns)
+    return dict(zip(_key_names(source), values, strict=True))
+
+
+# ------------------------------------------------------------------ rows
+
+
+def _version_row(source: Source, row: Mapping[str, Any]) -> VersionRow:
+    marker = row["marker"]
+    return VersionRow(
+        at=row["at"],
+        hash=row["hash"],
+        day=row[DAY],
+        belongs_to=row["belongs_to"],
+        marker=marker,
+        deleted=row["deleted"],
+        written=tuple(row[_written(name)] for name in source.key_columns) if marker else None,
+    )
+
+
+def _marker(source: Source, key: Key, due: DueMarker) -> dict[str, Any]:
+    """A marker has nothing in it that depends on where or when the newer version arrived."""
+    version = due.version
+    return {
+        **dict(zip(source.key_columns, version.written or key, strict=True)),
+        source.version_field: value_text(version.at),
+        "record_kind": DELETION if version.marker else "supersession",
+        "day_is_arrival": False,
+        "content_hash": version.hash,
+        "superseded_by_day": version.belongs_to,
+        DAY: due.day,
+    }

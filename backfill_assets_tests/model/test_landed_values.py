@@ -1,0 +1,130 @@
+"""A landed text has the value here that it has in Spark, which computes bronze from it: odd texts of every type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from backfill_assets.examples.datasets.sales import SALES
+from backfill_assets.judge.compare import value_text
+from backfill_assets.judge.engine import engine
+from backfill_assets.model.canonical import key_value, landed_pattern, landed_text, parsed
+from backfill_assets.model.landed_values import key_value as key_here
+from backfill_assets.model.landed_values import typed_value
+from backfill_assets_tests.strategies.how_many import drawn
+
+NUMBERS = [
+    *("0", "-0", "+0", "7", "07", "+7", "-7", "--7", "+-7", "007", "7.", ".7", "7.0", "7.5", "7.50", "7.501", "-0.00"),
+    *("0.000000001", "9999.99", "10000", "9999.995", "9999.990", "1e2", "0x7", "1_000", "1,5", "NaN", "Infinity"),
+    *("9" * 18, "9" * 19, "9" * 20, f"-{'9' * 18}", "9" * 38, "0" * 18 + "7", f"7.5{'0' * 60}", f"7.{'1' * 40}"),
+    *("\u0667", "\uff17", "\xb2"),
+]
+DAYS = [
+    *("2017-03-01", "2017-02-28", "2017-02-29", "2017-02-30", "2016-02-29", "1900-02-29", "2000-02-29", "1582-10-10"),
+    *("0000-01-01", "0000-02-29", "0001-02-29", "0000-00-00", "9999-12-31", "9999-12-32", "10000-01-01", "2017-13-01"),
+    *("2017-3-1", "-2017-03-01", "+2017-03-01", "2017-03-01 BC", "2017-03-01 (BC)", "2017/03/01", "infinity", "epoch"),
+]
+TIMES = [
+    *("T10:00:00Z", "T10:00:00.5Z", "T10:00:00.500000Z", "T10:00:00.000Z", "T10:00:00.1234567Z", "T10:00:00.Z"),
+    *("T23:59:59.999999Z", "T00:00:00Z", "T24:00:00Z", "T24:00:00.000001Z", "T23:60:00Z", "T23:59:60Z", "T25:00:00Z"),
+    *("T10:00:00", "T10:00:00+00:00", "T10:00:00z", "t10:00:00Z", " 10:00:00Z", "T10:00Z", "T\uff110:00:00Z"),
+]
+TEXTS: Sequence[str | None] = [
+    None,
+    "",
+    " ",
+    "\n",
+    "x",
+    "\x00",
+    *NUMBERS,
+    *DAYS,
+    *(f"{day}{time}" for day in DAYS for time in TIMES),
+]
+BESIDE = [" ", "\n", "\r", "\r\n", "\n\r", "\n\n", "\t", "\v", "\f", "\x00", "\x1f", "\x7f", "\x85", "\xa0", "\u2028"]
+"""What may stand before or behind a text."""
+KINDS = ("string", "bigint", "decimal(6,2)", "decimal(18,9)", "decimal(38,0)", "decimal(38,6)", "date", "timestamp")
+
+Values = Mapping[str, Sequence[tuple[str | None, str | None]]]
+"""By type, of each text the landed text of its value, and that of a key."""
+
+
+def by_spark(spark: SparkSession, texts: Sequence[str | None]) -> Values:
+    rows = spark.createDataFrame(list(enumerate(texts)), "n int, text string")
+    columns = []
+    for number, kind in enumerate(KINDS):
+        source = replace(SALES.source, types={"text": kind})
+        value = landed_text(parsed(F.col("text"), kind), kind)
+        columns.append(F.struct(value, key_value(source, "text")).alias(str(number)))
+    found = rows.select("n", *columns).orderBy("n").collect()
+    return {kind: [tuple(row[str(number)]) for row in found] for number, kind in enumerate(KINDS)}
+
+
+def by_duckdb(texts: Sequence[str | None]) -> Values:
+    import ibis
+
+    rows = ibis.memtable(pa.table({"n": range(len(texts)), "text": pa.array(texts, pa.string())}))
+    found: dict[str, list[tuple[str | None, str | None]]] = {}
+    with engine() as connection:
+        for kind in KINDS:
+            values = rows.select("n", at=typed_value(rows.text, kind), key=key_here(rows.text, kind)).order_by("n")
+            found[kind] = [(value_text(row["at"]), row["key"]) for row in connection.to_pyarrow(values).to_pylist()]
+    return found
+
+
+def require_equal(spark: SparkSession, texts: Sequence[str | None]) -> None:
+    here, there = by_duckdb(texts), by_spark(spark, texts)
+    for kind in KINDS:
+        of_kind = zip(texts, here[kind], there[kind], strict=True)
+        assert [(text, ours) for text, ours, theirs in of_kind if ours != theirs] == [], kind
+
+
+def test_odd_texts_have_the_value_that_spark_gives_them(spark: SparkSession) -> None:
+    sound = ("7", "7.5", "2017-03-01", "2017-03-01T10:00:00Z", "2017-03-01T10:00:00.5Z", "x")
+    require_equal(spark, [*TEXTS, *(f"{text}{sign}" for text in sound for sign in BESIDE)])
+    require_equal(spark, [f"{sign}{text}" for text in sound for sign in BESIDE])
+
+
+def texts_of(kind: str) -> st.SearchStrategy[str]:
+    """What is written as ``kind`` asks for, and what nearly is."""
+    well = st.from_regex(landed_pattern(kind), fullmatch=True, alphabet=st.characters(codec="ascii"))
+    one_off = st.builds(
+        lambda text, place, sign: text[: place % (len(text) + 1)] + sign + text[place % (len(text) + 1) + 1 :],
+        well,
+        st.integers(0, 40),
+        st.sampled_from([*"0123456789+-.TZ: \u0663", *BESIDE]),
+    )
+    return st.one_of(well, one_off)
+
+
+@settings(max_examples=drawn(3), deadline=None, suppress_health_check=list(HealthCheck))
+@given(texts=st.lists(st.one_of([texts_of(kind) for kind in KINDS if kind != "string"]), min_size=100, max_size=200))
+def test_any_text_has_the_value_that_spark_gives_it(spark: SparkSession, texts: list[str]) -> None:
+    require_equal(spark, texts)
+
+
+def test_moments_and_numbers_are_in_the_order_of_their_values() -> None:
+    """A text of a moment has as many signs as any other, and years from 0 on."""
+    moments = ["0000-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "2017-03-01T10:00:00Z", "2017-03-01T10:00:00.5Z"]
+    with engine() as connection:
+        import ibis
+
+        rows = ibis.memtable({"text": moments})
+        found = connection.to_pyarrow(rows.select(at=typed_value(rows.text, "timestamp"))).column("at").to_pylist()
+    assert found == sorted(found) and len({len(text) for text in found}) == 1
+
+
+@pytest.mark.parametrize("kind", ["bigint", "decimal(6,2)"])
+def test_numbers_are_numbers(kind: str) -> None:
+    import ibis
+
+    with engine() as connection:
+        rows = ibis.memtable({"text": ["12", "7", "-3"]})
+        found = connection.to_pyarrow(rows.select(at=typed_value(rows.text, kind))).column("at").to_pylist()
+    assert sorted(found) == [-3, 7, 12]
