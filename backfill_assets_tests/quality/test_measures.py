@@ -44,6 +44,14 @@ class Nested(Contract):
     day: T.DateType = Field()
 
 
+class TwoTexts(Contract):
+    """Of which either may be null."""
+
+    one: T.StringType = Field(nullable=True)
+    other: T.StringType = Field(nullable=True)
+    day: T.DateType = Field()
+
+
 class TwoLists(Contract):
     """Whose values and nulls they are is not known from all of them together."""
 
@@ -221,6 +229,9 @@ def test_rows_that_differ_in_their_shape_alone_have_different_hashes(spark: Spar
     pairs = [(["a", None], ["b", "c"]), (["a", "b"], ["c", None]), (["a", "b", "c"], [None]), (["a"], ["b", "c", None])]
     held = spark.createDataFrame([(*pair, DAY) for pair in pairs], struct_type(TwoLists))
     assert held.select(RowHash(TwoLists).column().alias("hash")).distinct().count() == len(pairs)
+    texts = [("a", None), (None, "a"), ("a", "a"), (None, None)]
+    held = spark.createDataFrame([(*pair, DAY) for pair in texts], struct_type(TwoTexts))
+    assert held.select(RowHash(TwoTexts).column().alias("hash")).distinct().count() == len(texts)
 
 
 def test_a_marker_that_was_taken_back_is_measured(spark: SparkSession) -> None:
