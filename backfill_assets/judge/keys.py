@@ -56,7 +56,7 @@ def returning_versions(
     with engine() as connection:
         new, there = (rows_of_files(connection, storage, contract, files) for files in (arrived, existing))
         again = _on_several_days(source, new, there)
-        days = set(again[DAY].to_pyarrow().unique().to_pylist())
+        days = set(again.select(DAY).distinct()[DAY].to_pyarrow().to_pylist())
         if not days:
             return
         there = rows_of_files(connection, storage, contract, {day: existing[day] for day in days & existing.keys()})
@@ -78,7 +78,7 @@ def _on_several_days(source: Source, new: ir.Table, there: ir.Table) -> ir.Table
     Hardly any row has such a key: of the others, no more than the key is read.
     """
     names = _key_names(source)
-    readable = [new[name].length() > 0 for name in source.key_columns]
+    readable = [_landed(new, name).length() > 0 for name in source.key_columns]
     arrived = stored(new.filter(readable).select(DAY, **_key_values(source, new)).drop_null(names).distinct())
     known = there.select(DAY, **_key_values(source, there)).semi_join(arrived, names)
     days = stored(arrived.union(known, distinct=True))
@@ -100,12 +100,12 @@ def _versions(source: Source, rows: ir.Table, again: ir.Table, *, came: bool) ->
         *names,
         DAY,
         came=ibis.literal(came),
-        at=typed_value(chosen[source.version_field], source.type_of(source.version_field)),
+        at=typed_value(_landed(chosen, source.version_field), source.type_of(source.version_field)),
         hash=chosen.content_hash,
         belongs_to=chosen.superseded_by_day.fill_null(chosen[DAY]),
         marker=chosen.source_file.isnull(),
         deleted=(chosen.record_kind == DELETION).fill_null(False),
-        **{_written(name): chosen[name] for name in source.key_columns},
+        **{_written(name): _landed(chosen, name) for name in source.key_columns},
     )
 
 
@@ -121,8 +121,13 @@ def _written(name: str) -> str:
 # ------------------------------------------------------------------ values
 
 
+def _landed(rows: ir.Table, name: str) -> ir.StringColumn:
+    """A landed field is text, but for one that is called as the day of the row."""
+    return rows[name].cast("string")
+
+
 def _key_values(source: Source, rows: ir.Table) -> dict[str, ir.StringValue]:
-    values = (key_value(rows[name], source.type_of(name)) for name in source.key_columns)
+    values = (key_value(_landed(rows, name), source.type_of(name)) for name in source.key_columns)
     return dict(zip(_key_names(source), values, strict=True))
 
 

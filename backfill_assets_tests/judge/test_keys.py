@@ -267,6 +267,16 @@ def test_a_source_whose_day_is_part_of_its_key_has_none(look: Look, monkeypatch:
     assert look([on(4, "2")], [on(1, "1")], replace(SOURCE, supersession_window_days=0)) == []
 
 
+def test_a_field_may_be_called_day(look: Look) -> None:
+    """It is the day of the row, whose text is compared; as part of the key it is another one on each day."""
+    of_key, of_version = replace(SOURCE, key_fields=("till", "day")), replace(SOURCE, version_field="day")
+    fields = ("till", "receipt", "sold", "day")
+    assert look([on(4, "2")], [on(1, "1")], replace(of_key, fields=(*fields, "sent"))) == []
+    versions = replace(of_version, fields=fields, types={"day": "date"})
+    [mark] = look([on(4, "2")], [on(1, "1")], versions)
+    assert (mark["day"], mark["superseded_by_day"]) == (DAYS[0], DAYS[3])
+
+
 @pytest.mark.parametrize("made", [Storage, InAStore])
 def test_a_column_that_a_file_lacks_is_null(tmp_path: Path, made: type[Storage]) -> None:
     """Files from before it was declared: no row of theirs has a key then, and rows are on the days that they name."""

@@ -52,6 +52,12 @@ def test_each_version_is_marked_on_each_day_that_has_an_older_one() -> None:
     assert moves(due_markers([on(1, 1), on(4, 2), on(5, 3)], WINDOW)) == [(1, 4, False), (1, 5, False), (4, 5, False)]
 
 
+def test_a_key_may_have_thousands_of_versions() -> None:
+    """A version is compared with the oldest one of each day, and not with all."""
+    many = [on(4, at) for at in range(1, 5_001)]
+    assert len(due_markers([on(1, 0), *many], WINDOW)) == len(many)
+
+
 def test_a_version_that_was_taken_back_supersedes_nothing() -> None:
     """Its marker is deleted, as often as it is there, unless another copy of it stands."""
     older, newer = on(1, 1), on(4, 2)
