@@ -110,7 +110,7 @@ def _in_range(value: Any, asked: Mapping[str, Any]) -> bool:
 
 
 def _long(value: str, asked: Mapping[str, Any]) -> bool:
-    return asked.get("min_value", 0) <= len(value) <= asked.get("max_value", math.inf)
+    return bool(asked.get("min_value", 0) <= len(value) <= asked.get("max_value", math.inf))
 
 
 FULFILS: Mapping[str, Callable[[Any, Any], bool]] = {
