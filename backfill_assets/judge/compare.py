@@ -1,4 +1,4 @@
-"""Compares the rows of a table on two sides by an outer join: exactly, of any type, as many as the disk can hold.
+"""Compares the rows of a table on two sides: exactly, of any type, as many as the disk can hold.
 
 Values are equal if SQL's ``IS NOT DISTINCT FROM`` says so, at any depth: null equals null and NaN equals NaN, 0.0 and
 -0.0 are equal, and a decimal is what it amounts to.
@@ -82,8 +82,24 @@ def _days_apart(before: ir.Table, after: ir.Table, names: Sequence[str]) -> set[
     """The days whose rows are not the same multiset of ``names``."""
     together = [DAY, *names]
     both = before.select(together).mutate(n=1).union(after.select(together).mutate(n=-1))
-    counted = both.group_by(together).agg(n=both.n.sum())
-    return set(counted.filter(counted.n != 0)[DAY].to_pyarrow().unique().to_pylist())
+    return set(_unbalanced(both, "n")[[DAY]].distinct()[DAY].to_pyarrow().to_pylist())
+
+
+def is_balanced(rows: ir.Table, weight: str) -> bool:
+    """Do the weights of equal rows add up to nothing: is there one with -1 for each one with 1?
+
+    Here even 0.0 and -0.0 differ, at any depth: as text they show their signs.
+    """
+    signed = {
+        f"{name} as text": rows[name].cast("string") for name, kind in rows.schema().items() if "float" in str(kind)
+    }
+    return not _unbalanced(rows.mutate(**signed), weight).count().to_pyarrow().as_py()
+
+
+def _unbalanced(rows: ir.Table, weight: str) -> ir.Table:
+    """Each row that is there more often on one side, once."""
+    sums = rows.group_by([name for name in rows.columns if name != weight]).agg(**{weight: rows[weight].sum()})
+    return sums.filter(sums[weight] != 0)
 
 
 # ------------------------------------------------------------------ rows that belong together

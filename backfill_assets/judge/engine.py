@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 DAY = "day"
 DayFiles = Mapping[date, Sequence[AddedFile]]
 """The files that have the rows of each day, as the lakehouse names them."""
+LabelledFiles = Mapping[Any, Sequence[AddedFile]]
+"""The same with any label in place of the day."""
 SHARE_OF_MEMORY = 0.25
 """As much of the machine's as Spark's driver takes. What needs more is written to a temporary folder."""
 _FILE = "its file"
@@ -38,8 +40,11 @@ _PATTERN = re.compile(r"([*?\[])")
 
 
 @contextmanager
-def engine() -> Iterator[Backend]:
-    """A DuckDB without tables. It counts in UTC, and looks for no extension outside this package."""
+def engine(**more: int) -> Iterator[Backend]:
+    """A DuckDB without tables. It counts in UTC, and looks for no extension outside this package.
+
+    ``more`` of its settings: by itself it takes all cores, and the least CPU time with ``threads=1``.
+    """
     import ibis
     import psutil
 
@@ -49,6 +54,7 @@ def engine() -> Iterator[Backend]:
             temp_directory=spill,
             preserve_insertion_order=False,
             autoinstall_known_extensions=False,
+            **more,
         )
         try:
             yield connection
@@ -66,19 +72,26 @@ def rows_of_files(connection: Backend, storage: Storage, contract: type[Contract
 
     Their ``day`` is the one that ``files`` names. A file's own types are cast to those that are declared.
     """
+    columns = pa.schema([*declared_types(contract).items(), (DAY, pa.date32())])
+    return labelled_rows(connection, storage, columns, DAY, files)
+
+
+def labelled_rows(
+    connection: Backend, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
+) -> ir.Table:
+    """Like :func:`rows_of_files`, with ``columns``: one of them is the ``label`` that ``files`` give each file."""
     import ibis
 
-    declared = pa.schema([*declared_types(contract).items(), (DAY, pa.date32())])
     if not any(files.values()):
-        read = _registered(connection, declared.empty_table())
+        read = _registered(connection, columns.empty_table())
     elif storage.is_folder:
-        read = _from_folder(connection, storage, files)
+        read = _from_folder(connection, storage, columns.field(label), files)
     else:
-        read = _from_store(connection, storage, files, declared)
+        read = _from_store(connection, storage, columns, label, files)
     return read.select(
         **{
             name: (read[name] if name in read.columns else ibis.null()).cast(kind)
-            for name, kind in ibis.Schema.from_pyarrow(declared).items()
+            for name, kind in ibis.Schema.from_pyarrow(columns).items()
         }
     )
 
@@ -92,26 +105,28 @@ def stored(rows: ir.Table) -> ir.Table:
     return connection.table(name)
 
 
-def _from_folder(connection: Backend, storage: Storage, files: DayFiles) -> ir.Table:
+def _from_folder(connection: Backend, storage: Storage, label: pa.Field, files: LabelledFiles) -> ir.Table:
     # DuckDB names each file as it was asked for.
-    days = {str(Path(storage.uri(file.path)).absolute()): day for day, some in files.items() for file in some}
-    paths = [_PATTERN.sub(r"[\1]", path) for path in days]
+    labels = {str(Path(storage.uri(file.path)).absolute()): key for key, some in files.items() for file in some}
+    paths = [_PATTERN.sub(r"[\1]", path) for path in labels]
     read = connection.read_parquet(paths, filename=_FILE, hive_partitioning=False, union_by_name=True)
-    named = _registered(connection, pa.table({_FILE: list(days), DAY: pa.array(days.values(), pa.date32())}))
+    named = _registered(connection, pa.table({_FILE: list(labels), label.name: pa.array(labels.values(), label.type)}))
     return read.inner_join(named, _FILE)
 
 
-def _from_store(connection: Backend, storage: Storage, files: DayFiles, declared: pa.Schema) -> ir.Table:
+def _from_store(
+    connection: Backend, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
+) -> ir.Table:
     """Arrow reads, with its own file system for the store, and DuckDB takes batch after batch."""
     import pyarrow.dataset as ds
 
-    parquet, filesystem = ds.ParquetFileFormat(), storage.filesystem()
+    parquet, filesystem, kind = ds.ParquetFileFormat(), storage.filesystem(), columns.field(label).type
     fragments = [
-        parquet.make_fragment(file.path, filesystem, partition_expression=ds.field(DAY) == pa.scalar(day))
-        for day, some in files.items()
+        parquet.make_fragment(file.path, filesystem, partition_expression=ds.field(label) == pa.scalar(key, kind))
+        for key, some in files.items()
         for file in some
     ]
-    return _registered(connection, ds.FileSystemDataset(fragments, declared, parquet, filesystem))
+    return _registered(connection, ds.FileSystemDataset(fragments, columns, parquet, filesystem))
 
 
 def _registered(connection: Backend, rows: pa.Table | ds.Dataset) -> ir.Table:
