@@ -137,8 +137,8 @@ def test_values_that_change_places_are_noticed(
     scales: Scales, one: list[tuple[Any, ...]], other: list[tuple[Any, ...]]
 ) -> None:
     schema = pa.schema({"a": pa.string(), "b": pa.string()})
-    sides = ([pa.table([list(column) for column in zip(*rows, strict=True)], schema)] for rows in (one, other))
-    assert not scales.level(*sides, schema)
+    left, right = (pa.table([list(column) for column in zip(*rows, strict=True)], schema) for rows in (one, other))
+    assert not scales.level([left], [right], schema)
 
 
 @pytest.mark.parametrize(
