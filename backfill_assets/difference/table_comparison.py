@@ -144,12 +144,13 @@ class TableComparison(ABC):
                     _groups(self.table, name, lines) for name, lines in found.items() if lines and name not in hidden
                 ),
                 sample=self._sample(duckdb, read, sample_rows),
-                beside={column: columns_beside(*sides, column) for column in only},
+                beside={column: columns_beside(self.table, *sides, column) for column in only},
             )
 
     def _rows(self, duckdb: Backend, days: Sequence[date]) -> tuple[ir.Table, ir.Table]:
         before, after = (
-            rows_of_files(duckdb, self.lake.storage, self.table.contract, files) for files in self.files(days)
+            rows_of_files(duckdb, self.lake.storage, self.table.contract, files, hashed=True)
+            for files in self.files(days)
         )
         return before, after
 

@@ -1,4 +1,4 @@
-"""Compares the rows of a table on two sides by an outer join: exactly, of any type, as many as the disk can hold.
+"""Compares the rows of a table on two sides: exactly, of any type, as many as the disk can hold.
 
 Values are equal if SQL's ``IS NOT DISTINCT FROM`` says so, at any depth: null equals null and NaN equals NaN, 0.0 and
 -0.0 are equal, and a decimal is what it amounts to.
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.judge.engine import DAY, stored
 from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.model.declaration import Table
+from backfill_assets.model.measure import RowHash
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -38,16 +39,32 @@ def compare_rows(table: Table, before: ir.Table, after: ir.Table) -> dict[str, L
     """What became of the rows, by day and by each of ``table.groups``.
 
     Rows belong together by day and key; those of a table without a key, and of a key that repeats, as a multiset. A row
-    that leaves its day or group is one less there, and one more where it comes to.
+    that leaves its day or group is one less there, and one more where it comes to. Where both sides have the hashes
+    that Spark wrote of all rows, rows with equal ones are the same, and their other columns are not read.
     """
-    sides = (before, after)
-    cells = stored(_cells(table, _joined(*sides, _key(table)) if table.key else _one_by_one(table, *sides)))
-    if any(
-        cells[f"rows {side}"].sum().to_pyarrow() != rows.count().to_pyarrow()
-        for side, rows in zip(SIDES, sides, strict=True)
-    ):
+    names, hashed = list(table.contract.fields()), RowHash(table.contract).name
+    has_hashes = all(hashed in side.columns for side in (before, after))
+    counts = [_counts(side, hashed if has_hashes else DAY) for side in (before, after)]
+    whole = before.select(names), after.select(names)
+    if table.key:
+        if has_hashes and all(rows == hashes for rows, hashes in counts):
+            cells = stored(_cells(table, _joined(before, after, _key(table)), [hashed]))
+        else:
+            cells = stored(_cells(table, _joined(*whole, _key(table)), names))
+        joined = [cells[f"rows {side}"].sum().to_pyarrow().as_py() or 0 for side in SIDES]
         # A join has a row for each two rows of one key: there are more than rows if the key repeats.
-        cells = stored(_cells(table, _one_by_one(table, *sides)))
+        if joined == [rows for rows, _ in counts]:
+            return _by_day_and_group(table, cells)
+    return _by_day_and_group(table, stored(_cells(table, _one_by_one(table, *whole), names)))
+
+
+def _counts(rows: ir.Table, name: str) -> tuple[int, int]:
+    """How many rows there are, and how many of them have a value of ``name``."""
+    (found,) = rows.aggregate(rows=rows.count(), values=rows[name].count()).to_pyarrow().to_pylist()
+    return found["rows"], found["values"]
+
+
+def _by_day_and_group(table: Table, cells: ir.Table) -> dict[str, Lines]:
     return {name: _lines(table, cells, name) for name in (DAY, *table.groups)}
 
 
@@ -58,21 +75,22 @@ def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> 
     """
     import ibis
 
-    pairs = _joined(before, after, _key(table))
-    differ = {f"differs {name}": ~_equal(pairs, [name]) for name in before.columns}
-    changed = pairs.filter(_on_both_sides(pairs), ~_equal(pairs, before.columns)).mutate(**differ)
+    names = list(table.contract.fields())
+    pairs = _joined(before.select(names), after.select(names), _key(table))
+    differ = {f"differs {name}": ~_equal(pairs, [name]) for name in names}
+    changed = pairs.filter(_on_both_sides(pairs), ~_equal(pairs, names)).mutate(**differ)
     order = [ibis.asc(changed[f"after {name}"], nulls_first=True) for name in (DAY, *table.key)]
     if table.totals:
         order.insert(0, ibis.desc(_change(changed, table.totals[0])))
     return python_rows(changed.order_by(order).limit(most).to_pyarrow())
 
 
-def columns_beside(before: ir.Table, after: ir.Table, column: str) -> dict[date, tuple[str, ...]]:
+def columns_beside(table: Table, before: ir.Table, after: ir.Table, column: str) -> dict[date, tuple[str, ...]]:
     """By day, the columns beside ``column`` that do not hold the same on both sides; no entry for a day without any.
 
     Rows are compared without ``column``, in any order; only where they differ, each column by itself.
     """
-    names = [name for name in before.columns if name not in (DAY, column)]
+    names = [name for name in table.contract.fields() if name not in (DAY, column)]
     apart = _days_apart(before, after, names)
     each = {name: _days_apart(before, after, [name]) for name in names if apart}
     return {day: tuple(name for name in names if day in each[name]) or (TOGETHER,) for day in apart}
@@ -82,8 +100,24 @@ def _days_apart(before: ir.Table, after: ir.Table, names: Sequence[str]) -> set[
     """The days whose rows are not the same multiset of ``names``."""
     together = [DAY, *names]
     both = before.select(together).mutate(n=1).union(after.select(together).mutate(n=-1))
-    counted = both.group_by(together).agg(n=both.n.sum())
-    return set(counted.filter(counted.n != 0)[DAY].to_pyarrow().unique().to_pylist())
+    return set(_unbalanced(both, "n")[[DAY]].distinct()[DAY].to_pyarrow().to_pylist())
+
+
+def is_balanced(rows: ir.Table, weight: str) -> bool:
+    """Do the weights of equal rows add up to nothing: is there one with -1 for each one with 1?
+
+    Here even 0.0 and -0.0 differ, at any depth: as text they show their signs.
+    """
+    signed = {
+        f"{name} as text": rows[name].cast("string") for name, kind in rows.schema().items() if "float" in str(kind)
+    }
+    return not _unbalanced(rows.mutate(**signed), weight).count().to_pyarrow().as_py()
+
+
+def _unbalanced(rows: ir.Table, weight: str) -> ir.Table:
+    """Each row that is there more often on one side, once."""
+    sums = rows.group_by([name for name in rows.columns if name != weight]).agg(**{weight: rows[weight].sum()})
+    return sums.filter(sums[weight] != 0)
 
 
 # ------------------------------------------------------------------ rows that belong together
@@ -138,9 +172,12 @@ def _equal(pairs: ir.Table, names: Sequence[str]) -> ir.BooleanValue:
 # ------------------------------------------------------------------ days and groups
 
 
-def _cells(table: Table, pairs: ir.Table) -> ir.Table:
-    """Pairs of rows that have the same days and groups before and after: how many they are, and their sums."""
-    both, names = _on_both_sides(pairs), list(table.contract.fields())
+def _cells(table: Table, pairs: ir.Table, names: Sequence[str]) -> ir.Table:
+    """Pairs of rows that have the same days and groups before and after: how many they are, and their sums.
+
+    Those with equal ``names`` are the same.
+    """
+    both = _on_both_sides(pairs)
     places = [f"{side} {name}" for side, name in product(SIDES, (DAY, *table.groups))]
     sums = {f"sum {side} {name}": _sum(pairs[f"{side} {name}"]) for side, name in product(SIDES, table.totals)}
     return pairs.group_by(places).agg(

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import spark_types
+from backfill_assets.model.measure import hash_columns
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
 DAY = "day"
 DayFiles = Mapping[date, Sequence[AddedFile]]
 """The files that have the rows of each day, as the lakehouse names them."""
+LabelledFiles = Mapping[Any, Sequence[AddedFile]]
+"""The same with any label in place of the day."""
 SHARE_OF_MEMORY = 0.25
 """As much of the machine's as Spark's driver takes. What needs more is written to a temporary folder."""
-_FILE, _FILE_DAY = "its file", "its day"
+_FILE, _LABEL = "its file", "its label"
 """No column has a space in its name."""
 _PATTERN = re.compile(r"([*?\[])")
 
@@ -46,8 +49,11 @@ def files_by_day(folder: str, files: Iterable[AddedFile]) -> DayFiles:
 
 
 @contextmanager
-def engine() -> Iterator[Backend]:
-    """A DuckDB without tables. It counts in UTC, and looks for no extension outside this package."""
+def engine(**more: int) -> Iterator[Backend]:
+    """A DuckDB without tables. It counts in UTC, and looks for no extension outside this package.
+
+    ``more`` of its settings: by itself it takes all cores, and the least CPU time with ``threads=1``.
+    """
     import ibis
     import psutil
 
@@ -58,6 +64,7 @@ def engine() -> Iterator[Backend]:
             preserve_insertion_order=False,
             autoinstall_known_extensions=False,
             enable_external_file_cache=False,
+            **more,
         )
         try:
             yield connection
@@ -70,31 +77,34 @@ def declared_types(contract: type[Contract]) -> dict[str, pa.DataType]:
     return {name: to_arrow_type(kind, timezone="UTC") for name, kind in spark_types(contract).items() if name != DAY}
 
 
-def rows_of_files(connection: Backend, storage: Storage, contract: type[Contract], files: DayFiles) -> ir.Table:
-    """The rows of ``files`` with every column of ``contract``: one that a file lacks is null. Nothing is read yet.
+def columns_of(contract: type[Contract], *, hashed: bool = False) -> pa.Schema:
+    """How rows of ``contract`` are read: its columns, with those that have ``hashed`` them, and the day."""
+    hashes = [(name, pa.int64()) for name in hash_columns(contract)] if hashed else []
+    return pa.schema([*declared_types(contract).items(), *hashes, (DAY, pa.date32())])
+
+
+def rows_of_files(
+    connection: Backend, storage: Storage, contract: type[Contract], files: DayFiles, *, hashed: bool = False
+) -> ir.Table:
+    """The rows of ``files`` with :func:`columns_of` ``contract``: one that a file lacks is null. Nothing is read yet.
 
     Their ``day`` is the one that ``files`` names. A file's own types are cast to those that are declared.
     """
-    return typed_rows(connection, storage, declared_types(contract), files)
+    return labelled_rows(connection, storage, columns_of(contract, hashed=hashed), DAY, files)
 
 
-def typed_rows(connection: Backend, storage: Storage, types: Mapping[str, pa.DataType], files: DayFiles) -> ir.Table:
-    """:func:`rows_of_files` with the columns and ``types`` that are given."""
+def labelled_rows(
+    connection: Backend, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
+) -> ir.Table:
+    """Like :func:`rows_of_files`, with ``columns``: one of them is the ``label`` that ``files`` give each file."""
     import ibis
 
-    declared = pa.schema([*types.items(), (DAY, pa.date32())])
     if not any(files.values()):
-        read = _registered(connection, declared.empty_table())
-    elif storage.is_folder:
-        read = _from_folder(connection, storage, files, declared)
-    else:
-        read = _from_store(connection, storage, files, declared)
-    return read.select(
-        **{
-            name: (read[name] if name in read.columns else ibis.null()).cast(kind)
-            for name, kind in ibis.Schema.from_pyarrow(declared).items()
-        }
-    )
+        return _registered(connection, columns.empty_table())
+    if storage.is_folder:
+        return _from_folder(connection, storage, columns, label, files)
+    read = _from_store(connection, storage, columns, label, files)
+    return read.select(**{name: read[name].cast(kind) for name, kind in ibis.Schema.from_pyarrow(columns).items()})
 
 
 def stored(rows: ir.Table) -> ir.Table:
@@ -113,22 +123,25 @@ def streamed(rows: ir.Table, at_once: int) -> Iterator[pa.RecordBatch]:
     yield from connection.raw_sql(connection.compile(rows)).to_arrow_reader(at_once)
 
 
-def _from_folder(connection: Backend, storage: Storage, files: DayFiles, declared: pa.Schema) -> ir.Table:
+def _from_folder(
+    connection: Backend, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
+) -> ir.Table:
     """DuckDB opens each file once for a query, and not before it: a view of them would be read when it is made."""
     import ibis
 
     # DuckDB names each file as it was asked for.
     root = Path(storage.uri()).absolute()
-    days = {f"{root}/{file.path}": day for day, some in files.items() for file in some}
-    named = _registered(connection, pa.table({_FILE: list(days), _FILE_DAY: pa.array(days.values(), pa.date32())}))
+    labels = {f"{root}/{file.path}": key for key, some in files.items() for file in some}
+    of_files = pa.array(labels.values(), columns.field(label).type)
+    named = _registered(connection, pa.table({_FILE: list(labels), _LABEL: of_files}))
     # No file needs to have a column that is declared.
-    none = _registered(connection, declared.remove(declared.get_field_index(DAY)).empty_table())
+    none = _registered(connection, columns.remove(columns.get_field_index(label)).empty_table())
     paths = f"paths_of_{named.get_name()}"
-    connection.con.execute(f'SET VARIABLE "{paths}" = ?', [[_PATTERN.sub(r"[\1]", path) for path in days]])
-    schema = ibis.Schema.from_pyarrow(declared)
+    connection.con.execute(f'SET VARIABLE "{paths}" = ?', [[_PATTERN.sub(r"[\1]", path) for path in labels]])
+    schema = ibis.Schema.from_pyarrow(columns)
     kinds = {name: connection.compiler.type_mapper.to_string(kind) for name, kind in schema.items()}
-    columns = ", ".join(
-        f'CAST("{_FILE_DAY if name == DAY else name}" AS {kind}) AS "{name}"' for name, kind in kinds.items()
+    listed = ", ".join(
+        f'CAST("{_LABEL if name == label else name}" AS {kind}) AS "{name}"' for name, kind in kinds.items()
     )
     return connection.sql(
         f"""
@@ -138,23 +151,25 @@ def _from_folder(connection: Backend, storage: Storage, files: DayFiles, declare
                 getvariable('{paths}'), filename = '{_FILE}', hive_partitioning = false, union_by_name = true
             ) INNER JOIN "{named.get_name()}" USING ("{_FILE}")
         ) AS read
-        SELECT {columns}
+        SELECT {listed}
         """,
         schema=schema,
     )
 
 
-def _from_store(connection: Backend, storage: Storage, files: DayFiles, declared: pa.Schema) -> ir.Table:
+def _from_store(
+    connection: Backend, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
+) -> ir.Table:
     """Arrow reads, with its own file system for the store, and DuckDB takes batch after batch."""
     import pyarrow.dataset as ds
 
-    parquet, filesystem = ds.ParquetFileFormat(), storage.filesystem()
+    parquet, filesystem, kind = ds.ParquetFileFormat(), storage.filesystem(), columns.field(label).type
     fragments = [
-        parquet.make_fragment(file.path, filesystem, partition_expression=ds.field(DAY) == pa.scalar(day))
-        for day, some in files.items()
+        parquet.make_fragment(file.path, filesystem, partition_expression=ds.field(label) == pa.scalar(key, kind))
+        for key, some in files.items()
         for file in some
     ]
-    return _registered(connection, ds.FileSystemDataset(fragments, declared, parquet, filesystem))
+    return _registered(connection, ds.FileSystemDataset(fragments, columns, parquet, filesystem))
 
 
 def _registered(connection: Backend, rows: pa.Table | ds.Dataset) -> ir.Table:

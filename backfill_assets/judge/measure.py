@@ -18,13 +18,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.judge.engine import DAY, DayFiles, declared_types, engine, typed_rows
+from backfill_assets.judge.engine import DAY, DayFiles, columns_of, engine, labelled_rows
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.canonical import sum_of_hashes
 from backfill_assets.model.contract import Contract
 from backfill_assets.model.declaration import Aggregates, Metrics, Table
-from backfill_assets.model.measure import WRITTEN_HASHES, CountIf, Fulfils, IsNull, RowHash, hashes_of
+from backfill_assets.model.measure import CountIf, Fulfils, IsNull, RowHash, hash_columns, hashes_of
 from backfill_assets.quality import measures
 from backfill_assets.quality.gates import VIOLATING
 
@@ -37,8 +37,6 @@ MOST_BYTES_FROM_A_BUCKET = 256 * 2**20
 _ROWS = "rows of the table"
 _UNHASHED = "rows without hashes"
 """No column and no metric has a space in its name."""
-_HASHES: Mapping[str, pa.DataType] = dict.fromkeys(WRITTEN_HASHES, pa.int64())
-Types = Mapping[str, pa.DataType]
 RowsBySpark = Callable[[], "DataFrame"]
 """The same rows as Spark reads them, asked for only where it has to."""
 
@@ -66,13 +64,13 @@ def measure_files(
     if not storage.is_folder and sum(file.size for some in files.values() for file in some) > MOST_BYTES_FROM_A_BUCKET:
         spark = rows().sparkSession
         read = partial(measure_on_executors, spark, storage) if executors_read(spark, storage.uri()) else read
-    types = {**declared_types(table.contract), **_HASHES}
-    found = _with_hashes(read(types, files, query(table.contract, metrics)), metrics, rows, afresh)
+    columns = columns_of(table.contract, hashed=True)
+    found = _with_hashes(read(columns, files, query(table.contract, metrics)), metrics, rows, afresh)
     if only is not None:
         return found
     shown = [day for day, has in found.items() if measures.shows_examples(has, table)]
     if shown:
-        texts = _measured(storage, types, _of_days(files, shown), query(table.contract, measures.examples(table)))
+        texts = _measured(storage, columns, _of_days(files, shown), query(table.contract, measures.examples(table)))
         found |= {day: {**found[day], **texts[day]} for day in shown}
     return {day: measures.complete(has, table) for day, has in found.items()}
 
@@ -99,7 +97,7 @@ def unmeasurable(table: Table) -> list[str]:
 def _why_not(contract: type[Contract], metrics: Aggregates) -> str:
     """Why ``metrics`` cannot be measured of no rows at all; empty if they can."""
     try:
-        _measured(Storage("."), {**declared_types(contract), **_HASHES}, {}, query(contract, metrics))
+        _measured(Storage("."), columns_of(contract, hashed=True), {}, query(contract, metrics))
     except Exception as error:
         return str(error).splitlines()[0]
     return ""
@@ -109,7 +107,7 @@ def measure_rows(rows: DataFrame, table: Table) -> dict[date, Metrics]:
     """The metrics of few ``rows`` that no file has. Runs Spark."""
     metrics = measures.numbers(table)
     hashed = {each.name: each.column() for each in hashes_of(metrics).values()}
-    also = {name: hashed.get(name, F.lit(None).cast("bigint")) for name in WRITTEN_HASHES}
+    also = {name: hashed.get(name, F.lit(None).cast("bigint")) for name in hash_columns(table.contract)}
     held = rows.select("*", *(column.alias(name) for name, column in also.items())).toArrow()
     with engine() as connection:
         connection.con.register(_ROWS, held)
@@ -130,19 +128,18 @@ def _query(contract: Any, metrics: tuple[tuple[str, Any], ...]) -> str:
     """To make one takes longer than to answer it for a small table."""
     import ibis
 
-    types = pa.schema([*declared_types(contract).items(), *_HASHES.items(), (DAY, pa.date32())])
-    rows = ibis.table(ibis.Schema.from_pyarrow(types), name=_ROWS)
-    unhashed = CountIf(IsNull(RowHash.name))(rows)
+    rows = ibis.table(ibis.Schema.from_pyarrow(columns_of(contract, hashed=True)), name=_ROWS)
+    unhashed = CountIf(IsNull(RowHash(contract).name))(rows)
     found = rows.group_by(DAY).agg(**{_UNHASHED: unhashed}, **{name: made(rows) for name, made in metrics})
     return str(ibis.to_sql(found, dialect="duckdb"))
 
 
-def _measured(storage: Storage, types: Types, files: DayFiles, asked: str) -> dict[date, dict[str, Any]]:
+def _measured(storage: Storage, columns: pa.Schema, files: DayFiles, asked: str) -> dict[date, dict[str, Any]]:
     import duckdb
 
     try:
         with engine() as connection:
-            rows = connection.compile(typed_rows(connection, storage, types, files))
+            rows = connection.compile(labelled_rows(connection, storage, columns, DAY, files))
             return _answer(connection, f'WITH "{_ROWS}" AS NOT MATERIALIZED ({rows}) {asked}')
     except (duckdb.IOException, duckdb.InvalidInputException, pa.ArrowException, OSError) as error:
         raise FilesUnreadable(str(error)) from error
@@ -204,19 +201,19 @@ def executors_read(spark: SparkSession, root: str) -> bool:
 
 
 def measure_on_executors(
-    spark: SparkSession, storage: Storage, types: Types, files: DayFiles, asked: str
+    spark: SparkSession, storage: Storage, columns: pa.Schema, files: DayFiles, asked: str
 ) -> dict[date, dict[str, Any]]:
     """The same, each executor of the files of its days.
 
     Executors have the rights of their own environment: no key of an object store travels with the work.
     """
-    root, kinds = storage.uri(), dict(types)
+    root = storage.uri()
 
     def measured(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for day, listed in zip(batch["day"].to_pylist(), batch["files"].to_pylist(), strict=True):
                 own = {day: [AddedFile.from_json(file) for file in json.loads(listed)]}
-                found = _measured(Storage(root), kinds, own, asked)
+                found = _measured(Storage(root), columns, own, asked)
                 texts = [json.dumps(has) for has in found.values()]
                 yield pa.RecordBatch.from_arrays(
                     [pa.array(found, pa.date32()), pa.array(texts, pa.string())], [DAY, "metrics"]

@@ -24,7 +24,7 @@ from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import WRITE, write_folder, written_files
 from backfill_assets.model.contract_columns import as_declared
 from backfill_assets.model.declaration import Table
-from backfill_assets.model.measure import WRITTEN_HASHES, hashes_written_of
+from backfill_assets.model.measure import hashes_written_of, is_hash
 from backfill_assets.model.refinement import PART, SET_ASIDE, SET_ASIDE_PART
 from backfill_assets.text import format_count
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MOST_FILES = 1_000
 _MOST_FOLDERS = 8
 _COUNT_SECONDS = 120.0
-_DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line", *WRITTEN_HASHES)
+_DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line")
 
 
 def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
@@ -232,7 +232,8 @@ def _without_dictionaries(schema: StructType, key: Sequence[str]) -> dict[str, s
     A column that is the whole ``key`` never repeats.
     """
     moments = [field.name for field in schema.fields if isinstance(field.dataType, TimestampType)]
-    names = {*moments, *_DIFFERENT_IN_EACH_ROW, *(key if len(key) == 1 else ())}
+    hashes = filter(is_hash, schema.names)
+    names = {*moments, *hashes, *_DIFFERENT_IN_EACH_ROW, *(key if len(key) == 1 else ())}
     return {f"parquet.enable.dictionary#{name}": "false" for name in names.intersection(schema.names)}
 
 

@@ -17,7 +17,7 @@ from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.storage import Storage, StoredFile
-from backfill_assets.model.measure import WRITTEN_HASHES
+from backfill_assets.model.measure import is_hash
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -74,7 +74,7 @@ def statistics(footer: pq.FileMetaData) -> str:
     greatest: dict[str, str] = {}
     for number in range(footer.num_columns):
         name = footer.schema.column(number).path
-        if "." in name or name in WRITTEN_HASHES:
+        if "." in name or is_hash(name):
             continue
         parts = [footer.row_group(group).column(number).statistics for group in range(footer.num_row_groups)]
         if not all(part and part.has_null_count for part in parts):

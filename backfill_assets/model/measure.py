@@ -7,25 +7,27 @@ content are Spark's: it writes them beside the row (:class:`WrittenHash`), and t
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import content_hash_of_values, raw_content_hash
 from backfill_assets.model.checks import KINDS
-from backfill_assets.model.contract import Contract, is_list, is_nested, spark_types
+from backfill_assets.model.contract import Contract, declared_types, is_list, is_nested, once, spark_types
 from backfill_assets.model.declaration import Aggregates, Source, Table
 from backfill_assets.model.landed_values import typed_value
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
+_ROW_HASH, _CONTENT_HASH = "_row_hash", "_content_hash"
 _OF_DAY = 10
 """The characters of a moment that say its day."""
 
@@ -137,8 +139,10 @@ class WrittenHash(Expression):
     Spark computes the hash again.
     """
 
-    name: ClassVar[str]
-    """The column; no landed field begins with an underscore."""
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The column: see :func:`is_hash`."""
 
     @abstractmethod
     def column(self) -> Column:
@@ -159,7 +163,11 @@ class RowHash(WrittenHash):
     """
 
     contract: type[Contract]
-    name = "_row_hash"
+
+    @property
+    def name(self) -> str:
+        """With a fingerprint of the columns: rows that were written with others have another hash."""
+        return f"{_ROW_HASH}_{_fingerprint(self.contract)}"
 
     def column(self) -> Column:
         fields = {name: each for name, each in self.contract.fields().items() if name != "day"}
@@ -193,7 +201,7 @@ class ContentHash(WrittenHash):
 
     source: Source
     form: Literal["text", "values"]
-    name = "_content_hash"
+    name: str = field(default=_CONTENT_HASH, init=False)
 
     def column(self) -> Column:
         whole, *earlier = (each.over_all_fields() for each in self.by_fields_known())
@@ -216,7 +224,21 @@ def _without(source: Source, fields: Collection[str]) -> Source:
     return replace(source, fields=tuple(name for name in source.fields if name not in fields), rescued_fields=())
 
 
-WRITTEN_HASHES = (RowHash.name, ContentHash.name)
+def hash_columns(contract: type[Contract]) -> tuple[str, str]:
+    """The columns of files that may have the hashes of rows of ``contract``: of all columns, and of the content."""
+    return RowHash(contract).name, _CONTENT_HASH
+
+
+def is_hash(name: str) -> bool:
+    """Whether a column of a file has hashes that Spark wrote."""
+    return name.startswith((_ROW_HASH, _CONTENT_HASH))
+
+
+@once
+def _fingerprint(contract: type[Contract]) -> str:
+    types = declared_types(contract)
+    columns = [f"{name} {types[name]} {each.nullable}" for name, each in contract.fields().items() if name != "day"]
+    return hashlib.sha256("\n".join(columns).encode()).hexdigest()[:8]
 
 
 def hashes_written_of(table: Table) -> tuple[WrittenHash, ...]:

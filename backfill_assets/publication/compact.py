@@ -7,7 +7,7 @@ their names.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
+from backfill_assets.judge.compare import is_balanced
+from backfill_assets.judge.engine import engine, labelled_rows
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.arrow_dataset import arrow_dataset, dataset_of
-from backfill_assets.lakehouse.content_sums import ContentSums, content_sums
+from backfill_assets.lakehouse.arrow_dataset import dataset_of
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable, of_days
 from backfill_assets.lakehouse.records import (
@@ -30,6 +31,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder, written_files
+from backfill_assets.model.measure import is_hash
 from backfill_assets.publication.publisher import Conflict, Pin, Published, Publisher
 from backfill_assets.publication.small_files import files_to_compact
 
@@ -40,6 +42,8 @@ _BATCH_ROWS = 64 * 1024
 _ROW_GROUP_BYTES = 32 * 1024 * 1024
 """Uncompressed. Memory is a few times this, for days of any size."""
 _STAGED_AS = StagedAs(input_fingerprint="compaction")
+_SIDE = "its side"
+"""No column has a space in its name."""
 
 
 Choose = Callable[[Collection[AddedFile]], Collection[str]]
@@ -100,14 +104,15 @@ def compact(
     if moved := _conflict_of(main, pin, several):
         return moved
     files = main.state().of_days(several)
-    chosen = {day: paths for day in several if len(paths := frozenset(choose(files[day]))) > 1}
+    paths = {day: frozenset(choose(files[day])) for day in several}
+    chosen = {day: [file for file in files[day] if file.path in some] for day, some in paths.items() if len(some) > 1}
     if not chosen:
         return None
     main.require_writable({day: {} for day in chosen}, of_days(main.state(), chosen))
     # A name of its own for each attempt: what one that died has left may be of older rows.
     timeline = Timeline(publisher.storage, table, f"compact-{id}-{secrets.token_hex(4)}")
     _rewrite(main, timeline, chosen)
-    kept = {day: tuple(file for file in files[day] if file.path not in paths) for day, paths in chosen.items()}
+    kept = {day: tuple(file for file in files[day] if file.path not in paths[day]) for day in chosen}
     request = _request(timeline, pin, kept, id, provenance or Provenance())
     return publisher.publish(request.model_copy(update={"transaction": transaction}))
 
@@ -119,39 +124,60 @@ def _conflict_of(main: MainTable, pin: Pin, days: list[date]) -> Conflict | None
     return Conflict({main.name: frozenset(moved)}, reasons=(f"{main.name} is being published to",)) if moved else None
 
 
-def _rewrite(main: MainTable, timeline: Timeline, chosen: Mapping[date, frozenset[str]]) -> None:
+def _rewrite(main: MainTable, timeline: Timeline, chosen: Mapping[date, Sequence[AddedFile]]) -> None:
     """Write the chosen files of each day into one of ``timeline``, some rows at a time; refuse if content changed."""
     folder, rows = write_folder(), dataset_of(main.storage, main.name, main.handle, chosen)
-    read = {
-        day: _write(timeline, f"{folder}/{PARTITION_COLUMN}={day}", _only(rows, day, paths), day)
-        for day, paths in chosen.items()
-    }
-    files = written_files(timeline.storage, timeline.path, folder)
-    timeline.add(files, str(main.handle.schema().to_json()), dict.fromkeys(chosen, _STAGED_AS))
-    written = arrow_dataset(timeline.storage, timeline.path)
-    for day in chosen:
-        if content_sums(_batches(written, day)) != read[day]:
-            raise PublicationRefused(f"Compacting {main.name} {day} changed its content; nothing was published.")
+    datasets = {day: _only(rows, day, files) for day, files in chosen.items()}
+    for day, dataset in datasets.items():
+        _write(timeline, f"{folder}/{PARTITION_COLUMN}={day}", dataset, day)
+    written = written_files(timeline.storage, timeline.path, folder)
+    _require_same_rows(main, timeline, chosen, written, {day: _columns(each) for day, each in datasets.items()})
+    timeline.add(written, str(main.handle.schema().to_json()), dict.fromkeys(chosen, _STAGED_AS))
 
 
-def _only(rows: ds.FileSystemDataset, day: date, paths: frozenset[str]) -> ds.FileSystemDataset:
-    """The rows of just these files of ``day``."""
+def _require_same_rows(
+    main: MainTable,
+    timeline: Timeline,
+    chosen: Mapping[date, Sequence[AddedFile]],
+    written: Sequence[AddedFile],
+    columns: Mapping[date, pa.Schema],
+) -> None:
+    """Both are read anew, by another program than the writer; day by day, so that memory is that of a day."""
+    with engine(threads=1) as duckdb:
+        for day, files in chosen.items():
+            sides = {
+                1: [file.below(main.name) for file in files],
+                -1: [file.below(timeline.path) for file in written if file.day == str(day)],
+            }
+            compared = columns[day].append(pa.field(_SIDE, pa.int64()))
+            if not is_balanced(labelled_rows(duckdb, main.storage, compared, _SIDE, sides), _SIDE):
+                raise PublicationRefused(f"Compacting {main.name} {day} changed its content; nothing was published.")
+
+
+def _only(rows: ds.FileSystemDataset, day: date, files: Collection[AddedFile]) -> ds.FileSystemDataset:
+    """The rows of just these files of ``day``, with the hashes that any of them has beside the columns of the table."""
     import pyarrow.dataset as ds
 
+    paths = {file.path for file in files}
     fragments = [each for each in rows.get_fragments(filter=pc.field(PARTITION_COLUMN) == day) if each.path in paths]
     if len(fragments) != len(paths):
         raise PublicationRefused(f"Only {len(fragments)} of {len(paths)} files of {day} can be read to compact them.")
-    return ds.FileSystemDataset(fragments, rows.schema, rows.format, rows.filesystem)
+    hashes = sorted({name for each in fragments for name in each.physical_schema.names if is_hash(name)})
+    columns = pa.schema([*rows.schema, *((name, pa.int64()) for name in hashes)])
+    return ds.FileSystemDataset(fragments, columns, rows.format, rows.filesystem)
 
 
-def _write(timeline: Timeline, folder: str, dataset: ds.Dataset, day: date) -> ContentSums:
-    """One Parquet file of the rows of ``day``, without the partition column; returns what they hold."""
-    sums, columns = ContentSums(), dataset.schema.remove(dataset.schema.get_field_index(PARTITION_COLUMN))
+def _columns(dataset: ds.Dataset) -> pa.Schema:
+    """Those of a file: all but the day."""
+    return dataset.schema.remove(dataset.schema.get_field_index(PARTITION_COLUMN))
+
+
+def _write(timeline: Timeline, folder: str, dataset: ds.Dataset, day: date) -> None:
+    """One Parquet file of the rows of ``day``."""
+    columns = _columns(dataset)
     with timeline.storage.parquet_writer(f"{timeline.path}/{folder}/part-0.snappy.parquet", columns) as writer:
         for rows in _row_groups(_batches(dataset, day)):
-            sums += content_sums(rows.to_batches())
             writer.write_table(rows.select(columns.names), row_group_size=max(1, rows.num_rows))
-    return sums
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import random
 from collections import Counter, defaultdict
@@ -27,6 +28,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Table
+from backfill_assets.model.measure import RowHash
 from backfill_assets_tests.strategies.every_type import EveryType, every_type, write_days
 from backfill_assets_tests.strategies.how_many import drawn
 
@@ -66,19 +68,25 @@ BARE = replace(TABLE, totals=(), groups=())
 
 
 @contextmanager
-def _sides(table: Table, *sides: Sequence[Row], lacks: Sequence[str] = ()) -> Iterator[tuple[Any, Any]]:
-    """Written to files, a day in each, and read; the first side ``lacks`` columns."""
+def _sides(
+    table: Table, *sides: Sequence[Row], lacks: Sequence[str] = (), hashed: Sequence[str] = ()
+) -> Iterator[tuple[Any, Any]]:
+    """Written to files, a day in each, and read; the first side ``lacks`` columns, some have hashes of rows."""
     with TemporaryDirectory() as folder, engine() as duckdb:
         read = []
         for side, rows in zip(SIDES, sides, strict=True):
             arrow = pa.Table.from_pylist(list(rows), pa.schema(list(_TYPES.items())))
             if side == "before":
                 arrow = arrow.drop_columns(list(lacks))
+            if side in hashed:
+                arrow = arrow.append_column(
+                    RowHash(table.contract).name, pa.array([_hash(row) for row in rows], pa.int64())
+                )
             written = write_days(arrow, Path(folder, side))
             files = {
                 day: [AddedFile(str(path.relative_to(folder)), str(day), 0, 0, "{}")] for day, path in written.items()
             }
-            read.append(rows_of_files(duckdb, Storage(folder), table.contract, files))
+            read.append(rows_of_files(duckdb, Storage(folder), table.contract, files, hashed=bool(hashed)))
         yield read[0], read[1]
 
 
@@ -165,8 +173,13 @@ def _expected(table: Table, before: Sequence[Row], after: Sequence[Row], name: s
     return dict(lines)
 
 
-def _require_equal(table: Table, before: Sequence[Row], after: Sequence[Row]) -> None:
-    with _sides(table, before, after) as sides:
+def _hash(row: Row) -> int:
+    digest = hashlib.blake2b(repr(_whole(row, [name for name in _NAMES if name != DAY])).encode(), digest_size=8)
+    return int.from_bytes(digest.digest(), signed=True)
+
+
+def _require_equal(table: Table, before: Sequence[Row], after: Sequence[Row], hashed: Sequence[str] = ()) -> None:
+    with _sides(table, before, after, hashed=hashed) as sides:
         found = compare_rows(table, *sides)
     assert list(found) == [DAY, *table.groups]
     for name, lines in found.items():
@@ -178,16 +191,22 @@ def _require_equal(table: Table, before: Sequence[Row], after: Sequence[Row]) ->
 # ------------------------------------------------------------------ tests
 
 
+@pytest.mark.parametrize("hashed", [(), SIDES, SIDES[:1]], ids=["values", "hashes", "some"])
 @pytest.mark.parametrize("table", [TABLE, BY_TWO, WITHOUT_KEY, BARE], ids=["key", "two", "none", "bare"])
 @given(seed=st.integers(0, 2**32), count=st.sampled_from([1, 20, 300]))
 @example(seed=1133, count=20)
 @SETTINGS
-def test_sides_are_compared_as_plain_python_compares_rows(table: Table, seed: int, count: int) -> None:
-    """Rows that change, move to another day or group, come and go, with nulls and edges of types."""
+def test_sides_are_compared_as_plain_python_compares_rows(
+    table: Table, seed: int, count: int, hashed: Sequence[str]
+) -> None:
+    """Rows that change, move to another day or group, come and go, with nulls and edges of types.
+
+    By the hashes that both sides have, or by their values.
+    """
     before, after = _two_sides(seed, count)
     if not table.key:
         before, after = [*before, *before[:5]], [*after, *before[:2]]
-    _require_equal(table, before, after)
+    _require_equal(table, before, after, hashed)
 
 
 @given(seed=st.integers(0, 2**32))
@@ -375,7 +394,7 @@ def test_the_columns_that_differ_beside_one_are_named() -> None:
 
     def beside(before: Sequence[Row], after: Sequence[Row]) -> Mapping[date, tuple[str, ...]]:
         with _sides(TABLE, before, after) as sides:
-            return columns_beside(*sides, "money")
+            return columns_beside(TABLE, *sides, "money")
 
     others = tuple(name for name in _NAMES if name not in (DAY, "money"))
     assert beside(rows, leveled) == {}

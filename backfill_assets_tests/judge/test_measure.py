@@ -73,7 +73,7 @@ def measured(
     rows: pa.Table, table: Table, folder: Path, only: Sequence[str] | None = None, store: type[Storage] = Storage
 ) -> dict[date, Metrics]:
     """Of files with hashes, so that Spark is asked for nothing."""
-    for name in m.WRITTEN_HASHES:
+    for name in m.hash_columns(table.contract):
         rows = rows if name in rows.column_names else rows.append_column(name, _numbers(len(rows)))
     files = {
         day: [AddedFile(str(path.relative_to(folder)), str(day), path.stat().st_size, 0, "{}")]
@@ -156,6 +156,7 @@ def _counted(condition: Callable[[Row], Any]) -> Callable[[Sequence[Row]], int]:
 
 TOTALS = ("tiny", "small", "whole", "big", "few_digits", "money", "rate", "sums", "hashes", "finest")
 CHECKS = [(name, check, asked) for name, f in EveryType.fields().items() for check, asked in f.checks.items()]
+ROW_HASH, _ = m.hash_columns(EveryType)
 OF_ALL_DIGITS = ("total hashes", "total finest")
 """Of several rows they have more digits than there are."""
 TYPED: Aggregates = {
@@ -198,7 +199,7 @@ def _first(row: Row) -> Any:
 
 OF_TYPED: Oracle = {
     "rows": len,
-    "checksum": lambda rows: _sum(row["_row_hash"] for row in rows),
+    "checksum": lambda rows: _sum(row[ROW_HASH] for row in rows),
     "violating": _counted(lambda row: _breaks(EveryType, row)),
     **{f"{name} {check}": _fulfilled(name, check, asked) for name, check, asked in CHECKS},
     **{f"nulls {name}": _of(name, lambda values: values.count(None)) for name in EveryType.fields()},
@@ -236,10 +237,9 @@ def _is_equal(found: Any, expected: Any) -> bool:
     return found == expected or (isinstance(found, str) and expected == 0 and Decimal(found) == 0)
 
 
-def _with_hashes(rows: pa.Table) -> pa.Table:
-    return rows.append_column("_row_hash", _numbers(len(rows))).append_column(
-        "_content_hash", _numbers(len(rows) + 1)[1:]
-    )
+def _with_hashes(rows: pa.Table, contract: type[Contract]) -> pa.Table:
+    of_row, of_content = m.hash_columns(contract)
+    return rows.append_column(of_row, _numbers(len(rows))).append_column(of_content, _numbers(len(rows) + 1)[1:])
 
 
 @pytest.mark.parametrize(("count", "a_day"), [(150, 1), (400, 40)])
@@ -249,7 +249,7 @@ def test_typed_rows_are_measured_as_plain_python_does(
     tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, a_day: int
 ) -> None:
     """Where each row is a day, one value that is added up or judged differently is seen."""
-    rows = _with_hashes(every_type(seed, count, rows_a_day=a_day))
+    rows = _with_hashes(every_type(seed, count, rows_a_day=a_day), EveryType)
     wanted = {name: asked for name, asked in OF_TYPED.items() if a_day == 1 or name not in OF_ALL_DIGITS}
     asked = asking(EveryType, {name: made for name, made in TYPED.items() if name in wanted})
     _require_equal(measured(rows, asked, tmp_path_factory.mktemp("typed"), only=list(wanted)), rows, wanted)
@@ -289,7 +289,7 @@ OF_LANDED: Oracle = {
 @SETTINGS
 def test_landed_texts_are_measured_as_plain_python_does(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     """Text that is a day, in whichever way it is written, and text that is none."""
-    rows = _with_hashes(every_landed_text(seed, 300))
+    rows = _with_hashes(every_landed_text(seed, 300), RAW.contract)
     _require_equal(measured(rows, RAW, tmp_path_factory.mktemp("landed"), only=list(numbers(RAW))), rows, OF_LANDED)
 
 

@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.declaration import Metrics
-from backfill_assets.model.measure import WRITTEN_HASHES
+from backfill_assets.model.measure import hash_columns, is_hash
 from backfill_assets.quality import measures
 from backfill_assets_tests.quality.test_measures import DEFECTS, NEXT_DAY
 from backfill_assets_tests.strategies.raw_sales import DAY, raw_sales
@@ -111,9 +111,10 @@ def test_hashes_are_columns_of_files_and_of_nothing_else(
     """Neither a reader of the table nor its statistics know them."""
     timeline = _staged(tables["bronze_sales"], "bronze_sales", tmp_path)
     (path, *_) = tmp_path.rglob("*.parquet")
-    assert set(pq.ParquetFile(path).schema_arrow.names) >= {*WRITTEN_HASHES}
-    assert not set(WRITTEN_HASHES) & set(rows_of_files(spark, timeline, timeline.files()).columns)
-    assert not any(name in file.stats for file in timeline.files() for name in WRITTEN_HASHES)
+    hashes = hash_columns(CATALOG.table("bronze_sales").contract)
+    assert {name for name in pq.ParquetFile(path).schema_arrow.names if is_hash(name)} == {*hashes}
+    assert not any(map(is_hash, rows_of_files(spark, timeline, timeline.files()).columns))
+    assert not any(name in file.stats for file in timeline.files() for name in hashes)
 
 
 def test_some_metrics_are_measured_alone(spark: SparkSession, tables: dict[str, DataFrame], tmp_path: Path) -> None:
@@ -135,9 +136,9 @@ def test_much_in_a_bucket_is_measured_by_executors(
     monkeypatch.setattr(measure, "MOST_BYTES_FROM_A_BUCKET", 1)
     asked: list[DayFiles] = []
 
-    def counting(spark: SparkSession, storage: Storage, types: Any, files: DayFiles, query: str) -> Any:
+    def counting(spark: SparkSession, storage: Storage, columns: Any, files: DayFiles, query: str) -> Any:
         asked.append(files)
-        return measure_on_executors(spark, storage, types, files, query)
+        return measure_on_executors(spark, storage, columns, files, query)
 
     monkeypatch.setattr(measure, "measure_on_executors", counting)
     if not able:

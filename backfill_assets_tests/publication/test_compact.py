@@ -42,6 +42,18 @@ def test_a_day_becomes_one_file_and_stays_what_it_was(lake: Lake) -> None:
     assert (after.content, after.physical != before.physical) == (before.content, True)
 
 
+def test_hashes_of_rows_are_kept(lake: Lake) -> None:
+    """Spark wrote them beside rows, in columns that Delta's schema lacks; rows of another writer have none."""
+    _two_files(lake)
+    hashed, *_ = DeltaTable(lake.storage.uri("raw")).file_uris()
+    held = pq.ParquetFile(hashed).read()
+    pq.write_table(held.append_column("_row_hash_1", pa.array([7] * len(held))), hashed)
+    compact(lake.publisher(), "raw", [D1], id="c1")
+    (uri,) = DeltaTable(lake.storage.uri("raw")).file_uris()
+    assert sorted(pq.ParquetFile(uri).read()["_row_hash_1"].to_pylist(), key=str) == [7, None]
+    assert "_row_hash_1" not in str(DeltaTable(lake.storage.uri("raw")).schema().to_json())
+
+
 def test_a_day_of_one_file_is_left_alone(lake: Lake) -> None:
     lake.append("a1", "raw", {D1: ["x"]})
     assert compact(lake.publisher(), "raw", [D1], id="c1") is None

@@ -83,9 +83,9 @@ def test_the_same_rows_as_on_a_disk(
 
     measured: list[str] = []
 
-    def counting(spark: SparkSession, storage: Storage, types: Any, files: DayFiles, query: str) -> Any:
+    def counting(spark: SparkSession, storage: Storage, columns: Any, files: DayFiles, query: str) -> Any:
         measured.extend(file.path for some in files.values() for file in some)
-        return measure_on_executors(spark, storage, types, files, query)
+        return measure_on_executors(spark, storage, columns, files, query)
 
     monkeypatch.setattr(measure, "MOST_BYTES_FROM_A_BUCKET", 0)
     monkeypatch.setattr(measure, "measure_on_executors", counting)
