@@ -83,7 +83,7 @@ def staged(builder: Builder, spark: SparkSession, days: DayRange, name: str, row
     timeline = Timeline(lake.storage, FACT.name, name)
     timeline.open()
     pin = lake.publisher.pin({FACT.name: days}, {})
-    stage(rows, timeline, {day: StagedAs(input_fingerprint=name) for day in days})
+    stage(rows, timeline, {day: StagedAs(input_fingerprint=name) for day in days}, table=FACT)
     schema = timeline.schema()
     measured = measured_days(spark, FACT, timeline, list(days))
     found = [

@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
@@ -24,6 +26,7 @@ from backfill_assets.model.measure import hash_columns
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow.dataset as ds
+    from duckdb import DuckDBPyConnection
     from ibis.backends.duckdb import Backend
 
     from backfill_assets.model.contract import Contract
@@ -50,26 +53,34 @@ def files_by_day(folder: str, files: Iterable[AddedFile]) -> DayFiles:
 
 @contextmanager
 def engine(**more: int) -> Iterator[Backend]:
+    """A DuckDB without tables, for expressions of Ibis: see :func:`database`."""
+    import ibis
+
+    with database(**more) as connection:
+        yield ibis.duckdb.from_connection(connection)
+
+
+@contextmanager
+def database(**more: int) -> Iterator[DuckDBPyConnection]:
     """A DuckDB without tables. It counts in UTC, and looks for no extension outside this package.
 
     ``more`` of its settings: by itself it takes all cores, and the least CPU time with ``threads=1``.
     """
-    import ibis
+    import duckdb
     import psutil
 
     with TemporaryDirectory(prefix="backfill-judge-") as spill:
-        connection = ibis.duckdb.connect(
-            memory_limit=f"{int(psutil.virtual_memory().total * SHARE_OF_MEMORY)}B",
-            temp_directory=spill,
-            preserve_insertion_order=False,
-            autoinstall_known_extensions=False,
-            enable_external_file_cache=False,
+        settings: dict[str, Any] = {
+            "memory_limit": f"{int(psutil.virtual_memory().total * SHARE_OF_MEMORY)}B",
+            "temp_directory": spill,
+            "preserve_insertion_order": False,
+            "autoinstall_known_extensions": False,
+            "enable_external_file_cache": False,
             **more,
-        )
-        try:
+        }
+        with duckdb.connect(config=settings) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
             yield connection
-        finally:
-            connection.disconnect()
 
 
 def declared_types(contract: type[Contract]) -> dict[str, pa.DataType]:
@@ -99,12 +110,39 @@ def labelled_rows(
     """Like :func:`rows_of_files`, with ``columns``: one of them is the ``label`` that ``files`` give each file."""
     import ibis
 
+    asked = select_rows(connection.con, storage, columns, label, files)
+    return connection.sql(asked, schema=ibis.Schema.from_pyarrow(columns))
+
+
+def select_rows(
+    connection: DuckDBPyConnection, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
+) -> str:
+    """:func:`labelled_rows` as a query in DuckDB's SQL: Ibis would take longer than the files of a micro-batch."""
+    kinds, name = _kinds(columns), f"rows {uuid4().hex}"
+    written = {each: each for each in kinds}
     if not any(files.values()):
-        return _registered(connection, columns.empty_table())
-    if storage.is_folder:
-        return _from_folder(connection, storage, columns, label, files)
-    read = _from_store(connection, storage, columns, label, files)
-    return read.select(**{name: read[name].cast(kind) for name, kind in ibis.Schema.from_pyarrow(columns).items()})
+        connection.register(name, columns.empty_table())
+        source = f'"{name}"'
+    elif storage.is_folder:
+        source, written[label] = _in_folder(connection, storage, columns, label, files, name), _LABEL
+    else:
+        connection.register(name, _in_store(storage, columns, label, files))
+        source = f'"{name}"'
+    listed = ", ".join(f'CAST("{written[each]}" AS {kind}) AS "{each}"' for each, kind in kinds.items())
+    return f"SELECT {listed} FROM {source}"  # noqa: S608 - declared names, and types that are DuckDB's
+
+
+def _kinds(columns: pa.Schema) -> Mapping[str, str]:
+    """What DuckDB calls the type of each column."""
+    return dict(zip(columns.names, _kinds_of(tuple(columns.types)), strict=True))
+
+
+@lru_cache
+def _kinds_of(types: tuple[pa.DataType, ...]) -> tuple[str, ...]:
+    from ibis.backends.sql.datatypes import DuckDBType
+    from ibis.expr.datatypes import DataType
+
+    return tuple(DuckDBType.to_string(DataType.from_pyarrow(kind)) for kind in types)
 
 
 def stored(rows: ir.Table) -> ir.Table:
@@ -123,43 +161,31 @@ def streamed(rows: ir.Table, at_once: int) -> Iterator[pa.RecordBatch]:
     yield from connection.raw_sql(connection.compile(rows)).to_arrow_reader(at_once)
 
 
-def _from_folder(
-    connection: Backend, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
-) -> ir.Table:
+def _in_folder(
+    connection: DuckDBPyConnection,
+    storage: Storage,
+    columns: pa.Schema,
+    label: str,
+    files: LabelledFiles,
+    name: str,
+) -> str:
     """DuckDB opens each file once for a query, and not before it: a view of them would be read when it is made."""
-    import ibis
-
     # DuckDB names each file as it was asked for.
     root = Path(storage.uri()).absolute()
     labels = {f"{root}/{file.path}": key for key, some in files.items() for file in some}
     of_files = pa.array(labels.values(), columns.field(label).type)
-    named = _registered(connection, pa.table({_FILE: list(labels), _LABEL: of_files}))
+    connection.register(name, pa.table({_FILE: list(labels), _LABEL: of_files}))
+    connection.execute(f'SET VARIABLE "{name}" = ?', [[_PATTERN.sub(r"[\1]", path) for path in labels]])
     # No file needs to have a column that is declared.
-    none = _registered(connection, columns.remove(columns.get_field_index(label)).empty_table())
-    paths = f"paths_of_{named.get_name()}"
-    connection.con.execute(f'SET VARIABLE "{paths}" = ?', [[_PATTERN.sub(r"[\1]", path) for path in labels]])
-    schema = ibis.Schema.from_pyarrow(columns)
-    kinds = {name: connection.compiler.type_mapper.to_string(kind) for name, kind in schema.items()}
-    listed = ", ".join(
-        f'CAST("{_LABEL if name == label else name}" AS {kind}) AS "{name}"' for name, kind in kinds.items()
-    )
-    return connection.sql(
-        f"""
-        FROM (
-            FROM "{none.get_name()}" UNION ALL BY NAME
-            FROM read_parquet(
-                getvariable('{paths}'), filename = '{_FILE}', hive_partitioning = false, union_by_name = true
-            ) INNER JOIN "{named.get_name()}" USING ("{_FILE}")
-        ) AS read
-        SELECT {listed}
-        """,
-        schema=schema,
-    )
+    none = ", ".join(f'CAST(NULL AS {kind}) AS "{each}"' for each, kind in _kinds(columns).items() if each != label)
+    return f"""(
+        SELECT {none} WHERE false UNION ALL BY NAME FROM read_parquet(
+            getvariable('{name}'), filename = '{_FILE}', hive_partitioning = false, union_by_name = true
+        ) INNER JOIN "{name}" USING ("{_FILE}")
+    ) AS read"""  # noqa: S608 - the same; paths are a variable
 
 
-def _from_store(
-    connection: Backend, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
-) -> ir.Table:
+def _in_store(storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles) -> ds.Dataset:
     """Arrow reads, with its own file system for the store, and DuckDB takes batch after batch."""
     import pyarrow.dataset as ds
 
@@ -169,13 +195,4 @@ def _from_store(
         for key, some in files.items()
         for file in some
     ]
-    return _registered(connection, ds.FileSystemDataset(fragments, columns, parquet, filesystem))
-
-
-def _registered(connection: Backend, rows: pa.Table | ds.Dataset) -> ir.Table:
-    """``rows`` under a name of their own: a view, of which nothing is copied."""
-    from ibis.util import gen_name
-
-    name = gen_name("rows")
-    connection.con.register(name, rows)
-    return connection.table(name)
+    return ds.FileSystemDataset(fragments, columns, parquet, filesystem)

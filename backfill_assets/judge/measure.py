@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.judge.engine import DAY, DayFiles, columns_of, engine, labelled_rows
+from backfill_assets.judge.engine import DAY, DayFiles, columns_of, database, select_rows
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.canonical import sum_of_hashes
@@ -29,7 +29,7 @@ from backfill_assets.quality import measures
 from backfill_assets.quality.gates import VIOLATING
 
 if TYPE_CHECKING:
-    from ibis.backends.duckdb import Backend
+    from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_BYTES_FROM_A_BUCKET = 256 * 2**20
@@ -109,8 +109,8 @@ def measure_rows(rows: DataFrame, table: Table) -> dict[date, Metrics]:
     hashed = {each.name: each.column() for each in hashes_of(metrics).values()}
     also = {name: hashed.get(name, F.lit(None).cast("bigint")) for name in hash_columns(table.contract)}
     held = rows.select("*", *(column.alias(name) for name, column in also.items())).toArrow()
-    with engine() as connection:
-        connection.con.register(_ROWS, held)
+    with database() as connection:
+        connection.register(_ROWS, held)
         found = _answer(connection, query(table.contract, {**metrics, **measures.examples(table)}))
     return {day: measures.complete(has, table) for day, has in found.items()}
 
@@ -138,8 +138,8 @@ def _measured(storage: Storage, columns: pa.Schema, files: DayFiles, asked: str)
     import duckdb
 
     try:
-        with engine() as connection:
-            rows = connection.compile(labelled_rows(connection, storage, columns, DAY, files))
+        with database() as connection:
+            rows = select_rows(connection, storage, columns, DAY, files)
             return _answer(connection, f'WITH "{_ROWS}" AS NOT MATERIALIZED ({rows}) {asked}')
     except (duckdb.IOException, duckdb.InvalidInputException, pa.ArrowException, OSError) as error:
         raise FilesUnreadable(str(error)) from error
@@ -151,9 +151,9 @@ def _measured(storage: Storage, columns: pa.Schema, files: DayFiles, asked: str)
         ) from error
 
 
-def _answer(connection: Backend, asked: str) -> dict[date, dict[str, Any]]:
+def _answer(connection: DuckDBPyConnection, asked: str) -> dict[date, dict[str, Any]]:
     """By Python's values, which have all digits of a sum; Ibis would have it fit into a bigint."""
-    done = connection.con.execute(asked)
+    done = connection.execute(asked)
     names = [each[0] for each in done.description]
     rows = (dict(zip(names, row, strict=True)) for row in done.fetchall())
     return {row[DAY]: dict(measures.as_metrics(row)) for row in rows}
