@@ -156,7 +156,9 @@ def test_a_file_lands_each_second_and_all_events_once(tmp_path: Path) -> None:
     assert (live.files, live.lines, clock.slept) == (4, 105, [1, 1, 1, 0.5])
     assert live_lines(tmp_path) == [event.text for event in islice(live_events(NOON), 105)]
     names = [file.path for file in LandingZone(tmp_path).files("sales", [TODAY])]
-    assert names == [f"sales/{TODAY}/live-20261123T120000.000000-1-{number:06d}-{TODAY}.jsonl.gz" for number in (1, 2, 3, 4)]
+    assert names == [
+        f"sales/{TODAY}/live-20261123T120000.000000-1-{number:06d}-{TODAY}.jsonl.gz" for number in (1, 2, 3, 4)
+    ]
 
 
 def test_two_that_start_within_one_second_land_beside_each_other(tmp_path: Path) -> None:
