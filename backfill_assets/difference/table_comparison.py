@@ -31,6 +31,7 @@ from backfill_assets.judge.engine import DAY, DayFiles, engine, rows_of_files
 from backfill_assets.lakehouse.records import TOTAL, DayContent
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.lineage import personal_columns
+from backfill_assets.model.measure import RowHash
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.text import format_are
 
@@ -149,7 +150,7 @@ class TableComparison(ABC):
 
     def _rows(self, duckdb: Backend, days: Sequence[date]) -> tuple[ir.Table, ir.Table]:
         before, after = (
-            rows_of_files(duckdb, self.lake.storage, self.table.contract, files, hashed=True)
+            rows_of_files(duckdb, self.lake.storage, self.table.contract, files, [RowHash(self.table.contract).name])
             for files in self.files(days)
         )
         return before, after

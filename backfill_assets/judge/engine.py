@@ -5,9 +5,12 @@ Nothing that every command imports may import this room's libraries: they are im
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -18,10 +21,11 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 
+from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.memory import usable_memory
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import spark_types
-from backfill_assets.model.measure import hash_columns
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -37,7 +41,8 @@ DayFiles = Mapping[date, Sequence[AddedFile]]
 LabelledFiles = Mapping[Any, Sequence[AddedFile]]
 """The same with any label in place of the day."""
 SHARE_OF_MEMORY = 0.25
-"""As much of the machine's as Spark's driver takes. What needs more is written to a temporary folder."""
+"""Of what the machine has, for all of its cores. What needs more is written to a temporary folder."""
+_SPILL, _LEFT_SECONDS = "backfill-judge", 24 * 3600
 _FILE, _LABEL = "its file", "its label"
 """No column has a space in its name."""
 _PATTERN = re.compile(r"([*?\[])")
@@ -52,35 +57,52 @@ def files_by_day(folder: str, files: Iterable[AddedFile]) -> DayFiles:
 
 
 @contextmanager
-def engine(**more: int) -> Iterator[Backend]:
+def engine(threads: int = 0) -> Iterator[Backend]:
     """A DuckDB without tables, for expressions of Ibis: see :func:`database`."""
     import ibis
 
-    with database(**more) as connection:
+    with database(threads) as connection:
         yield ibis.duckdb.from_connection(connection)
 
 
 @contextmanager
-def database(**more: int) -> Iterator[DuckDBPyConnection]:
+def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
     """A DuckDB without tables. It counts in UTC, and looks for no extension outside this package.
 
-    ``more`` of its settings: by itself it takes all cores, and the least CPU time with ``threads=1``.
+    By itself it takes all cores, and the least CPU time with ``threads=1``. Raises :class:`LakehouseUnusable` for
+    DuckDB's own errors.
     """
     import duckdb
-    import psutil
 
-    with TemporaryDirectory(prefix="backfill-judge-") as spill:
+    cores = os.cpu_count() or 1
+    share = SHARE_OF_MEMORY * min(threads or cores, cores) / cores
+    with TemporaryDirectory(prefix=f"{_SPILL}-{os.getpid()}-") as spill:
+        _remove_spilled(Path(spill).parent)
         settings: dict[str, Any] = {
-            "memory_limit": f"{int(psutil.virtual_memory().total * SHARE_OF_MEMORY)}B",
+            "memory_limit": f"{int(usable_memory() * share)}B",
             "temp_directory": spill,
+            "threads": threads or cores,
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
             "enable_external_file_cache": False,
-            **more,
         }
         with duckdb.connect(config=settings) as connection:
             connection.execute("SET TimeZone = 'UTC'")
-            yield connection
+            try:
+                yield connection
+            except duckdb.Error as error:
+                raise LakehouseUnusable(f"DuckDB: {error}", hint="Look at the disk, then run it again.") from error
+
+
+def _remove_spilled(folder: Path) -> None:
+    """What a process left behind that was killed; that of another container may look like one for a day."""
+    import psutil
+
+    for left in folder.glob(f"{_SPILL}-*-*"):
+        pid, of_old = left.name.split("-")[2], time.time() - _LEFT_SECONDS
+        with suppress(OSError):
+            if pid.isdigit() and not psutil.pid_exists(int(pid)) and left.stat().st_mtime < of_old:
+                shutil.rmtree(left)
 
 
 def declared_types(contract: type[Contract]) -> dict[str, pa.DataType]:
@@ -88,20 +110,20 @@ def declared_types(contract: type[Contract]) -> dict[str, pa.DataType]:
     return {name: to_arrow_type(kind, timezone="UTC") for name, kind in spark_types(contract).items() if name != DAY}
 
 
-def columns_of(contract: type[Contract], *, hashed: bool = False) -> pa.Schema:
-    """How rows of ``contract`` are read: its columns, with those that have ``hashed`` them, and the day."""
-    hashes = [(name, pa.int64()) for name in hash_columns(contract)] if hashed else []
-    return pa.schema([*declared_types(contract).items(), *hashes, (DAY, pa.date32())])
+def columns_of(contract: type[Contract], hashes: Iterable[str] = ()) -> pa.Schema:
+    """How rows of ``contract`` are read: its columns, those that have ``hashes`` of its rows, and the day."""
+    also = [(name, pa.int64()) for name in hashes]
+    return pa.schema([*declared_types(contract).items(), *also, (DAY, pa.date32())])
 
 
 def rows_of_files(
-    connection: Backend, storage: Storage, contract: type[Contract], files: DayFiles, *, hashed: bool = False
+    connection: Backend, storage: Storage, contract: type[Contract], files: DayFiles, hashes: Iterable[str] = ()
 ) -> ir.Table:
     """The rows of ``files`` with :func:`columns_of` ``contract``: one that a file lacks is null. Nothing is read yet.
 
     Their ``day`` is the one that ``files`` names. A file's own types are cast to those that are declared.
     """
-    return labelled_rows(connection, storage, columns_of(contract, hashed=hashed), DAY, files)
+    return labelled_rows(connection, storage, columns_of(contract, hashes), DAY, files)
 
 
 def labelled_rows(
@@ -128,8 +150,13 @@ def select_rows(
     else:
         connection.register(name, _in_store(storage, columns, label, files))
         source = f'"{name}"'
-    listed = ", ".join(f'CAST("{written[each]}" AS {kind}) AS "{each}"' for each, kind in kinds.items())
+    listed = ", ".join(f"CAST({_quoted(written[each])} AS {kind}) AS {_quoted(each)}" for each, kind in kinds.items())
     return f"SELECT {listed} FROM {source}"  # noqa: S608 - declared names, and types that are DuckDB's
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _kinds(columns: pa.Schema) -> Mapping[str, str]:
@@ -177,7 +204,9 @@ def _in_folder(
     connection.register(name, pa.table({_FILE: list(labels), _LABEL: of_files}))
     connection.execute(f'SET VARIABLE "{name}" = ?', [[_PATTERN.sub(r"[\1]", path) for path in labels]])
     # No file needs to have a column that is declared.
-    none = ", ".join(f'CAST(NULL AS {kind}) AS "{each}"' for each, kind in _kinds(columns).items() if each != label)
+    none = ", ".join(
+        f"CAST(NULL AS {kind}) AS {_quoted(each)}" for each, kind in _kinds(columns).items() if each != label
+    )
     return f"""(
         SELECT {none} WHERE false UNION ALL BY NAME FROM read_parquet(
             getvariable('{name}'), filename = '{_FILE}', hive_partitioning = false, union_by_name = true

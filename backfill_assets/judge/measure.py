@@ -7,9 +7,11 @@ the rows, and adds them up itself where it has not, or where they are not to be 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from datetime import date
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache, partial, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -24,7 +26,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.canonical import sum_of_hashes
 from backfill_assets.model.contract import Contract
 from backfill_assets.model.declaration import Aggregates, Metrics, Table
-from backfill_assets.model.measure import CountIf, Fulfils, IsNull, RowHash, hash_columns, hashes_of
+from backfill_assets.model.measure import CountIf, Fulfils, RowHash, WrittenHash, hashes_of
 from backfill_assets.quality import measures
 from backfill_assets.quality.gates import VIOLATING
 
@@ -37,6 +39,8 @@ MOST_BYTES_FROM_A_BUCKET = 256 * 2**20
 _ROWS = "rows of the table"
 _UNHASHED = "rows without hashes"
 """No column and no metric has a space in its name."""
+_UNANSWERED = re.compile(r"timed?[ -]?out|network|connection|denied|no space left", re.IGNORECASE)
+"""An error that says nothing about files."""
 RowsBySpark = Callable[[], "DataFrame"]
 """The same rows as Spark reads them, asked for only where it has to."""
 
@@ -64,7 +68,7 @@ def measure_files(
     if not storage.is_folder and sum(file.size for some in files.values() for file in some) > MOST_BYTES_FROM_A_BUCKET:
         spark = rows().sparkSession
         read = partial(measure_on_executors, spark, storage) if executors_read(spark, storage.uri()) else read
-    columns = columns_of(table.contract, hashed=True)
+    columns = columns_of(table.contract, _written(table.contract, metrics))
     found = _with_hashes(read(columns, files, query(table.contract, metrics)), metrics, rows, afresh)
     if only is not None:
         return found
@@ -97,7 +101,7 @@ def unmeasurable(table: Table) -> list[str]:
 def _why_not(contract: type[Contract], metrics: Aggregates) -> str:
     """Why ``metrics`` cannot be measured of no rows at all; empty if they can."""
     try:
-        _measured(Storage("."), columns_of(contract, hashed=True), {}, query(contract, metrics))
+        _measured(Storage("."), columns_of(contract, _written(contract, metrics)), {}, query(contract, metrics))
     except Exception as error:
         return str(error).splitlines()[0]
     return ""
@@ -106,9 +110,8 @@ def _why_not(contract: type[Contract], metrics: Aggregates) -> str:
 def measure_rows(rows: DataFrame, table: Table) -> dict[date, Metrics]:
     """The metrics of few ``rows`` that no file has. Runs Spark."""
     metrics = measures.numbers(table)
-    hashed = {each.name: each.column() for each in hashes_of(metrics).values()}
-    also = {name: hashed.get(name, F.lit(None).cast("bigint")) for name in hash_columns(table.contract)}
-    held = rows.select("*", *(column.alias(name) for name, column in also.items())).toArrow()
+    hashes = _written(table.contract, metrics).values()
+    held = rows.select("*", *(each.column().alias(each.name) for each in hashes)).toArrow()
     with database() as connection:
         connection.register(_ROWS, held)
         found = _answer(connection, query(table.contract, {**metrics, **measures.examples(table)}))
@@ -128,27 +131,47 @@ def _query(contract: Any, metrics: tuple[tuple[str, Any], ...]) -> str:
     """To make one takes longer than to answer it for a small table."""
     import ibis
 
-    rows = ibis.table(ibis.Schema.from_pyarrow(columns_of(contract, hashed=True)), name=_ROWS)
-    unhashed = CountIf(IsNull(RowHash(contract).name))(rows)
+    written = _written(contract, dict(metrics))
+    rows = ibis.table(ibis.Schema.from_pyarrow(columns_of(contract, written)), name=_ROWS)
+    unhashed = rows.count(where=reduce(or_, (each.is_absent(rows) for each in written.values())))
     found = rows.group_by(DAY).agg(**{_UNHASHED: unhashed}, **{name: made(rows) for name, made in metrics})
     return str(ibis.to_sql(found, dialect="duckdb"))
 
 
-def _measured(storage: Storage, columns: pa.Schema, files: DayFiles, asked: str) -> dict[date, dict[str, Any]]:
+def _written(contract: type[Contract], metrics: Aggregates) -> dict[str, WrittenHash]:
+    """By column of files, the hash of all columns of a row, and those that ``metrics`` add up."""
+    return {each.name: each for each in (RowHash(contract), *hashes_of(metrics).values())}
+
+
+def _measured(
+    storage: Storage, columns: pa.Schema, files: DayFiles, asked: str, threads: int = 0
+) -> dict[date, dict[str, Any]]:
+    """The answer by day. Raises :class:`FilesUnreadable` if the files are to blame, whatever the error is."""
+    import duckdb
+
+    with database(threads) as connection:
+        rows = select_rows(connection, storage, columns, DAY, files)
+        try:
+            return _answer(connection, f'WITH "{_ROWS}" AS NOT MATERIALIZED ({rows}) {asked}')
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            if damage := _damage(connection, rows):
+                raise FilesUnreadable(damage) from error
+            names = ", ".join(sorted({file.path.partition("/")[0] for some in files.values() for file in some}))
+            raise LakehouseUnusable(
+                f"The rows of {names} cannot be measured: {error}",
+                hint="Look at the disk, and at what its rules measure: a total has up to 38 digits.",
+            ) from error
+
+
+def _damage(connection: DuckDBPyConnection, rows: str) -> str:
+    """Why ``rows`` cannot be read at all, with nothing asked of them; empty if they can, or nobody answers."""
     import duckdb
 
     try:
-        with database() as connection:
-            rows = select_rows(connection, storage, columns, DAY, files)
-            return _answer(connection, f'WITH "{_ROWS}" AS NOT MATERIALIZED ({rows}) {asked}')
-    except (duckdb.IOException, duckdb.InvalidInputException, pa.ArrowException, OSError) as error:
-        raise FilesUnreadable(str(error)) from error
-    except duckdb.Error as error:
-        names = ", ".join(sorted({file.path.partition("/")[0] for some in files.values() for file in some}))
-        raise LakehouseUnusable(
-            f"The rows of {names} cannot be measured: {error}",
-            hint="Look at what its rules measure; a total may have up to 38 digits.",
-        ) from error
+        connection.execute(f"SELECT MIN(COLUMNS(*)) FROM ({rows})").fetchall()  # noqa: S608 - our own query
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        return "" if _UNANSWERED.search(str(error)) else str(error)
+    return ""
 
 
 def _answer(connection: DuckDBPyConnection, asked: str) -> dict[date, dict[str, Any]]:
@@ -213,7 +236,7 @@ def measure_on_executors(
         for batch in batches:
             for day, listed in zip(batch["day"].to_pylist(), batch["files"].to_pylist(), strict=True):
                 own = {day: [AddedFile.from_json(file) for file in json.loads(listed)]}
-                found = _measured(Storage(root), columns, own, asked)
+                found = _measured(Storage(root), columns, own, asked, threads=1)
                 texts = [json.dumps(has) for has in found.values()]
                 yield pa.RecordBatch.from_arrays(
                     [pa.array(found, pa.date32()), pa.array(texts, pa.string())], [DAY, "metrics"]
@@ -221,5 +244,10 @@ def measure_on_executors(
 
     listed = [(day, json.dumps([file.to_json() for file in some])) for day, some in files.items()]
     work = spark.createDataFrame(listed, "day date, files string").repartition(len(listed))
-    found = work.mapInArrow(measured, "day date, metrics string").collect()
+    try:
+        found = work.mapInArrow(measured, "day date, metrics string").collect()
+    except (PySparkException, Py4JError) as error:
+        if FilesUnreadable.__name__ in str(error):
+            raise FilesUnreadable(str(error)) from error
+        raise
     return {row[DAY]: json.loads(row["metrics"]) for row in found}

@@ -7,6 +7,7 @@ it has not written yet, to set aside those that break their contract.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
+"""Of a pattern: an escaped character, a class of characters, or the end."""
 
 
 def _as_it_is(asked: Any) -> Arguments:
@@ -114,7 +117,12 @@ def anchored(asked: Any) -> str:
 
 
 def _matches(value: Column, asked: Any) -> Column:
-    return value.rlike(anchored(asked))
+    """For Java ``$`` also stands before the last end of a line; for the judge it does not, as Java's end of a text."""
+    return value.rlike(_PART.sub(_strict_end, anchored(asked)))
+
+
+def _strict_end(part: re.Match[str]) -> str:
+    return r"\z" if part[0] == "$" else part[0]
 
 
 def _does_not_match(asked: Any) -> str:

@@ -8,6 +8,7 @@ content are Spark's: it writes them beside the row (:class:`WrittenHash`), and t
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,8 @@ from backfill_assets.model.landed_values import typed_value
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-_ROW_HASH, _CONTENT_HASH = "_row_hash", "_content_hash"
+_ROW_HASH, _CONTENT_HASH, _VERSION = "_row_hash", "_content_hash", "1"
+_HASH = re.compile(f"(?:{_ROW_HASH}|{_CONTENT_HASH})_[0-9a-f]{{8}}")
 _OF_DAY = 10
 """The characters of a moment that say its day."""
 
@@ -123,7 +125,7 @@ class UnbelievedDay(Expression):
     source: Source
 
     def __call__(self, rows: ir.Table) -> ir.Value:
-        text = rows[self.source.event_day_field]
+        text = rows[self.source.event_day_field].cast("string")
         kind = self.source.type_of(self.source.event_day_field)
         on_arrival = rows["day_is_arrival"] & rows["arrival_day"].notnull()
         return on_arrival.ifelse(typed_value(text, kind).left(_OF_DAY).try_cast("date"), None)
@@ -150,6 +152,10 @@ class WrittenHash(Expression):
 
     def __call__(self, rows: ir.Table) -> ir.Value:
         return rows[self.name]
+
+    def is_absent(self, rows: ir.Table) -> ir.BooleanValue:
+        """Whether a row ought to have it, and has none."""
+        return rows[self.name].isnull()
 
 
 @dataclass(frozen=True)
@@ -201,7 +207,15 @@ class ContentHash(WrittenHash):
 
     source: Source
     form: Literal["text", "values"]
-    name: str = field(default=_CONTENT_HASH, init=False)
+
+    @property
+    def name(self) -> str:
+        columns = [f"{name} {self.source.type_of(name)}" for name in self.source.columns]
+        return f"{_CONTENT_HASH}_{_digest([self.form, *columns, *self.source.rescued_fields])}"
+
+    def is_absent(self, rows: ir.Table) -> ir.BooleanValue:
+        absent = rows[self.name].isnull()
+        return absent if self.form == "values" else absent & rows["arrival_day"].notnull()
 
     def column(self) -> Column:
         whole, *earlier = (each.over_all_fields() for each in self.by_fields_known())
@@ -224,21 +238,20 @@ def _without(source: Source, fields: Collection[str]) -> Source:
     return replace(source, fields=tuple(name for name in source.fields if name not in fields), rescued_fields=())
 
 
-def hash_columns(contract: type[Contract]) -> tuple[str, str]:
-    """The columns of files that may have the hashes of rows of ``contract``: of all columns, and of the content."""
-    return RowHash(contract).name, _CONTENT_HASH
-
-
 def is_hash(name: str) -> bool:
     """Whether a column of a file has hashes that Spark wrote."""
-    return name.startswith((_ROW_HASH, _CONTENT_HASH))
+    return _HASH.fullmatch(name) is not None
 
 
 @once
 def _fingerprint(contract: type[Contract]) -> str:
     types = declared_types(contract)
-    columns = [f"{name} {types[name]} {each.nullable}" for name, each in contract.fields().items() if name != "day"]
-    return hashlib.sha256("\n".join(columns).encode()).hexdigest()[:8]
+    return _digest(f"{name} {types[name]} {each.nullable}" for name, each in contract.fields().items() if name != "day")
+
+
+def _digest(parts: Iterable[str]) -> str:
+    """Of what a hash is made of; another way to compute it would be another version."""
+    return hashlib.sha256("\n".join([_VERSION, *parts]).encode()).hexdigest()[:8]
 
 
 def hashes_written_of(table: Table) -> tuple[WrittenHash, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication.compact import compact_small_files
@@ -292,9 +292,9 @@ def compact_days(
         try:
             outcome = compact_small_files(lake.publisher, table, days, provenance=made_by, transaction=transaction)
             done |= {table} if isinstance(outcome, Published) else set()
-        except BackfillError as error:
-            report(f"{table} is not compacted now: {error.message}")
-        except (DeltaError, OSError, pa.ArrowException) as error:
+        except (LakehouseUnusable, DeltaError, OSError, pa.ArrowException) as error:
             paused[table] = now + _PAUSE
             report(f"Warning: {table} is not compacted for an hour: {error}")
+        except BackfillError as error:
+            report(f"{table} is not compacted now: {error.message}")
     return done

@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.declaration import Metrics
-from backfill_assets.model.measure import hash_columns, is_hash
+from backfill_assets.model.measure import hashes_written_of, is_hash
 from backfill_assets.quality import measures
 from backfill_assets_tests.quality.test_measures import DEFECTS, NEXT_DAY
 from backfill_assets_tests.strategies.raw_sales import DAY, raw_sales
@@ -111,7 +111,7 @@ def test_hashes_are_columns_of_files_and_of_nothing_else(
     """Neither a reader of the table nor its statistics know them."""
     timeline = _staged(tables["bronze_sales"], "bronze_sales", tmp_path)
     (path, *_) = tmp_path.rglob("*.parquet")
-    hashes = hash_columns(CATALOG.table("bronze_sales").contract)
+    hashes = [each.name for each in hashes_written_of(CATALOG.table("bronze_sales"))]
     assert {name for name in pq.ParquetFile(path).schema_arrow.names if is_hash(name)} == {*hashes}
     assert not any(map(is_hash, rows_of_files(spark, timeline, timeline.files()).columns))
     assert not any(name in file.stats for file in timeline.files() for name in hashes)

@@ -131,6 +131,16 @@ def test_every_alternative_of_a_pattern_is_looked_for_at_the_start(spark: SparkS
     assert [row.reasons for row in judged] == [[], [], [wrong.format("xUSD")], [wrong.format("xEUR")]]
 
 
+@pytest.mark.parametrize("text", ["EUR\n", "EUR\r\n", "EUR\u0085", "EUR", "EURO", "$", "a$b"])
+@pytest.mark.parametrize("pattern", ["^[A-Z]{3}$", "EUR$|USD", "[$A-Z]+$", r"a\$b$", r"\$", "[]$]$"])
+def test_spark_and_the_judge_find_the_same_pattern(spark: SparkSession, pattern: str, text: str) -> None:
+    """A row that Spark lets through and the judge does not would hold its day back for ever."""
+    kind, held = KINDS["str_matches"], ibis.memtable({"text": [text]})
+    row = spark.createDataFrame([(text,)], "text string").select(kind.spark(F.col("text"), pattern)).first()
+    assert row is not None
+    assert [row[0]] == held.select(said=kind.of(held, "text", pattern)).to_pyarrow()["said"].to_pylist()
+
+
 def test_every_broken_column_gives_a_reason(spark: SparkSession) -> None:
     """One landing of corrections should be enough."""
     [reasons] = _reasons(spark, [{**SOUND, "gt": 0, "eq": "z", "present": None}])
