@@ -86,7 +86,11 @@ def _sides(
             files = {
                 day: [AddedFile(str(path.relative_to(folder)), str(day), 0, 0, "{}")] for day, path in written.items()
             }
-            read.append(rows_of_files(duckdb, Storage(folder), table.contract, files, hashed=bool(hashed)))
+            read.append(
+                rows_of_files(
+                    duckdb, Storage(folder), table.contract, files, [RowHash(table.contract).name] if hashed else ()
+                )
+            )
         yield read[0], read[1]
 
 

@@ -47,11 +47,11 @@ def test_hashes_of_rows_are_kept(lake: Lake) -> None:
     _two_files(lake)
     hashed, *_ = DeltaTable(lake.storage.uri("raw")).file_uris()
     held = pq.ParquetFile(hashed).read()
-    pq.write_table(held.append_column("_row_hash_1", pa.array([7] * len(held))), hashed)
+    pq.write_table(held.append_column("_row_hash_00000001", pa.array([7] * len(held))), hashed)
     compact(lake.publisher(), "raw", [D1], id="c1")
     (uri,) = DeltaTable(lake.storage.uri("raw")).file_uris()
-    assert sorted(pq.ParquetFile(uri).read()["_row_hash_1"].to_pylist(), key=str) == [7, None]
-    assert "_row_hash_1" not in str(DeltaTable(lake.storage.uri("raw")).schema().to_json())
+    assert sorted(pq.ParquetFile(uri).read()["_row_hash_00000001"].to_pylist(), key=str) == [7, None]
+    assert "_row_hash_00000001" not in str(DeltaTable(lake.storage.uri("raw")).schema().to_json())
 
 
 def test_a_day_of_one_file_is_left_alone(lake: Lake) -> None:

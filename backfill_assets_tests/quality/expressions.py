@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -77,5 +78,6 @@ def _sql(contract: type[Contract], metrics: Aggregates) -> dict[str, str]:
 
 
 def _one_line(expression: Any) -> str:
+    """Without the fingerprint in the name of a hash, which says by which columns it is made."""
     written = expression.sql(dialect="duckdb").replace('"t0".', "").replace('"', "")
-    return " ".join(written.split()).replace("|", "\\|")
+    return re.sub(r"(_hash)_[0-9a-f]{8}", r"\1", " ".join(written.split()).replace("|", "\\|"))
