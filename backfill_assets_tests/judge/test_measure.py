@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.judge import measure
-from backfill_assets.judge.measure import FilesUnreadable, measure_files
+from backfill_assets.judge.measure import FilesUnreadable, measure_files, unmeasurable
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model import measure as m
@@ -462,6 +462,28 @@ def test_a_row_whose_content_ought_to_have_been_hashed_is_hashed_again(tmp_path:
     bare = Table("everything", "fact", "", EveryType, key=())
     with pytest.raises(pytest.fail.Exception, match="Spark was asked"):
         measured_as(every_type(1, 5), bare, asking(EveryType, TYPED), tmp_path)
+
+
+class Wrong(Contract):
+    """Asks for what its columns cannot be asked, and for a pattern that RE2 does not know."""
+
+    code: T.StringType = Field(str_matches="(?<=a)b")
+    till: T.LongType = Field(ge="a", str_length={"min_value": 1})
+    sound: T.LongType = Field(ge=0)
+    day: T.DateType = Field()
+
+
+def test_what_the_judge_cannot_carry_out_is_named() -> None:
+    """Each check by its column, and each metric of a rule."""
+    own = {"halves": lambda rows: rows.none.sum(), "odd": m.Rows()}
+    table = Table("wrong", "fact", "", Wrong, key=(), rules=(Asking(asked=own),))
+    named = [reason.partition(" cannot be judged: ")[0] for reason in unmeasurable(table)]
+    assert named == [
+        "wrong: Wrong.code, str_matches",
+        "wrong: Wrong.till, ge",
+        "wrong: Wrong.till, str_length",
+        "wrong: the metric halves",
+    ]
 
 
 def test_one_query_is_made_once_for_a_table() -> None:

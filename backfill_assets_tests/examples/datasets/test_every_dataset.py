@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.days import Cadence
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.judge.measure import unmeasurable
 from backfill_assets.model.catalog import chains
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import PUBLISHED_DAYS, Dataset, Step, Table, Version
@@ -46,6 +47,12 @@ def test_a_dataset_says_what_it_is_and_whose(dataset: Dataset) -> None:
     """People find it in the UI by these; Dagster takes owners as teams or mail addresses."""
     assert dataset.description.endswith(".")
     assert dataset.owners and all(owner.startswith("team:") or "@" in owner for owner in dataset.owners)
+
+
+@TABLES
+def test_the_judge_can_carry_out_all_that_is_asked(table: Table) -> None:
+    """Otherwise the first day that is built would find it out."""
+    assert unmeasurable(table) == []
 
 
 @DATASETS
