@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -25,14 +25,18 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.defects import DEFECTS
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
+from backfill_assets.judge import measure
+from backfill_assets.judge.engine import DayFiles
+from backfill_assets.judge.measure import measure_files, measure_on_executors
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.rebuild import decide
+from backfill_assets.rebuild import decide, stage
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
 from backfill_assets_tests.examples.sample.synthetic_tally import SyntheticTally
+from backfill_assets_tests.judge.test_engine import InAStore
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -167,6 +171,28 @@ def test_spark_connect_gives_the_same_rows(built: Built, tmp_path: Path, connect
 def test_a_cluster_gives_the_same_rows(built: Built, tmp_path: Path, cluster_spark: SparkSession) -> None:
     """The same story on a master and two workers: nothing rests on driver and executor being one process."""
     _assert_same_rows(built, tmp_path, cluster_spark)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_executors_of_a_cluster_judge_the_files_of_their_days(
+    built: Built, tmp_path: Path, cluster_spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a bucket has more than this process should read: the same query, day by day, on other machines."""
+    asked: list[DayFiles] = []
+
+    def counting(*given: Any) -> Any:
+        asked.append(given[3])
+        return measure_on_executors(*given)
+
+    def far(storage: Storage, *given: Any, **wanted: Any) -> Any:
+        return measure_files(InAStore(storage.root), *given, **wanted)
+
+    monkeypatch.setattr(stage, "measure_files", far)
+    monkeypatch.setattr(measure, "MOST_BYTES_FROM_A_BUCKET", 0)
+    monkeypatch.setattr(measure, "measure_on_executors", counting)
+    _assert_same_rows(built, tmp_path, cluster_spark)
+    assert len(asked) >= len(CATALOG.tables) // 2
 
 
 @pytest.mark.long
