@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.days import TableDay
 from backfill_assets.judge.engine import files_by_day
-from backfill_assets.judge.measure import measure_files
+from backfill_assets.judge.measure import measure_files, prepare
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent, Environment
@@ -108,6 +108,8 @@ def write_chunk(
     staged = {day: StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
     inputs = _inputs(spark, storage, chunk)
     writing = _Writing(spark, chunk, timelines, staged, judging)
+    # What cannot be prepared is an error of the measuring itself.
+    judging.submit(prepare, chunk.step.tables)
     if isinstance(chunk.version.transform, Refinement):
         measured = writing.refined(chunk.version.transform, inputs)
     else:

@@ -488,6 +488,6 @@ def test_what_the_judge_cannot_carry_out_is_named() -> None:
 
 def test_one_query_is_made_once_for_a_table() -> None:
     """To make it takes longer than to answer it for the few rows of a stream."""
-    measure.query(SALES.contract, numbers(SALES))
+    measure.prepare([SALES])
     made = measure._query.cache_info().misses
     assert measure.query(SALES.contract, numbers(SALES)) and measure._query.cache_info().misses == made
