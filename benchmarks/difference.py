@@ -29,8 +29,9 @@ from backfill_assets.lakehouse.rows import stage, staged_rows
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.contract_columns import as_declared, struct_type
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.shadow import ShadowStep, days_staged_in
 from backfill_assets.rebuild.stage import StagedTableDay, content_of, measured_days, record_verdicts
+from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.walk import days_staged_in
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
 
@@ -148,7 +149,7 @@ def main() -> None:
                 builder, staged(builder, spark, days, "first", made_up(spark, asked.days, asked.rows, mended=False))
             )
             staged(builder, spark, days, f"{CAMPAIGN}-rows", made_up(spark, asked.days, asked.rows, mended=True))
-            steps = [ShadowStep(STEP, STEP.version(), tuple(days))]
+            steps = [StepRequest(STEP, tuple(days))]
 
             def difference() -> None:
                 held = days_staged_in(builder.lake.storage, CAMPAIGN, [table.name for table in STEP.tables])

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 
-from backfill_assets.lakehouse.named_timelines import ArrivedRows, HeldDay, NamedTimeline, RawRead
-from backfill_assets.published.moments import HeldDays, differing, held_days
+from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, RawRead
+from backfill_assets.lakehouse.records import DayRecord, DayRecords
+from backfill_assets.published.moments import differing, records_at
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Special, Tone, plain, size
@@ -28,7 +29,7 @@ class FoundTimeline:
     """A timeline, what is published of its tables now, and its days that were computed from others than it shows."""
 
     timeline: NamedTimeline
-    main: HeldDays
+    main: DayRecords
     stale: StaleDays
     behind: int | None = None
     """How many days its version would compute otherwise now; None if it is of none beside the current one."""
@@ -36,7 +37,7 @@ class FoundTimeline:
 
 def look_at(lake: Lake, timeline: NamedTimeline) -> FoundTimeline:
     """From logs alone."""
-    main = held_days(Snapshot.newest(lake.storage), timeline.days)
+    main = records_at(Snapshot.newest(lake.storage), timeline.days)
     stale = OpenedTimeline(lake.storage, timeline).stale_days(lake.catalog.steps)
     return FoundTimeline(timeline, main, stale, days_behind(lake, timeline))
 
@@ -118,7 +119,7 @@ def _tables(found: FoundTimeline) -> Grid:
     return Grid("tables", columns, rows, drop=("version", "rows"))
 
 
-def _row(table: str, own: dict[date, HeldDay], main: HeldDays) -> tuple[object, ...]:
+def _row(table: str, own: dict[date, DayRecord], main: DayRecords) -> tuple[object, ...]:
     contents = [held.content for held in own.values() if held.content]
     differ = differing({table: own}, {table: main.get(table, {})})[table] & own.keys()
     versions = ", ".join(sorted({content.code_version for content in contents}))
@@ -269,8 +270,8 @@ def ran_answer(done: TimelineRun, stale: StaleDays) -> Answer:
     rows = [
         (
             each.step,
-            len(each.held[each.step]),
-            *map(Days.of, (each.unchanged, each.from_main, each.staged)),
+            len(each.build.asked.days),
+            *map(Days.of, (each.kept, each.from_main, each.staged)),
             each.rows,
             each.seconds,
         )

@@ -17,7 +17,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayContent
 
 if TYPE_CHECKING:
-    from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
+    from backfill_assets.rebuild.walk import HeldBack, StepBuilt
 
 
 _WARN_AT = Decimal("0.8")
@@ -192,7 +192,7 @@ def _percent(share: Decimal) -> str:
 
 
 def input_of(
-    done: Sequence[ShadowedStep],
+    done: Sequence[StepBuilt],
     staged: Mapping[str, Mapping[date, DayContent]],
     published: Mapping[str, Contents],
     seconds: Decimal,
@@ -202,9 +202,9 @@ def input_of(
     held = [each for step in done for each in step.held_back]
     tables = ((table, published.get(table, {}), days) for table, days in staged.items())
     return BreakerInput(
-        tried=len({(step.build.step.name, day) for step in done for day in _tried_days(step)}),
+        tried=len({(step.step, day) for step in done for day in _tried_days(step)}),
         failed=sum(bool(each.error) for each in held),
-        held_back=len({(step.build.step.name, each.day) for step in done for each in step.held_back if each.rules}),
+        held_back=len({(step.step, each.day) for step in done for each in step.held_back if each.rules}),
         tables=tuple(
             table_difference(table, before, {day: content for day, content in days.items() if day in before})
             for table, before, days in tables
@@ -214,7 +214,7 @@ def input_of(
     )
 
 
-def staged_contents(done: Iterable[ShadowedStep]) -> dict[str, dict[date, DayContent]]:
+def staged_contents(done: Iterable[StepBuilt]) -> dict[str, dict[date, DayContent]]:
     """What each table's staged days hold."""
     found: dict[str, dict[date, DayContent]] = {}
     for step in done:
@@ -224,13 +224,13 @@ def staged_contents(done: Iterable[ShadowedStep]) -> dict[str, dict[date, DayCon
     return found
 
 
-def computed_seconds(done: Iterable[ShadowedStep]) -> Decimal:
+def computed_seconds(done: Iterable[StepBuilt]) -> Decimal:
     """Seconds that computing the staged days took. The tables of a step share one time: it counts once."""
     days = (held[0].content for step in done for held in step.build.staged.values())
     return sum((Decimal(each.staged_ms or 0) / 1000 for each in days), Decimal(0))
 
 
-def _tried_days(step: ShadowedStep) -> set[date]:
+def _tried_days(step: StepBuilt) -> set[date]:
     """A day that waits for another one was not tried."""
     return {*step.staged, *(each.day for each in step.held_back if not each.because_of)}
 

@@ -23,13 +23,14 @@ from backfill_assets.published.readers import left_stale
 from backfill_assets.rebuild.decide import read_days
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, ShadowStep, shadow
+from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.walk import HeldBack, StepBuilt, shadow
 from backfill_assets.text import format_are, format_count
 
 _MOST_ATTEMPTS = 5
 MakeNotice = Callable[[Publication], Notice]
 """Makes the notice of a publication, from what it is about to bring."""
-ReviewCall = Callable[[Sequence[ShadowedStep], Progress], bool]
+ReviewCall = Callable[[Sequence[StepBuilt], Progress], bool]
 """Reviews what is about to be published. False: stage again first what moved. It raises to publish nothing."""
 
 
@@ -46,7 +47,7 @@ class CutOver:
 def cut_over(
     lake: Lake,
     campaign: str,
-    steps: Sequence[ShadowStep],
+    steps: Sequence[StepRequest],
     run: RunInfo,
     progress: Progress,
     *,
@@ -96,21 +97,21 @@ def cut_over(
     )
 
 
-def _days_held_back(done: Sequence[ShadowedStep]) -> list[HeldBack]:
+def _days_held_back(done: Sequence[StepBuilt]) -> list[HeldBack]:
     return [each for step in done for each in step.held_back]
 
 
-def _computed_days(done: Sequence[ShadowedStep]) -> set[TableDay]:
+def _computed_days(done: Sequence[StepBuilt]) -> set[TableDay]:
     return {TableDay(table, day) for each in done for table in each.build.tables for day in each.build.computed}
 
 
-def _touched_days(steps: Sequence[ShadowStep]) -> dict[str, set[date]]:
+def _touched_days(steps: Sequence[StepRequest]) -> dict[str, set[date]]:
     """The days that are written, and those that they are computed from: if these are replaced, it starts over."""
     touched: dict[str, set[date]] = {}
     for each in steps:
         for table in each.step.tables:
             touched.setdefault(table.name, set()).update(each.days)
-        for name, days in read_days(each.step, each.version, each.days).items():
+        for name, days in read_days(each.step, each.named, each.days).items():
             touched.setdefault(name, set()).update(days)
     return touched
 
@@ -125,7 +126,7 @@ def _extending(hold: HeldDays, progress: Progress) -> Progress:
     return extend_and_report
 
 
-def _publications_to_replace(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> dict[TableDay, str]:
+def _publications_to_replace(lake: Lake, campaign: str, steps: Sequence[StepRequest]) -> dict[TableDay, str]:
     """The publication that each staged day was staged to replace."""
     return {
         TableDay(table.name, day): staged.verdict.replaces
@@ -136,7 +137,7 @@ def _publications_to_replace(lake: Lake, campaign: str, steps: Sequence[ShadowSt
     }
 
 
-def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set[TableDay]) -> None:
+def _refuse_held_back(campaign: str, done: Sequence[StepBuilt], accepted: set[TableDay]) -> None:
     if held := [each for each in _days_held_back(done) if (each.table, each.day) not in accepted]:
         named = ", ".join(f"{each.table} {each.day}" for each in held[:5])
         raise GateFailed(
@@ -146,7 +147,7 @@ def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set
 
 
 def _refuse_other_campaigns(
-    lake: Lake, campaign: str, done: Sequence[ShadowedStep], before: Mapping[TableDay, str]
+    lake: Lake, campaign: str, done: Sequence[StepBuilt], before: Mapping[TableDay, str]
 ) -> None:
     find = cache(lake.publisher.log.find_prepared)
     for key, expected in _expected_states(done):
@@ -174,7 +175,7 @@ def other_campaign(find: FindPrepared, key: TableDay, publication: str) -> tuple
     return None
 
 
-def _expected_states(done: Sequence[ShadowedStep]) -> Iterable[tuple[TableDay, Expected]]:
+def _expected_states(done: Sequence[StepBuilt]) -> Iterable[tuple[TableDay, Expected]]:
     for each in done:
         for day, held in each.build.staged.items():
             for staged in held:
@@ -183,7 +184,7 @@ def _expected_states(done: Sequence[ShadowedStep]) -> Iterable[tuple[TableDay, E
 
 
 def _request(
-    lake: Lake, campaign: str, done: Sequence[ShadowedStep], run: RunInfo, notice: MakeNotice | None
+    lake: Lake, campaign: str, done: Sequence[StepBuilt], run: RunInfo, notice: MakeNotice | None
 ) -> Publication:
     requests = [each.build.request() for each in done if each.build.staged]
     if not requests:
@@ -202,7 +203,7 @@ def _request(
     return found.model_copy(update={"notice": notice(found)}) if notice else found
 
 
-def _close(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> None:
+def _close(lake: Lake, campaign: str, steps: Sequence[StepRequest]) -> None:
     for table in (table.name for each in steps for table in each.step.tables):
         for timeline in timelines_of(lake.storage, table, campaign):
             timeline.close()

@@ -36,7 +36,7 @@ from backfill_assets.published.reading import anything_published
 from backfill_assets.published.rolled_back import rollbacks
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.shadow import HeldBack
+from backfill_assets.rebuild.walk import HeldBack
 from backfill_assets.text import format_count
 
 

@@ -51,7 +51,7 @@ from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, shadow, staged_by
+from backfill_assets.rebuild.walk import HeldBack, StepBuilt, shadow, staged_by
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import ApprovalRule
 
@@ -129,7 +129,7 @@ class CampaignRun:
     approval_by: ApprovalRule = ApprovalRule.ANYONE
     ui: str = ""
     """The address of the UI, for links from the letter; empty where none is known."""
-    shadowed: list[ShadowedStep] = field(default_factory=list)
+    shadowed: list[StepBuilt] = field(default_factory=list)
     """What the last wave or shadow step of this process found."""
     read: FiguresRead = field(default_factory=dict)
     """Figures that were read from rows because they had not been measured."""
@@ -306,9 +306,7 @@ class CampaignRun:
         found = hint or f"Fix the cause, then: backfill run {self.plan.id}"
         return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=f"{before}{found}")
 
-    def require_within_limits(
-        self, step: CampaignStep, done: Sequence[ShadowedStep], where: str = ""
-    ) -> list[Exceeded]:
+    def require_within_limits(self, step: CampaignStep, done: Sequence[StepBuilt], where: str = "") -> list[Exceeded]:
         """Stop at ``step`` when a limit is exceeded; returns the warnings."""
         found = self.judge_limits(done, self.options.limits)
         if stops := [each for each in found if each.stops]:
@@ -353,20 +351,20 @@ class CampaignRun:
 
     # ------------------------------------------------------------------ the shadow backfill
 
-    def stage_wave(self, number: int) -> list[ShadowedStep]:
+    def stage_wave(self, number: int) -> list[StepBuilt]:
         """Stage the days of a wave and of those before it, which are adopted."""
         self.begin()
         wave = self.waves[number]
         self.progress(f"{self.campaign}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
         return self.stage(days_of_wave(self.steps, wave))
 
-    def stage(self, days: Mapping[str, tuple[date, ...]] | None = None) -> list[ShadowedStep]:
+    def stage(self, days: Mapping[str, tuple[date, ...]] | None = None) -> list[StepBuilt]:
         """Stage ``days`` by step; by default all days of the plan."""
         steps = shadow_steps(self.catalog, self.plan, days)
         self.shadowed = shadow(self.builder.lake, self.campaign, steps, self.run, self.progress)
         return self.shadowed
 
-    def judge_wave(self, number: int, done: Sequence[ShadowedStep]) -> list[Exceeded]:
+    def judge_wave(self, number: int, done: Sequence[StepBuilt]) -> list[Exceeded]:
         """Write to the journal that the wave is good; raises :class:`CampaignStopped` when a limit is exceeded."""
         where = f"wave {self.waves[number].name}: "
         found = self.require_within_limits(CampaignStep.SHADOW, done, where)
@@ -383,7 +381,7 @@ class CampaignRun:
         self.write(JournalEntry(kind="wave", wave=number, report=report, at=now(), spent=spent))
         return found
 
-    def judge_limits(self, done: Sequence[ShadowedStep], limits: Limits) -> list[Exceeded]:
+    def judge_limits(self, done: Sequence[StepBuilt], limits: Limits) -> list[Exceeded]:
         """What of ``limits`` is exceeded, and the warnings."""
         started = next((e.at for e in reversed(self.entries()) if e.kind in ("started", "resumed")), now())
         seconds = Decimal(str((now() - started).total_seconds()))
@@ -402,7 +400,7 @@ class CampaignRun:
         observed = self._observe()
         return {table: dict(observed.contents(table).items()) for each in self.steps for table in each.tables}
 
-    def figures(self, done: Iterable[ShadowedStep]) -> tuple[Held, Held]:
+    def figures(self, done: Iterable[StepBuilt]) -> tuple[Held, Held]:
         """What each table's staged days hold, and what is published for them; what was not measured is read."""
         steps, lake = list(done), self.builder.lake
         found, observed, published = staged_contents(steps), self._observe(), self.published_contents()
@@ -424,20 +422,20 @@ class CampaignRun:
         return [each for step in self.shadowed for each in step.held_back]
 
 
-def _first_cause(exceeded: Exceeded, done: Iterable[ShadowedStep]) -> str:
+def _first_cause(exceeded: Exceeded, done: Iterable[StepBuilt]) -> str:
     """Of too many days that are held back or failed, what it was on the first."""
     held = [each for step in done for each in step.held_back]
     causes = {"gates": [each for each in held if each.rules], "errors": [each for each in held if each.error]}
     return f" The first: {held_back_lines(found)[0]}." if (found := causes.get(exceeded.limit)) else ""
 
 
-def shadow_report(done: Iterable[ShadowedStep]) -> StepReport:
+def shadow_report(done: Iterable[StepBuilt]) -> StepReport:
     """How many days of each step are staged, unchanged, held back; and why the last are."""
     steps = list(done)
     counts = {
-        each.build.step.name: {
+        each.step: {
             "staged": len(each.staged),
-            "unchanged": len(each.unchanged),
+            "unchanged": len(each.kept),
             "held back": len({held.day for held in each.held_back}),
         }
         for each in steps

@@ -49,7 +49,7 @@ from backfill_assets.published.positions import read_boundaries
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.decide import days_so_far
 from backfill_assets.rebuild.lake import Progress, waiting
-from backfill_assets.rebuild.shadow import ShadowedStep, sides_of, staged_by
+from backfill_assets.rebuild.walk import StepBuilt, sides_of, staged_by
 from backfill_assets.report.html import html
 from backfill_assets.report.markdown import markdown
 from backfill_assets.text import format_count, format_ranges
@@ -68,7 +68,7 @@ class Review:
         self._approved = self.at.approved_difference
         self._shown = last_difference(self.at.builder.lake.storage, self.at.plan.id)
 
-    def __call__(self, done: Sequence[ShadowedStep], progress: Progress) -> bool:
+    def __call__(self, done: Sequence[StepBuilt], progress: Progress) -> bool:
         """True if ``done`` may be published, False if it has to be staged again first.
 
         Raises :class:`CampaignStopped` if it must not be: the approval is withdrawn, and the new difference is kept.
@@ -82,17 +82,17 @@ class Review:
         self.moved = {} if decision.as_approved else self._moved_days(done)
         return self._carry_out(decision, done, progress)
 
-    def _decide(self, done: Sequence[ShadowedStep]) -> ApprovalDecision:
+    def _decide(self, done: Sequence[StepBuilt]) -> ApprovalDecision:
         knowingly = self.at.options.without_held_back
         held = () if knowingly else tuple(held_back_lines(each for step in done for each in step.held_back))
         exceeded = () if self.compared is None else tuple(self._exceeded_limits(done))
         return decide(Attempt(self._approved, sides_of(done), self.compared, exceeded, held))
 
-    def _exceeded_limits(self, done: Sequence[ShadowedStep]) -> list[Exceeded]:
+    def _exceeded_limits(self, done: Sequence[StepBuilt]) -> list[Exceeded]:
         """Not the budgets: the campaign has waited for its approval since they were judged."""
         return self.at.judge_limits(done, self.at.options.limits.without_budgets())
 
-    def _carry_out(self, decision: ApprovalDecision, done: Sequence[ShadowedStep], progress: Progress) -> bool:
+    def _carry_out(self, decision: ApprovalDecision, done: Sequence[StepBuilt], progress: Progress) -> bool:
         if decision.verdict is ApprovalVerdict.PUBLISH:
             if self.moved:
                 progress(f"{self.at.campaign}: {moved_sentence(self.moved)} {decision.reason}")
@@ -109,7 +109,7 @@ class Review:
         found = self.compared or self._shown
         return found.tables if found else ()
 
-    def _moved_days(self, done: Sequence[ShadowedStep]) -> dict[str, list[str]]:
+    def _moved_days(self, done: Sequence[StepBuilt]) -> dict[str, list[str]]:
         """The days that moved since the approval; all days staged now if the approved difference is no longer kept."""
         if self._shown is not None and self._shown.fingerprint == self._approved:
             return moved_days(self._shown.sides, sides_of(done))
@@ -117,7 +117,7 @@ class Review:
 
 
 def compare_and_keep(
-    at: CampaignRun, done: Sequence[ShadowedStep], progress: Progress, known: Sequence[TableCompared] = ()
+    at: CampaignRun, done: Sequence[StepBuilt], progress: Progress, known: Sequence[TableCompared] = ()
 ) -> Difference:
     """The difference that publishing ``done`` makes; it is kept with its page, for those who approve."""
     found = find_difference(at.builder.lake, at.plan, progress, staged=staged_by(done), known=known)
@@ -131,7 +131,7 @@ def compare_and_keep(
 
 
 def evidence(
-    at: CampaignRun, done: Sequence[ShadowedStep], exceeded: Sequence[Exceeded], difference: Difference
+    at: CampaignRun, done: Sequence[StepBuilt], exceeded: Sequence[Exceeded], difference: Difference
 ) -> StepReport:
     """The report that asks for an approval; it has the ``fingerprint`` of the difference."""
     return {

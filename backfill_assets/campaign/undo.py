@@ -29,6 +29,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import (
     DayChange,
     DayContent,
+    DayRecord,
     InputRead,
     Prepared,
     Provenance,
@@ -54,13 +55,12 @@ from backfill_assets.published.readers import declared_version, reading_as_publi
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
-from backfill_assets.rebuild.replace import ReplaceBuild
-from backfill_assets.rebuild.shadow import staged_days
+from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
+from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.stage import recorded_upstream
+from backfill_assets.rebuild.step_build import StepBuild, StepRequest
+from backfill_assets.rebuild.walk import Walk
 from backfill_assets.text import format_are, format_count
-
-_WITHDRAWN = DayBefore(None)
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,13 @@ class UndoAttempt:
 
     lake: Lake
     prepared: Prepared
-    overlay: Overlay = NOTHING_STAGED
+    overlay: Overlay = NOTHING_LAID
     """The days that are put back, withdrawn or staged again: what comes after reads these, and not main's."""
     days: list[UndoneDay] = field(default_factory=list)
     changes: dict[str, list[DayChange]] = field(default_factory=dict)
     read: list[InputRead] = field(default_factory=list)
     """What the days that are put back were made of, of main."""
-    builds: list[ReplaceBuild] = field(default_factory=list)
+    builds: list[StepBuild] = field(default_factory=list)
     changed: dict[str, set[date]] = field(default_factory=dict)
     """The days that will hold something else than main holds now, by table."""
     again: dict[str, frozenset[date]] = field(default_factory=dict)
@@ -264,7 +264,8 @@ class UndoAttempt:
         back = [each.day for each in found if each.way is UndoAction.PUT_BACK]
         gone = [each.day for each in found if each.way is UndoAction.WITHDRAW]
         for table in part.tables:
-            held = {day: self.as_before(table, day) for day in back} | dict.fromkeys(gone, _WITHDRAWN)
+            held = {day: self.prepared.before[table][day].record(day) for day in back}
+            held |= {day: DayRecord(day=day) for day in gone}
             self.changes.setdefault(table, []).extend(
                 DayChange(
                     day=day,
@@ -275,7 +276,7 @@ class UndoAttempt:
                 )
                 for day, each in held.items()
             )
-            self.overlay = self.overlay.putting_back(table, held.items())
+            self.overlay = self.overlay.with_days(table, held.values())
             self.note_changed(table, {day: each.logical for day, each in held.items()})
             self.withdrawn[table] = self.withdrawn.get(table, frozenset()) | frozenset(gone)
         self.read += self.inputs_read(part, back, pin)
@@ -297,27 +298,16 @@ class UndoAttempt:
             if content is None or content.logical != logical:
                 self.changed.setdefault(table, set()).add(day)
 
-    def as_before(self, table: str, day: date) -> DayBefore:
-        before = self.prepared.before[table][day]
-        if not before.files:
-            return DayBefore(before.content)
-        foreign = "" if before.content else fingerprints.physical(file.path for file in before.files)
-        return DayBefore(before.content, files=before.files, foreign=foreign)
-
     def stage_again(
         self, part: VersionDays, version: Version, days: Sequence[date], run: RunInfo, progress: Progress
     ) -> None:
         self.lake.require_clean_tree()  # to put files back computes nothing, and is never refused
-        build = ReplaceBuild(
-            self.lake, part.step, version, run, force=False, progress=progress, overlay=self.overlay, campaign=self.name
-        )
-        build.stage(days)
-        build.refuse_failed()
-        self.builds.append(build)
-        for table in build.tables:
-            staged = staged_days(build, table)
-            self.overlay = self.overlay.with_days(table, staged)
-            self.note_changed(table, {day: each.content.logical for day, each in staged})
+        walk = Walk(self.lake, Place(self.name, self.overlay), run, progress, holds_back=False)
+        done = walk.take(StepRequest(part.step, days, version.name))
+        self.builds.append(done.build)
+        self.overlay = walk.place.overlay
+        for table, records in done.records.items():
+            self.note_changed(table, {day: each.logical for day, each in records.items()})
 
     def refuse_lost_files(self) -> None:
         """Refuse the undo if a file that it puts back is gone."""

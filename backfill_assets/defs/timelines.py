@@ -21,17 +21,19 @@ from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline, readable_timelines
+from backfill_assets.lakehouse.records import DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
 from backfill_assets.publication_log.log import utc_now
-from backfill_assets.published.moments import HeldDays, held_days
+from backfill_assets.published.moments import records_at
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import DaysFailed
+from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.report.markdown import markdown
 from backfill_assets.text import format_count, format_size
-from backfill_assets.timeline.run_on import StepRequest, TimelineRun, run_on
+from backfill_assets.timeline.run_on import TimelineRun, run_on
 
 ASSET = "timelines"
 JOB, OP = "build_on_timeline", "build"
@@ -71,11 +73,9 @@ def _build(steps: Sequence[Step], context: dg.OpExecutionContext, config: Timeli
 
     def build(step: Step) -> TimelineRun:
         lake = backfill.builder().lake
-        request = StepRequest(step, step.cadence.starts(days), versions[step.name])
+        request = StepRequest(step, step.cadence.starts(days), versions[step.name], force=config.force)
         timeline = find_timeline(lake.storage, config.timeline, lake.publisher.now())
-        return run_on(
-            lake, timeline, [request], run_info(context.run, lake.catalog), context.log.info, force=config.force
-        )
+        return run_on(lake, timeline, [request], run_info(context.run, lake.catalog), context.log.info)
 
     for step in chosen:
         try:
@@ -135,7 +135,7 @@ def report_timelines(instance: dg.DagsterInstance, storage: Storage, shown: Mapp
     """
     kept, unreadable = readable_timelines(storage, utc_now())
     tables = {table for each in kept for table in each.days}
-    main = held_days(Snapshot.newest(storage), tables) if tables else {}
+    main = records_at(Snapshot.newest(storage), tables) if tables else {}
     metadata = {each.name: timeline_metadata(each, main) for each in kept}
     digests = {each.name: digest(metadata[each.name], each.id) for each in kept}
     others = set(instance.get_dynamic_partitions(ASSET)) - metadata.keys()
@@ -151,7 +151,7 @@ def report_timelines(instance: dg.DagsterInstance, storage: Storage, shown: Mapp
     return ShownTimelines({**left, **digests}, len(changed) + len(gone), tuple(map(str, unreadable)))
 
 
-def timeline_metadata(timeline: NamedTimeline, main: HeldDays) -> dict[str, dg.MetadataValue]:
+def timeline_metadata(timeline: NamedTimeline, main: DayRecords) -> dict[str, dg.MetadataValue]:
     """What the page of a timeline shows: the answer of `backfill timeline show`, and its numbers. Pure."""
     answer = timeline_answer(FoundTimeline(timeline, main, {}))
     differ = sum(int(row["differ_from_main"]) for row in answer.as_json()["tables"])

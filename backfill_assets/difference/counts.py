@@ -18,7 +18,7 @@ from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Metric, Metrics, Table
 from backfill_assets.quality import measures
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
+from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,7 +34,7 @@ def complete(
     table: Table,
     contents: Contents,
     version: int | None,
-    overlay: Overlay = NOTHING_STAGED,
+    overlay: Overlay = NOTHING_LAID,
     read: FiguresRead | None = None,
 ) -> dict[date, DayContent]:
     """``contents`` with every figure that is compared: what was not measured is read.

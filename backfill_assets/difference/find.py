@@ -18,7 +18,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.delta_log import newest_version, read_log
 from backfill_assets.lakehouse.plans import keep_difference, kept_difference
-from backfill_assets.lakehouse.records import DayContent, DayState, InputRead, logical_of
+from backfill_assets.lakehouse.records import DayContent, DayRecord, DayState, InputRead, logical_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.rules import TotalAgrees
@@ -27,8 +27,9 @@ from backfill_assets.plan.keep import shadow_steps
 from backfill_assets.plan.records import Plan
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.overlay import NOTHING_STAGED, OverlaidDay
-from backfill_assets.rebuild.shadow import ShadowStep, StagedDays, days_staged_in, with_days_that_stay
+from backfill_assets.rebuild.overlay import NOTHING_LAID
+from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.walk import StagedDays, days_staged_in, with_days_that_stay
 
 
 def declared_of(steps: Sequence[Step]) -> DeclaredOfTables:
@@ -45,7 +46,7 @@ def declared_of(steps: Sequence[Step]) -> DeclaredOfTables:
 
 def compare(
     lake: Lake,
-    steps: Sequence[ShadowStep],
+    steps: Sequence[StepRequest],
     staged: StagedDays,
     progress: Progress,
     sample_rows: int = SAMPLE_ROWS,
@@ -108,12 +109,12 @@ class _StagedBesideMain(TableComparison):
     main: _Main
 
     @property
-    def staged(self) -> Mapping[date, OverlaidDay]:
+    def staged(self) -> Mapping[date, DayRecord]:
         return self.held.overlay.days.get(self.table.name, {})
 
     def how(self, day: date) -> DayIs:
         if (staged := self.staged.get(day)) is not None:
-            return "equal" if _same(staged.content, self.main.logical(day)) else "compared"
+            return "equal" if _same(staged.measured, self.main.logical(day)) else "compared"
         absent: tuple[tuple[DayIs, Mapping[str, frozenset[date]]], ...] = (
             ("held back", self.held.failed),
             ("left out", self.held.left_out),
@@ -123,7 +124,7 @@ class _StagedBesideMain(TableComparison):
 
     def logicals(self, day: date) -> tuple[str, str]:
         staged = self.staged.get(day)
-        return self.main.logical(day), staged.content.logical if staged else ""
+        return self.main.logical(day), staged.logical if staged else ""
 
     def days_as_they_are(self, hows: Mapping[date, DayIs]) -> Mapping[date, DayContent]:
         """Days that would stay as they are. What is added up of them and was not measured is read from main.
@@ -132,7 +133,7 @@ class _StagedBesideMain(TableComparison):
         """
         # The rows of an equal day are the same, and their sums were measured when they were staged.
         held = {
-            day: self.staged[day].content if how == "equal" else self.main.content(day)
+            day: self.staged[day].measured if how == "equal" else self.main.content(day)
             for day, how in hows.items()
             if how != "compared"
         }
@@ -142,7 +143,7 @@ class _StagedBesideMain(TableComparison):
 
     def files(self, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
         storage, read = self.lake.storage, self._read_of(days)
-        return NOTHING_STAGED.files(storage, read), self.held.overlay.files(storage, read)
+        return NOTHING_LAID.files(storage, read), self.held.overlay.files(storage, read)
 
     def _read_of(self, days: Sequence[date]) -> InputRead:
         return InputRead(table=self.table.name, version=self.main.version, days=dict.fromkeys(days, ""))
@@ -173,7 +174,7 @@ def find_difference(
     if not any(found_staged.overlay.days.values()):
         raise InvalidRequest(f"Nothing of {plan.id} is staged.", hint=f"backfill run {plan.id} stages it.")
     if staged is None:
-        found_staged = with_days_that_stay(lake.publisher, steps, found_staged)
+        found_staged = with_days_that_stay(lake, steps, found_staged)
     found, log_entry = compare(
         lake, steps, found_staged, progress, sample_rows, known=known, expectations=plan.expectations
     )

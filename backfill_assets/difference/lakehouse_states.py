@@ -17,17 +17,16 @@ from backfill_assets.difference.records import DayIs, TableCompared
 from backfill_assets.difference.table_comparison import NOTHING, SAMPLE_ROWS, TableComparison
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.judge.engine import DayFiles
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, timeline_called
-from backfill_assets.lakehouse.records import DayContent, InputRead
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, timeline_called
+from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, InputRead
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
-from backfill_assets.published.moments import HeldDays, differing, find_moment, held_days, is_version
+from backfill_assets.published.moments import differing, find_moment, is_version, records_at
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.overlay import Overlay
 from backfill_assets.text import format_count, format_range
-from backfill_assets.timeline.forward import day_before
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.view import find_place, is_of_campaign, stale_lines
 
@@ -47,8 +46,8 @@ class LakehouseState:
         """The days, by table, that are the timeline's own."""
         return {table: set(self.timeline.held(table)) for table in self.timeline.days} if self.timeline else {}
 
-    def held(self, tables: Collection[str]) -> HeldDays:
-        published = held_days(self.snapshot, tables)
+    def held(self, tables: Collection[str]) -> DayRecords:
+        published = records_at(self.snapshot, tables)
         if self.timeline is None:
             return published
         return {table: {**published[table], **self.timeline.held(table)} for table in tables}
@@ -113,7 +112,7 @@ def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, prog
 
 
 def days_to_compare(
-    left: LakehouseState, right: LakehouseState, before: HeldDays, after: HeldDays, chosen: DayRange | None
+    left: LakehouseState, right: LakehouseState, before: DayRecords, after: DayRecords, chosen: DayRange | None
 ) -> dict[str, set[date]]:
     """The days of each table that are shown: those that differ, and those that are a timeline's own. Pure."""
     differ = differing(before, after)
@@ -150,8 +149,8 @@ def _difference(
 class _HeldComparison(TableComparison):
     """One table, by the files that its days have on both sides."""
 
-    before: Mapping[date, HeldDay]
-    after: Mapping[date, HeldDay]
+    before: Mapping[date, DayRecord]
+    after: Mapping[date, DayRecord]
 
     def how(self, day: date) -> DayIs:
         before, after = self.logicals(day)
@@ -159,7 +158,7 @@ class _HeldComparison(TableComparison):
         return "equal" if same else "compared"
 
     def logicals(self, day: date) -> tuple[str, str]:
-        absent = HeldDay(day=day)
+        absent = DayRecord(day=day)
         return self.before.get(day, absent).logical, self.after.get(day, absent).logical
 
     def days_as_they_are(self, hows: Mapping[date, DayIs]) -> Mapping[date, DayContent]:
@@ -169,18 +168,17 @@ class _HeldComparison(TableComparison):
     def files(self, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
         return self._files(self.before, days), self._files(self.after, days)
 
-    def _files(self, side: Mapping[date, HeldDay], days: Sequence[date]) -> DayFiles:
+    def _files(self, side: Mapping[date, DayRecord], days: Sequence[date]) -> DayFiles:
         return self._overlay(side, days).files(self.lake.storage, self._read_of(days))
 
     def _read_of(self, days: Sequence[date]) -> InputRead:
         return InputRead(table=self.table.name, version=None, days=dict.fromkeys(days, ""))
 
-    def _overlay(self, side: Mapping[date, HeldDay], days: Collection[date]) -> Overlay:
-        held = ((day, day_before(side[day])) for day in days if day in side)
-        return Overlay().putting_back(self.table.name, held)
+    def _overlay(self, side: Mapping[date, DayRecord], days: Collection[date]) -> Overlay:
+        return Overlay().with_days(self.table.name, (side[day] for day in days if day in side))
 
     @staticmethod
-    def _content(side: Mapping[date, HeldDay], day: date) -> DayContent | None:
+    def _content(side: Mapping[date, DayRecord], day: date) -> DayContent | None:
         """None for a foreign write, whose content is unknown until it is read."""
         held = side.get(day)
         if held is None:
@@ -188,6 +186,6 @@ class _HeldComparison(TableComparison):
         return None if held.foreign else held.content or NOTHING
 
     @classmethod
-    def _nothing(cls, side: Mapping[date, HeldDay], day: date) -> bool:
+    def _nothing(cls, side: Mapping[date, DayRecord], day: date) -> bool:
         content = cls._content(side, day)
         return content is not None and content.rows == 0

@@ -18,10 +18,8 @@ from typing import TypeVar
 from pydantic import Field, ValidationError
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable, PublicationRefused
-from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.claims import Claim, Claims
-from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.lakehouse.records import DayContent, Record
+from backfill_assets.lakehouse.records import DayRecord, Record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import NAMED, open_timelines
 from backfill_assets.text import suggest_or_list
@@ -33,23 +31,6 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
 _RESERVED = ("main", "campaign-", "plan-", NAMED)
 LONGEST_NAME = 60
 _Stored = TypeVar("_Stored", bound=Record)
-
-
-class HeldDay(Record):
-    """A day of a timeline: what it holds, and the files that have its rows, by paths relative to its table."""
-
-    day: date
-    content: DayContent | None = None
-    """None for a day that was never published, and for one with a foreign write."""
-    files: tuple[AddedFile, ...] = ()
-    foreign: str = ""
-    """The physical fingerprint of a day with a foreign write."""
-
-    @property
-    def logical(self) -> str:
-        if self.content is not None:
-            return self.content.logical
-        return fingerprints.foreign(self.foreign) if self.foreign else fingerprints.NEVER_PUBLISHED
 
 
 class TimelineBase(Record):
@@ -123,7 +104,7 @@ class NamedTimeline(Record):
     """What its days were rewound to; empty if they were not."""
     targets: tuple[str, ...] = ()
     """The tables that it was rewound for; what is computed from them came along."""
-    days: Mapping[str, tuple[HeldDay, ...]] = Field(default_factory=dict)
+    days: Mapping[str, tuple[DayRecord, ...]] = Field(default_factory=dict)
     versions: Mapping[str, str] = Field(default_factory=dict)
     """The version of the logic that each step went forward with."""
     held_back: tuple[str, ...] = ()
@@ -158,10 +139,14 @@ class NamedTimeline(Record):
         """Bytes of the files that it names, those that it shares with others among them."""
         return sum(file.size for held in self.days.values() for each in held for file in each.files)
 
-    def held(self, table: str) -> dict[date, HeldDay]:
+    def days_of(self, tables: Iterable[str]) -> set[date]:
+        """The days that it has of any of ``tables``."""
+        return {each.day for table in tables for each in self.days.get(table, ())}
+
+    def held(self, table: str) -> dict[date, DayRecord]:
         return {each.day: each for each in self.days.get(table, ())}
 
-    def with_days(self, days: Mapping[str, Mapping[date, HeldDay]]) -> NamedTimeline:
+    def with_days(self, days: Mapping[str, Mapping[date, DayRecord]]) -> NamedTimeline:
         """This timeline with further days, over those it has."""
         both = {table: {**self.held(table), **days.get(table, {})} for table in {*self.days, *days}}
         ordered = {table: tuple(both[table][day] for day in sorted(both[table])) for table in sorted(both)}

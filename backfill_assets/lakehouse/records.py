@@ -301,12 +301,53 @@ class Publication(Record):
         return self.writes | self.switches.keys()
 
 
+class DayRecord(Record):
+    """All that is known of a day of a table, whoever made it: what it holds, and the files that have its rows.
+
+    Their paths are relative to the table, as main names them.
+    """
+
+    day: date
+    content: DayContent | None = None
+    """None for a day that was never published, and for one with a foreign write."""
+    files: tuple[AddedFile, ...] = ()
+    foreign: str = ""
+    """The physical fingerprint of a day with a foreign write."""
+
+    @property
+    def logical(self) -> str:
+        if self.content is not None:
+            return self.content.logical
+        return fingerprints.foreign(self.foreign) if self.foreign else fingerprints.NEVER_PUBLISHED
+
+    @property
+    def measured(self) -> DayContent:
+        """What it holds; raises :class:`LookupError` for a day of which that is not known."""
+        if self.content is None:
+            raise LookupError(f"What {self.day} holds is not known.")
+        return self.content
+
+
+def day_record(day: date, files: tuple[AddedFile, ...], content: DayContent | None) -> DayRecord:
+    """A day with these files; of those without a known content, a foreign write."""
+    foreign = fingerprints.physical(file.path for file in files) if files and content is None else ""
+    return DayRecord(day=day, content=content, files=files, foreign=foreign)
+
+
+DayRecords = Mapping[str, Mapping[date, DayRecord]]
+"""What days hold, by table and day."""
+
+
 class Before(Record):
     """The state of a day just before a publication touches it, in full: undo needs no old Delta log."""
 
     files: tuple[AddedFile, ...] = ()
     content: DayContent | None = None
     publication: str = ""
+
+    def record(self, day: date) -> DayRecord:
+        """What ``day`` holds once it is put back."""
+        return day_record(day, self.files, self.content)
 
 
 class Prepared(Record):

@@ -23,7 +23,7 @@ from pydantic import Field
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, commits_back, newest_version, read_log
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, add_action, schema_problems
-from backfill_assets.lakehouse.records import DayContent, Environment, Record
+from backfill_assets.lakehouse.records import DayContent, DayRecord, Environment, Record, day_record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import RuleOutcome
 
@@ -81,6 +81,13 @@ class StagedDay:
     verdict: GateVerdict | None
     environment: Environment | None = None
     """What computed the day; None if that was not recorded."""
+
+    @property
+    def record(self) -> DayRecord | None:
+        """What it holds if its gates have passed."""
+        if self.verdict is None or not self.verdict.passed or self.verdict.content is None:
+            return None
+        return day_record(self.day, self.files, self.verdict.content)
 
 
 @dataclass(frozen=True)

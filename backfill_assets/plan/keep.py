@@ -32,7 +32,7 @@ from backfill_assets.published.standing import files_may_go, free_bytes, gc_paus
 from backfill_assets.published.stream_positions import moved_by_streams
 from backfill_assets.rebuild.changed_files import compare_days
 from backfill_assets.rebuild.person import UNKNOWN, Person
-from backfill_assets.rebuild.shadow import ShadowStep
+from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.settings import Settings
 
 _TIMED_CAMPAIGNS = 5
@@ -124,12 +124,12 @@ def rebuilt_steps(plan: Plan) -> list[PlannedStep]:
     return [each for each in plan.steps if each.kind == "rebuild" and each.days]
 
 
-def shadow_steps(catalog: Catalog, plan: Plan, days: Mapping[str, tuple[date, ...]] | None = None) -> list[ShadowStep]:
+def shadow_steps(catalog: Catalog, plan: Plan, days: Mapping[str, tuple[date, ...]] | None = None) -> list[StepRequest]:
     """The same with their logic, by the versions that the plan names; of those in ``days`` just these, by step."""
     steps = rebuilt_steps(plan)
     chosen = {each.name: each.days for each in steps} if days is None else days
     found = [(catalog.step(each.name), each.version) for each in steps if each.name in chosen]
-    return [ShadowStep(step, step.version(version), chosen[step.name]) for step, version in found]
+    return [StepRequest(step, chosen[step.name], version) for step, version in found]
 
 
 def plan_and_keep(

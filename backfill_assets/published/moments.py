@@ -17,8 +17,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
-from backfill_assets.lakehouse.named_timelines import HeldDay
-from backfill_assets.lakehouse.records import DayState
+from backfill_assets.lakehouse.records import DayRecord, DayRecords, DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import among, equal
 from backfill_assets.publication_log.log import PublicationLog, utc_now
@@ -33,8 +32,6 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_DIGITS = 18
 BEFORE = "^"
 """After a publication: the state just before it, as in git."""
-HeldDays = Mapping[str, Mapping[date, HeldDay]]
-"""What days hold, by table and day."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +96,11 @@ def snapshot_closed_by(storage: Storage, sequence: int) -> Snapshot:
     return snapshot_of(storage, next(row["publication"] for row in rows if row["sequence"] == sequence))
 
 
-def held_days(snapshot: Snapshot, tables: Iterable[str]) -> HeldDays:
+def records_at(snapshot: Snapshot, tables: Iterable[str]) -> DayRecords:
     """What every day of ``tables`` held in ``snapshot``."""
     wanted = list(tables)
     states = _states(snapshot, wanted)
-    return {table: _held_days(snapshot, table, states.get(table, {})) for table in wanted}
+    return {table: _records_of(snapshot, table, states.get(table, {})) for table in wanted}
 
 
 def files_then(snapshot: Snapshot, table: str) -> set[str]:
@@ -133,7 +130,7 @@ def _states(snapshot: Snapshot, tables: list[str]) -> dict[str, dict[date, DaySt
     return found
 
 
-def _held_days(snapshot: Snapshot, table: str, states: Mapping[date, DayState]) -> dict[date, HeldDay]:
+def _records_of(snapshot: Snapshot, table: str, states: Mapping[date, DayState]) -> dict[date, DayRecord]:
     version = snapshot.versions.get(table)
     if version is None:
         return {}
@@ -141,7 +138,7 @@ def _held_days(snapshot: Snapshot, table: str, states: Mapping[date, DayState]) 
         by_day = _files_by_day(snapshot.storage, table, version)
     except VersionGone:
         by_day = _files_as_published(snapshot.storage, states)
-    held = {day: held_day(day, by_day.get(day, ()), states.get(day)) for day in {*by_day, *states}}
+    held = {day: record_of(day, by_day.get(day, ()), states.get(day)) for day in {*by_day, *states}}
     return {day: held[day] for day in sorted(held)}
 
 
@@ -162,7 +159,7 @@ def _files_as_published(storage: Storage, states: Mapping[date, DayState]) -> di
     }
 
 
-def differing(one: HeldDays, other: HeldDays) -> dict[str, set[date]]:
+def differing(one: DayRecords, other: DayRecords) -> dict[str, set[date]]:
     """The days of each table that do not hold the same content on both sides."""
     found: dict[str, set[date]] = {}
     for table in {*one, *other}:
@@ -172,7 +169,7 @@ def differing(one: HeldDays, other: HeldDays) -> dict[str, set[date]]:
     return found
 
 
-def _logical(held: HeldDay | None) -> str:
+def _logical(held: DayRecord | None) -> str:
     return held.logical if held is not None else fingerprints.NEVER_PUBLISHED
 
 
@@ -205,25 +202,25 @@ def _physicals(snapshot: Snapshot, table: str, states: Mapping[date, DayState]) 
 # ------------------------------------------------------------------ now, without the history of the log
 
 
-def main_days(log: PublicationLog, tables: Iterable[str]) -> dict[str, dict[date, HeldDay]]:
+def main_days(log: PublicationLog, tables: Iterable[str]) -> dict[str, dict[date, DayRecord]]:
     """By table and day, as of the last closed entry; a day that was withdrawn is left out."""
     wanted = list(tables)
     head = log.head()
     states = log.day_states(head, wanted)
-    found: dict[str, dict[date, HeldDay]] = {}
+    found: dict[str, dict[date, DayRecord]] = {}
     for table in wanted:
         active = pinned_files(log, head, table)
         files = {day: [active.active[path] for path in paths] for day, paths in active.by_day().items()}
         known = {day: state for (name, day), state in states.items() if name == table}
-        held = {day: held_day(day, files.get(day, ()), known.get(day)) for day in sorted({*files, *known})}
+        held = {day: record_of(day, files.get(day, ()), known.get(day)) for day in sorted({*files, *known})}
         found[table] = {day: each for day, each in held.items() if each.content is not None or each.files}
     return found
 
 
-def held_day(day: date, files: Iterable[AddedFile], state: DayState | None) -> HeldDay:
+def record_of(day: date, files: Iterable[AddedFile], state: DayState | None) -> DayRecord:
     """A day with ``files``, of which the log knows ``state``."""
     found = tuple(sorted(files, key=lambda file: file.path))
     physical = fingerprints.physical(file.path for file in found)
     if state is not None and state.physical == physical:
-        return HeldDay(day=day, content=state.content, files=found)
-    return HeldDay(day=day, files=found, foreign=physical if found else "")
+        return DayRecord(day=day, content=state.content, files=found)
+    return DayRecord(day=day, files=found, foreign=physical if found else "")

@@ -19,10 +19,11 @@ from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.main_build import MainBuild
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult, RowCounts
 from backfill_assets.rebuild.reproduce import Reproduction, reproduce
-from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import explain_lost_server
 
@@ -84,15 +85,11 @@ class Builder:
             if step.source is not None:
                 self._refuse_version(step, version)
                 return ArrivalBuild(self.lake, step, run, progress).run_days(wanted)
-            as_published = wanted if version == AS_PUBLISHED else later
             switches = self.lake.switches()
             if version in (None, AS_PUBLISHED) and gone_version(step, switches):
-                self._refuse_new_days(step, wanted, as_published, switches)
-            step = step_with_current(step, switches)
-            chosen = step.version(None if version == AS_PUBLISHED else version)
-            forced = set(wanted) - set(later) if force else set()
-            build = StepBuild(self.lake, step, chosen, run, progress, frozenset(as_published), forced, verify=verify)
-            return build.run_days(wanted)
+                self._refuse_new_days(step, wanted, wanted if version == AS_PUBLISHED else later, switches)
+            asked = StepRequest(step_with_current(step, switches), wanted, version or "", frozenset(later), force)
+            return MainBuild(self.lake, asked, run, progress, verify=verify).publish()
 
     def refresh(self, step: Step, days: Sequence[date], *, run: RunInfo, progress: Progress = silent) -> RefreshResult:
         """Read the landed files of the arrival ``days`` again, and append to raw what differs, in one publication.

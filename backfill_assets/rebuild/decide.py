@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -9,7 +10,7 @@ from datetime import date, timedelta
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayState, Expected
+from backfill_assets.lakehouse.records import DayContent, DayState, Expected
 from backfill_assets.model.declaration import RuleOutcome, Step, Version
 from backfill_assets.model.graph import read_by, reading
 from backfill_assets.published.readers import published_version
@@ -46,23 +47,47 @@ def _wanted(version: Version, period: DayRange, logicals: Logicals) -> InputFing
     return InputFingerprint(inputs, fingerprints.input_fingerprint(version.name, "", inputs))
 
 
-def unchanged(
-    tables: Sequence[str],
-    day: date,
-    wanted: InputFingerprint,
-    states: Mapping[TableDay, DayState],
-    expected: Mapping[TableDay, Expected],
-) -> bool:
-    """Is every table of the step already published for ``day`` from just these inputs, and untouched since?"""
-    for table in tables:
-        state = states.get(TableDay(table, day))
-        if state is None or state.content is None:
-            return False
-        if state.content.input_fingerprint != wanted.input_fingerprint:
-            return False
-        if state.physical != fingerprints.physical(expected[TableDay(table, day)].files):
-            return False
-    return True
+class Decision(enum.StrEnum):
+    """What is done with a day of a step, all of its tables together."""
+
+    BLOCKED = "blocked"
+    """An input day is held back, or was never published."""
+    KEEP = "keep"
+    """The place shows it already, from just these inputs by this version."""
+    TAKE = "take"
+    """It was made of just these inputs elsewhere: its files are used by name."""
+    COMPUTE = "compute"
+
+
+Contents = Sequence[DayContent | None]
+"""What a day holds in each table of a step; None where that is not known, or never was published."""
+
+
+def decide(wanted: str, shown: Contents, offered: Contents = (), *, forced: bool, blocked: bool) -> Decision:
+    """``wanted`` is the input fingerprint that the day would have if it were computed from what the place shows.
+
+    One rule for all that is kept or taken: it was made of just that. That it looks the same is never asked.
+    """
+    if blocked:
+        return Decision.BLOCKED
+    if forced:
+        return Decision.COMPUTE
+    if made_from(wanted, shown):
+        return Decision.KEEP
+    return Decision.TAKE if made_from(wanted, offered) else Decision.COMPUTE
+
+
+def made_from(wanted: str, contents: Contents) -> bool:
+    """Was every table of the step made from just the inputs, and by the version, of the fingerprint ``wanted``?"""
+    return bool(contents) and all(each is not None and each.input_fingerprint == wanted for each in contents)
+
+
+def published_content(key: TableDay, states: Mapping[TableDay, DayState], expected: Expected) -> DayContent | None:
+    """What main holds; None for a day that was never published, and for one that a foreign write has touched since."""
+    state = states.get(key)
+    if state is None or state.physical != fingerprints.physical(expected.files):
+        return None
+    return state.content
 
 
 def rolled_back(

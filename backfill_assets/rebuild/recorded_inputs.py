@@ -8,14 +8,13 @@ from datetime import date
 from functools import cached_property
 from itertools import product
 
-from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import VersionGone
-from backfill_assets.lakehouse.records import DayChange, DayContent, InputRead, Prepared
+from backfill_assets.lakehouse.records import DayContent, DayRecord, InputRead, Prepared, day_record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.publication.pin import files_at
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.overlay import DayBefore, Overlay
+from backfill_assets.rebuild.overlay import Overlay
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,10 @@ class RecordedInputs:
     versions: Mapping[str, int]
 
     @cached_property
-    def own(self) -> dict[str, dict[date, DayBefore]]:
-        """The days that the publication brought, as they are read at the version that it made."""
+    def own(self) -> dict[str, dict[date, DayRecord]]:
+        """The days that the publication brought."""
         return {
-            change.table: {day.day: _brought(day, self.versions.get(change.table)) for day in change.days}
+            change.table: {day.day: day_record(day.day, day.adds, day.content) for day in change.days}
             for change in self.made_by.publication.tables
         }
 
@@ -75,17 +74,10 @@ class RecordedInputs:
 
     def overlay(self, inputs: Iterable[RecordedInput]) -> Overlay:
         """The days of ``inputs`` that the publication brought itself."""
-        days: dict[str, dict[date, DayBefore]] = {}
+        days: dict[str, dict[date, DayRecord]] = {}
         for each in inputs:
             days.setdefault(each.table, {}).update({day: self.own[each.table][day] for day in each.own})
-        return Overlay(before=days)
-
-
-def _brought(day: DayChange, version: int | None) -> DayBefore:
-    if not day.adds:
-        return DayBefore(day.content)
-    foreign = "" if day.content else fingerprints.physical(file.path for file in day.adds)
-    return DayBefore(day.content, version, foreign=foreign)
+        return Overlay(days)
 
 
 def merge_inputs(inputs: Iterable[RecordedInput]) -> dict[str, InputRead]:

@@ -33,7 +33,7 @@ from backfill_assets.quality import gates, measures, second_look, summary
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
-from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
+from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +83,7 @@ class Chunk:
     upstream: UpstreamOf
     judged: bool = True
     """False to measure only, when what the gates would look at is not the present state."""
-    overlay: Overlay = NOTHING_STAGED
+    overlay: Overlay = NOTHING_LAID
 
 
 def stage_chunk(

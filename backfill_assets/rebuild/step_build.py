@@ -1,202 +1,470 @@
-"""Builds days of a step and publishes all of them together, each by its version of the logic."""
+"""Builds whole days of one step on a place: what is so already is kept or taken by name, the rest is computed."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.records import DayContent, Publication, TableChange
+from backfill_assets.lakehouse.delta_log import read_log
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import (
+    TOTAL,
+    DayChange,
+    DayContent,
+    DayLineage,
+    DayRecord,
+    InputRead,
+    Publication,
+    TableChange,
+    day_record,
+)
+from backfill_assets.lakehouse.timelines import AdoptedFrom, StagedDay, Timeline
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.refinement import Refinement
-from backfill_assets.publication.holds import HOLD_SECONDS, holding
-from backfill_assets.publication.publisher import Conflict, Published
-from backfill_assets.published.readers import published_version
+from backfill_assets.model.graph import made_of, missing_inputs
+from backfill_assets.publication.pin import States
+from backfill_assets.publication.publisher import Conflict, Pin
+from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.extension import extension_plan
-from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.outcome import STAGED_AGAIN, BuildResult, RunInfo
-from backfill_assets.rebuild.replace import ReplaceBuild, refuse_failed
-from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.text import format_count
+from backfill_assets.rebuild.decide import Decision, InputFingerprint
+from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
+from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
+from backfill_assets.rebuild.overlay import Overlay
+from backfill_assets.rebuild.place import MAIN, Place
+from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
+from backfill_assets.text import pluralize
 
-_MOST_ATTEMPTS = 5
-_ATTEMPTS_BEFORE_A_HOLD = 2
+_EXPANSION = 5
+"""Rows in memory take about this many times their size in Parquet."""
+
+
+@dataclass(frozen=True)
+class StepRequest:
+    """Days of one step that are wanted, and the version of its logic that each of them is built by.
+
+    ``version`` names one (empty: the current one), or is :data:`decide.AS_PUBLISHED`: then each day goes by the version
+    that the place shows it by, as days ``along`` do in any case. Those are never forced.
+    """
+
+    step: Step
+    days: Sequence[date]
+    version: str = ""
+    along: Collection[date] = frozenset()
+    force: bool = False
+
+    @property
+    def named(self) -> Version:
+        """The version of all days that do not go by the one that they have."""
+        return self.step.version("" if self.version == decide.AS_PUBLISHED else self.version)
+
+    def goes_as_published(self, day: date) -> bool:
+        return self.version == decide.AS_PUBLISHED or day in self.along
+
+    def versions_of(self, days: Sequence[date], shown: States) -> dict[date, Version]:
+        """Raises :class:`InvalidRequest` for days that go by a version that is not declared any more."""
+        kept = [day for day in days if self.goes_as_published(day)]
+        names = decide.versions_as_published(self.step, kept, shown) if kept else {}
+        return {day: self.step.version(names[day]) if day in names else self.named for day in days}
+
+
+@dataclass(frozen=True)
+class StepLook:
+    """What is to be done with each day of a step, and the state that this was decided from."""
+
+    pin: Pin
+    """Main, with the days of the place over it that the step reads."""
+    overlay: Overlay
+    """These days."""
+    versions: Mapping[date, Version]
+    wanted: Mapping[date, InputFingerprint]
+    decided: Mapping[date, Decision]
+    missing: Mapping[date, Sequence[str]]
+    """The input days that were never published, of days that need one."""
+
+    def days(self, *decisions: Decision) -> list[date]:
+        return [day for day, decision in self.decided.items() if decision in decisions]
 
 
 @dataclass
 class StepBuild:
-    """One build of one replacing step. Days that main moved under are staged again, and only those.
-
-    ``version`` builds the days that are not in ``as_published``. Each of those is built with the version that it was
-    published with. ``forced`` days are computed although nothing has changed for them.
-    """
+    """Days of one step on a place: kept as they are, taken from where they were made, or computed and judged."""
 
     lake: Lake
-    step: Step
-    version: Version
+    asked: StepRequest
     run: RunInfo
     progress: Progress
-    as_published: Collection[date] = frozenset()
-    forced: Collection[date] = frozenset()
-    builds: dict[tuple[str, bool], ReplaceBuild] = field(default_factory=dict)
-    """By version, and whether it is forced."""
-    verify: bool = False
-    """Build extended days whole as well; those that are equal to what is published are not published again."""
-    verified: dict[TableDay, str] = field(default_factory=dict)
-    """What was found of the days that were verified."""
+    place: Place = MAIN
+    open_days: frozenset[date] = frozenset()
+    """Reference data of these days may be missing: it has not landed yet, and the day is built again when it has."""
+    versions: dict[date, Version] = field(default_factory=dict)
+    """The version that each day was decided for."""
+    staged: dict[date, list[StagedTableDay]] = field(default_factory=dict)
+    kept: dict[date, Pin] = field(default_factory=dict)
+    """Days that the place shows just so already."""
+    from_main: dict[date, Pin] = field(default_factory=dict)
+    """Days that main has just so, and that the place showed otherwise."""
+    timelines: dict[str, Timeline] = field(default_factory=dict)
+    computed: set[date] = field(default_factory=set)
+    """Days that this build has staged itself; others were staged before."""
 
-    def run_days(self, days: Sequence[date]) -> BuildResult:
-        """Build ``days`` and publish them together; raises :class:`DaysFailed` when a gate holds one back.
+    @property
+    def step(self) -> Step:
+        return self.asked.step
 
-        A stream may extend the days more often than they can be staged. After several times they are staged under a
-        hold, so that it leaves them alone meanwhile.
-        """
-        todo: Sequence[date] = days
-        with ExitStack() as held:
-            for attempt in range(_MOST_ATTEMPTS):
-                began = time.monotonic()
-                moved = self.stage(todo)
-                if not moved:
-                    refuse_failed(self.staged)
-                    self.compare_extended()
-                    if not self.staged:
-                        return self.result(None)
-                    if attempt < _ATTEMPTS_BEFORE_A_HOLD:
-                        self.wait_for_holds()
-                    outcome = self.lake.publisher.publish(self.request())
-                    if isinstance(outcome, Published):
-                        return self.result(outcome)
-                    moved = self.moved_days(outcome)
-                todo = moved
-                self.progress(f"{self.step.name}: {format_count(len(todo), 'day')} {STAGED_AGAIN}")
-                if attempt + 1 >= _ATTEMPTS_BEFORE_A_HOLD:
-                    self.hold(held, days, time.monotonic() - began)
-        raise PublicationRefused(
-            f"{self.step.name}: main moved {_MOST_ATTEMPTS} times while staging {format_count(len(todo), 'day')}.",
-            hint="Another run is rewriting the same days; let it finish, then run this one again.",
-        )
+    @property
+    def version(self) -> Version:
+        return self.asked.named
 
-    def hold(self, held: ExitStack, days: Sequence[date], attempt_seconds: float) -> None:
-        """Ask others to leave ``days``, and what they are computed from, alone for the length of another attempt.
+    def version_of(self, day: date) -> Version:
+        """The version that a day was decided for."""
+        return self.versions.get(day, self.version)
 
-        Raw may gain rows meanwhile: they are beyond what the days are built from.
-        """
-        held.close()
-        touched = {table.name: set(days) for table in self.step.tables}
-        for version in self.step.versions:
-            if not isinstance(version.transform, Refinement):
-                for name, read in decide.read_days(self.step, version, days).items():
-                    touched.setdefault(name, set()).update(read)
-        name, seconds = self.lake.new_id(self.step.name), HOLD_SECONDS + 2 * attempt_seconds
-        held.enter_context(holding(self.lake.storage, name, touched, self.lake.publisher.now, seconds))
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return self.step.table_names
+
+    def keys(self, day: date) -> list[TableDay]:
+        return [TableDay(name, day) for name in self.tables]
+
+    # ------------------------------------------------------------------ decide
+
+    def look(self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()) -> StepLook:
+        """Pin, and decide for each day. Reads logs only."""
+        reads = self.days_read(days)
+        looked_at = {name for table in self.step.tables for name in gates.metrics_needed(table)}.difference(self.tables)
+        pin = self.lake.publisher.pin(writes={name: list(days) for name in self.tables}, reads=reads, also=looked_at)
+        periods = {day for start in days for day in self.step.cadence.period(start)}
+        overlay = self.place.seen({name: periods.union(reads.get(name, ())) for name in {*reads, *looked_at}})
+        own = self.place.seen(dict.fromkeys(self.tables, days))
+        versions = self.asked.versions_of(days, own.over(pin).states)
+        below = overlay.without(self.tables)
+        seen = below.over(pin)
+        wanted, missing = self.wanted(versions, seen), self.missing_inputs(versions, seen)
+        decided = {}
+        for day in days:
+            shown = [self.shown(key, pin) for key in self.keys(day)]
+            main = [self.of_main(key, pin) for key in self.keys(day)]
+            out, fingerprint = day in missing or day in blocked, wanted[day].input_fingerprint
+            decided[day] = decide.decide(fingerprint, shown, main, forced=day in forced, blocked=out)
+        return StepLook(seen, below, versions, wanted, decided, missing)
+
+    def days_read(self, days: Sequence[date]) -> dict[str, set[date]]:
+        """By any version that a day may go by: which one that is, the pin shows."""
+        any_version = any(map(self.asked.goes_as_published, days))
+        found: dict[str, set[date]] = {}
+        for version in self.step.versions if any_version else (self.version,):
+            for table, read in decide.read_days(self.step, version, days).items():
+                found.setdefault(table, set()).update(read)
+        return found
+
+    def shown(self, key: TableDay, pin: Pin) -> DayContent | None:
+        record = self.place.record(*key)
+        return self.of_main(key, pin) if record is None else record.content
+
+    def of_main(self, key: TableDay, pin: Pin) -> DayContent | None:
+        return decide.published_content(key, pin.states, pin.expected[key])
+
+    def wanted(self, versions: Mapping[date, Version], pin: Pin) -> dict[date, InputFingerprint]:
+        logicals = {name: read.days for name, read in pin.inputs.items()}
+        return {
+            day: found
+            for version, days in by_version(versions)
+            for day, found in decide.wanted(self.step, version, days, logicals).items()
+        }
+
+    def missing_inputs(self, versions: Mapping[date, Version], pin: Pin) -> dict[date, list[str]]:
+        """The input days that were never published, of each day that needs one: they are not empty days."""
+        published = decide.published_days(pin.states)
+        found: dict[date, list[str]] = {}
+        for version, days in by_version(versions):
+            optional = {read.table: self.open_days.union(published.get(read.table, ())) for read in version.reads[1:]}
+            found |= missing_inputs(self.step, version, days, {**published, **optional})
+        return found
 
     # ------------------------------------------------------------------ stage
 
-    def stage(self, days: Sequence[date]) -> list[date]:
-        """Stage ``days`` version by version; returns those that another version has published meanwhile."""
-        for build in self.builds.values():
-            build.forget(days)
-        moved: list[date] = []
-        versions = self.versions_of(days)
-        whole = self.whole_days(days)
-        for name, forced in sorted({(versions[day], day in whole) for day in days}):
-            build = self.build_by(name, forced=forced)
-            part = [day for day in days if (versions[day], day in whole) == (name, forced)]
-            build.stage(part)
-            moved += (day for day in part if self.is_of_another_version(build, day))
-        return sorted(moved)
+    def stage(self, days: Sequence[date], *, forced: Collection[date] | None = None) -> None:
+        """Decide for each of ``days``, and see to it. ``forced`` are computed whatever is there."""
+        computed_anyway = self.forced(days) if forced is None else forced
+        found = self.look(days, forced=computed_anyway)
+        self.forget(days)
+        self.versions |= found.versions
+        self.kept |= dict.fromkeys(found.days(Decision.KEEP), found.pin)
+        self.from_main |= dict.fromkeys(found.days(Decision.TAKE), found.pin)
+        self.hold_back_without_inputs(found)
+        self.report_cut_periods([day for day in days if day not in self.kept and day not in self.from_main], found)
+        todo = found.days(Decision.COMPUTE)
+        self.take_staged([day for day in todo if day not in computed_anyway], found)
+        self.compute([day for day in todo if day not in self.staged], found)
 
-    def whole_days(self, days: Sequence[date]) -> set[date]:
-        """The days to compute although nothing has changed for them."""
-        if not self.verify:
-            return set(self.forced)
-        extended = {
-            key.day for key, state in self.lake.states(self.step).items() if extension_plan.extensions_of(state.content)
+    def forced(self, days: Iterable[date]) -> set[date]:
+        return {day for day in days if self.asked.force and day not in self.asked.along}
+
+    def hold_back_without_inputs(self, found: StepLook) -> None:
+        """Fail days that lack an input, before anything is computed."""
+        for day, missing in found.missing.items():
+            made = found.wanted[day].inputs
+            content = DayContent(rows=0, checksum="0", code_version=found.versions[day].name, inputs=made)
+            rules = (decide.inputs_published(missing),)
+            self.staged[day] = [StagedTableDay(name, day, (), content, rules, found.pin, "") for name in self.tables]
+
+    def report_cut_periods(self, days: Sequence[date], found: StepLook) -> None:
+        """Report the periods that the range cuts: they are built from the days that there are."""
+        logicals = {name: read.days for name, read in found.pin.inputs.items()}
+        for day in days:
+            period = decide.period_days(self.step, found.versions[day], day, logicals)
+            if period is not None and not period.complete:
+                self.progress(f"{self.step.name} {period.period} is cut: {period}. It is flagged incomplete")
+
+    def take_staged(self, days: Sequence[date], found: StepLook) -> None:
+        """Take what a failed or killed run staged from just these inputs, without copying it."""
+        storage, pin = self.lake.storage, found.pin
+        fingerprints = {day: found.wanted[day].input_fingerprint for day in days}
+        own = {table: self.place.staged(storage, table, fingerprints) for table in self.tables}
+        lacking = {table: _without(fingerprints, own[table]) for table in self.tables}
+        named = {table: self.place.staged_elsewhere(storage, table, lacking[table]) for table in self.tables}
+        offers = {table: {**named[table], **own[table]} for table in self.tables}
+        taken = {
+            day: [offers[table][day] for table in self.tables]
+            for day in days
+            if all(day in held and self.lake.may_adopt(held[day][1].environment) for held in offers.values())
         }
-        return {*self.forced, *extended.intersection(days)}
+        timelines = {timeline.path: timeline for held in taken.values() for timeline, _ in held}
+        self.use(timelines.values())
+        schemas = {path: timeline.schema() for path, timeline in timelines.items()}
+        for table, held_by in named.items():
+            self.record_taken(table, {day: held_by[day][0] for day in taken if day in held_by}, schemas, pin)
+        for day, held in taken.items():
+            self.staged[day] = [_taken_day(timeline, each, day, pin, schemas[timeline.path]) for timeline, each in held]
+        if taken:
+            self.progress(adopted_line(self.step.name, len(taken)))
 
-    def compare_extended(self) -> None:
-        """Compare extended days with their whole rebuild. Equal ones are not published; others are reported."""
-        if not self.verify:
+    def record_taken(self, table: str, days: Mapping[date, Timeline], schemas: Mapping[str, str], pin: Pin) -> None:
+        """List for a campaign what named timelines have staged for it, where its readers look."""
+        if not days or not self.place.is_campaign:
             return
-        for build in self.builds.values():
-            for day, staged in list(build.staged.items()):
-                published = {each.table: each.pin.states.get(TableDay(each.table, day)) for each in staged}
-                contents = {name: state.content if state else None for name, state in published.items()}
-                if not any(extension_plan.same_origin(contents[each.table], each.content) for each in staged):
-                    continue
-                found = {each.table: _difference(contents[each.table], each.content) for each in staged}
-                self.report_verified(day, found)
-                if not any(found.values()):
-                    build.reuse(day)
+        expected = {day: pin.expected[TableDay(table, day)].publication for day in days}
+        found = {day: AdoptedFrom(timeline=held.name, replaces=expected[day]) for day, held in days.items()}
+        own = self.lake.timelines(self.step, self.place.owner)[table]
+        own.adopt(schemas[next(iter(days.values())).path], found)
 
-    def report_verified(self, day: date, differences: Mapping[str, str]) -> None:
-        for table, difference in differences.items():
-            self.verified[TableDay(table, day)] = difference or extension_plan.EQUAL
-            verdict = f"differs from a whole rebuild: {difference}" if difference else f"is {extension_plan.EQUAL}"
-            self.progress(f"{table} {day} was extended, and {verdict}")
+    def compute(self, days: Sequence[date], found: StepLook) -> None:
+        for version, part in by_version({day: found.versions[day] for day in days}):
+            self.compute_by(version, part, found)
 
-    def versions_of(self, days: Sequence[date]) -> dict[date, str]:
-        chosen = dict.fromkeys(days, self.version.name)
-        own = [day for day in days if day in self.as_published]
-        return chosen | (decide.versions_as_published(self.step, own, self.lake.states(self.step)) if own else {})
+    def compute_by(self, version: Version, days: Sequence[date], found: StepLook) -> None:
+        with waiting(self.progress, f"{self.step.name}: Spark starts"):
+            spark = self.lake.spark()
+        pin, timelines = found.pin, self.lake.timelines(self.step, self.place.owner)
+        self.use(timelines.values())
+        started, done = time.monotonic(), 0
+        with ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="judging") as judging:
+            before: Future[list[StagedTableDay]] | None = None
+            for part in decide.chunks(days, self.bytes_of_day(pin, days)):
+                chunk = Chunk(
+                    self.lake.catalog,
+                    self.step,
+                    version,
+                    part,
+                    found.wanted,
+                    pin,
+                    upstream=lambda day: self.upstream(pin, version, day),
+                    overlay=found.overlay,
+                )
+                with waiting(self.progress, f"{self.step.name}: Spark computes {part[0]} to {part[-1]}"):
+                    written = write_chunk(spark, self.lake.storage, chunk, timelines, judging)
+                done += self.take(before)
+                self.report_staged(done, len(days), started)
+                before = written
+            with waiting(self.progress, f"{self.step.name}: the last days are measured"):
+                wait([before] if before else [])
+            self.report_staged(done + self.take(before), len(days), started)
 
-    def is_of_another_version(self, build: ReplaceBuild, day: date) -> bool:
-        """Was ``day`` published by another version between the choice of ``build`` and its pin?"""
-        if day not in self.as_published:
-            return False
-        found = published_version(self.step, day, build.pin_of(day).states)
-        return found not in (None, build.version.name)
+    def take(self, judged: Future[list[StagedTableDay]] | None) -> int:
+        """Take the days of a chunk once they are judged; gives how many."""
+        chunk_days = judged.result() if judged else []
+        for staged in chunk_days:
+            self.staged.setdefault(staged.day, []).append(staged)
+        taken = {staged.day for staged in chunk_days}
+        self.computed.update(taken)
+        return len(taken)
 
-    def build_by(self, version: str, *, forced: bool) -> ReplaceBuild:
-        if (version, forced) not in self.builds:
-            chosen = self.version if version == self.version.name else self.step.version(version)
-            self.builds[version, forced] = ReplaceBuild(self.lake, self.step, chosen, self.run, forced, self.progress)
-        return self.builds[version, forced]
+    def report_staged(self, done: int, of: int, started: float) -> None:
+        if done:
+            left = decide.eta(done, of, time.monotonic() - started)
+            staged = f"{done}/{of} {pluralize(self.step.cadence.noun)} staged"
+            self.progress(f"{self.step.name}: {staged}, ETA {left.total_seconds():.0f} s")
 
-    @property
-    def staged(self) -> dict[date, list[StagedTableDay]]:
-        return {day: held for build in self.builds.values() for day, held in build.staged.items()}
+    def use(self, timelines: Iterable[Timeline]) -> None:
+        self.timelines.update({timeline.path: timeline for timeline in timelines})
+
+    def bytes_of_day(self, pin: Pin, days: Sequence[date]) -> int:
+        total = 0
+        for read in pin.inputs.values():
+            if read.version is not None:
+                by_day = read_log(self.lake.storage, read.table, read.version).of_days(read.days)
+                total += sum(file.size for files in by_day.values() for file in files)
+        return total * _EXPANSION // len(days)
+
+    def upstream(self, pin: Pin, version: Version, day: date) -> dict[str, DayContent]:
+        """The tables that rules look at besides the step's own, as they were when the inputs were built from them."""
+        period = self.step.cadence.period(day)
+        direct = {read.table: _content_of_period(pin, read.table, period) for read in version.reads}
+        metrics_of = {}
+        for table in self.step.tables:
+            for name in gates.metrics_needed(table):
+                if name not in self.tables:
+                    recorded = [r for c in direct.values() if (r := recorded_upstream(c, name)) is not None]
+                    observed = recorded[0] if recorded else _content_of_period(pin, name, period)
+                    metrics_of[name] = direct.get(name, observed)
+        return metrics_of
 
     # ---------------------------------------------------------------- publish
 
-    def wait_for_holds(self) -> None:
-        days = list(self.staged)
-        self.lake.wait_for_holds({table.name: days for table in self.step.tables}, self.progress)
-
     def request(self) -> Publication:
-        """One publication of what every version has staged."""
-        first, *others = [build.request() for build in self.builds.values() if build.staged]
-        if not others:
-            return first
-        requests = (first, *others)
-        tables = tuple(merge_changes(table.name, requests) for table in self.step.tables)
-        inputs = tuple(read for request in requests for read in request.inputs)
-        return first.model_copy(update={"tables": tables, "inputs": inputs})
+        days = [day for held in self.staged.values() for day in held]
+        tables = tuple(self.table_change(name, [day for day in days if day.table == name]) for name in self.tables)
+        pins = list({id(held[0].pin): held[0].pin for held in self.staged.values()}.values())
+        inputs = tuple(read for pin in pins for read in self.inputs_read(pin))
+        timeline = max(timeline.name for timeline in self.timelines.values())
+        return Publication(
+            id=self.lake.new_id(self.step.name),
+            kind="replace",
+            tables=tables,
+            inputs=inputs,
+            provenance=provenance(self.run, timeline),
+        )
+
+    def table_change(self, table: str, days: list[StagedTableDay]) -> TableChange:
+        changes = tuple(
+            DayChange(
+                day=day.day,
+                adds=day.files,
+                content=day.content,
+                expected=day.pin.expected[TableDay(table, day.day)],
+                lineage=self.lineage(day),
+                made_of=made_of(self.step, self.version_of(day.day), day.day),
+            )
+            for day in sorted(days, key=lambda day: day.day)
+        )
+        # A version that came later may have a column more: in the rows of the others it is null.
+        widest = max((day.table_schema for day in days), key=len)
+        return TableChange(table=table, table_schema=widest, days=changes)
+
+    def lineage(self, staged: StagedTableDay) -> DayLineage:
+        """What a day was computed from, also what a campaign stages itself; and with what."""
+        reads = made_of(self.step, self.version_of(staged.day), staged.day)
+        parts = (self.place.overlay.day_reads(staged.pin.inputs[table], days) for table, days in reads.items())
+        return DayLineage(reads=tuple(each for part in parts for each in part), environment=staged.environment)
+
+    def inputs_read(self, pin: Pin) -> Iterable[InputRead]:
+        """What the days that were staged against ``pin`` were computed from, of main."""
+        versions = {day: self.version_of(day) for day, held in self.staged.items() if held[0].pin is pin}
+        read: dict[str, set[date]] = {}
+        for version, days in by_version(versions):
+            for table, found in decide.read_days(self.step, version, days).items():
+                read.setdefault(table, set()).update(found)
+        for table, of_table in read.items():
+            days_read = {day: pin.inputs[table].days[day] for day in sorted(of_table)}
+            yield self.place.overlay.from_main(pin.inputs[table].model_copy(update={"days": days_read}))
 
     def moved_days(self, moved: Conflict) -> list[date]:
-        return sorted({day for build in self.builds.values() for day in build.moved_days(moved)})
+        days = {day for dates in moved.days.values() for day in dates}
+        for version, staged in by_version({day: self.version_of(day) for day in self.staged}):
+            days |= decide.days_reading(self.step, version, staged, moved.inputs)
+        return sorted(days)
 
-    def result(self, published: Published | None) -> BuildResult:
-        if published:
-            for build in self.builds.values():
-                build.close_timelines()
-        built = [
-            replace(day, verified=self.verified.get(TableDay(day.table, day.day), ""))
-            for build in self.builds.values()
-            for day in build.built(published)
-        ]
-        publications = (published.publication,) if published else ()
-        return BuildResult(tuple(sorted(built, key=lambda each: each.day)), publications)
+    # ---------------------------------------------------------------- what it gives
+
+    def records(self) -> dict[str, dict[date, DayRecord]]:
+        """What the tables hold on the days that are other than the place showed.
+
+        Raises :class:`PublicationRefused` if main has published a day again since it was taken from there.
+        """
+        held = [each for of_day in self.staged.values() for each in of_day]
+        return {
+            table: {each.day: day_record(each.day, each.files, each.content) for each in held if each.table == table}
+            | self.records_of_main(table)
+            for table in self.tables
+        }
+
+    def records_of_main(self, table: str) -> dict[date, DayRecord]:
+        main = MainTable.open(self.lake.storage, table) if self.from_main else None
+        active = read_log(self.lake.storage, table, main.version).active if main else {}
+        found = {}
+        for day, pin in self.from_main.items():
+            key = TableDay(table, day)
+            paths = pin.expected[key].files
+            if any(path not in active for path in paths):
+                raise PublicationRefused(
+                    f"{table} {day} was published again while it was taken over.",
+                    hint="What was staged is kept: run the command again.",
+                )
+            found[day] = DayRecord(
+                day=day, content=pin.states[key].content, files=tuple(active[path] for path in paths)
+            )
+        return found
+
+    def close_timelines(self, also: Iterable[date] = ()) -> None:
+        """Close timelines from which no later run can adopt a day; others stay open for their other days.
+
+        Those of named timelines stay open until these are deleted.
+        """
+        published = {*self.staged, *also}
+        for timeline in (each for each in self.timelines.values() if not each.is_named):
+            passed = {day for day, staged in timeline.days().items() if staged.verdict and staged.verdict.passed}
+            if passed <= published:
+                timeline.close()
+
+    def forget(self, days: Iterable[date]) -> None:
+        """Drop what was decided about ``days``: they are staged again, perhaps by another version."""
+        for day in days:
+            for decided in (self.staged, self.kept, self.from_main, self.versions):
+                decided.pop(day, None)
+
+    def keep(self, day: date) -> None:
+        """Leave ``day`` as it is published: what was staged of it is the same."""
+        self.kept[day] = self.staged.pop(day)[0].pin
+        if not self.staged:
+            self.close_timelines(also=self.kept)
+
+    def content(self, key: TableDay) -> DayContent | None:
+        """What a day holds after this build; None for one that it holds nothing of."""
+        if key.day in self.staged:
+            return next(each.content for each in self.staged[key.day] if each.table == key.table)
+        if key.day in self.from_main:
+            return self.of_main(key, self.from_main[key.day])
+        return self.shown(key, self.kept[key.day]) if key.day in self.kept else None
+
+    def input_versions(self, day: date) -> dict[str, int]:
+        """The Delta version of each table that ``day`` was staged, or found as it is, from."""
+        pin = self.staged[day][0].pin if day in self.staged else self.kept[day]
+        reads = ((read.table, pin.inputs[read.table].version) for read in self.version_of(day).reads)
+        return {table: version for table, version in reads if version is not None}
 
 
-def _difference(published: DayContent | None, rebuilt: DayContent) -> str:
-    return extension_plan.difference(published, rebuilt) if published else "it was never published"
+def by_version(versions: Mapping[date, Version]) -> list[tuple[Version, list[date]]]:
+    """The days of each version, both in order."""
+    found: dict[str, tuple[Version, list[date]]] = {}
+    for day in sorted(versions):
+        found.setdefault(versions[day].name, (versions[day], []))[1].append(day)
+    return [found[name] for name in sorted(found)]
+
+
+def _without(fingerprints: Mapping[date, str], days: Collection[date]) -> dict[date, str]:
+    return {day: fingerprint for day, fingerprint in fingerprints.items() if day not in days}
+
+
+def refuse_failed(staged: Mapping[date, Sequence[StagedTableDay]]) -> None:
+    """Raise :class:`DaysFailed` if a gate holds one of the ``staged`` days back."""
+    failed = [day for days in staged.values() for day in days if not day.passed]
+    if failed:
+        bad = {day.day for day in failed}
+        raise DaysFailed([failed_day(day) for day in failed], staged=len(staged.keys() - bad))
 
 
 def merge_changes(table: str, requests: Iterable[Publication]) -> TableChange:
@@ -206,3 +474,40 @@ def merge_changes(table: str, requests: Iterable[Publication]) -> TableChange:
     # A version that came later may have a column more: in the rows of the others it is null.
     widest = max((change.table_schema for change in changes), key=len)
     return changes[0].model_copy(update={"table_schema": widest, "days": tuple(days)})
+
+
+def _taken_day(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schema: str) -> StagedTableDay:
+    if staged.verdict is None or staged.verdict.content is None:
+        raise PublicationRefused(f"{timeline.table} {day} in the timeline {timeline.name} was never judged.")
+    return StagedTableDay(
+        table=timeline.table,
+        day=day,
+        files=staged.files,
+        content=staged.verdict.content,
+        rules=staged.verdict.rules,
+        pin=pin,
+        table_schema=schema,
+        environment=staged.environment,
+    )
+
+
+def _content_of_period(pin: Pin, table: str, period: DayRange) -> DayContent:
+    """What the days of ``period`` hold together; days that were never published hold nothing."""
+    states = (pin.states.get(TableDay(table, day)) for day in period)
+    contents = [state.content for state in states if state is not None and state.content is not None]
+    if len(contents) == 1:
+        return contents[0]
+    return DayContent(
+        rows=sum(content.rows for content in contents),
+        checksum=str(sum(int(content.checksum) for content in contents)),
+        metrics=_metrics_together(contents),
+    )
+
+
+def _metrics_together(contents: Sequence[DayContent]) -> dict[str, int | str | None]:
+    """A day without rows adds nothing to a total, also to one that was declared after the day was published."""
+    totals = {name for content in contents for name in content.metrics if name.startswith(TOTAL)}
+    nothing = dict.fromkeys(totals, 0)
+    return measures.add_up(
+        [content.metrics if content.rows else {**nothing, **content.metrics} for content in contents]
+    )

@@ -18,9 +18,10 @@ from backfill_assets.rebuild.extension.earlier_states import InputMemory
 from backfill_assets.rebuild.extension.extend import ExtendResult, extend, followed_steps
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.main_build import MainBuild
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.shadow import is_day_failure, isolate_failing_days
-from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.walk import is_day_failure, isolate_failing_days
 from backfill_assets.stream.batches import HOLD_SECONDS, stream_name
 from backfill_assets.text import format_ranges
 
@@ -185,7 +186,7 @@ class _ReferenceData:
             if raw.source is None or not landed:
                 continue
             ArrivalBuild(self.lake, raw, self.run, self.progress).run_days(landed)
-            StepBuild(self.lake, step, step.version(), self.run, self.progress).run_days(landed)
+            MainBuild(self.lake, StepRequest(step, landed), self.run, self.progress).publish()
 
     def _missing(self, days: Iterable[date]) -> dict[str, list[date]]:
         own = {name for step in self.steps for name in step.table_names}

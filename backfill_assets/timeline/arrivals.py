@@ -11,18 +11,12 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.named_timelines import (
-    ArrivedRows,
-    HeldDay,
-    NamedTimeline,
-    PartitionOffset,
-    RawRead,
-    TimelineBase,
-)
+from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, PartitionOffset, RawRead, TimelineBase
+from backfill_assets.lakehouse.records import DayRecord, DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Presence, expand_tables, read_by, reading, steps_of
-from backfill_assets.published.moments import HeldDays, held_days, snapshot_closed_by
+from backfill_assets.published.moments import records_at, snapshot_closed_by
 from backfill_assets.published.positions import RawVersions
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild import decide
@@ -54,11 +48,11 @@ def raw_reads(snapshot: Snapshot, steps: Sequence[Step], tables: Collection[str]
         for name in step.table_names
         if name in needed and name in snapshot.versions
     ]
-    held, positions = held_days(snapshot, names), RawVersions(snapshot.storage)
+    held, positions = records_at(snapshot, names), RawVersions(snapshot.storage)
     return tuple(_raw_read(snapshot, name, held[name].values(), positions) for name in names)
 
 
-def _raw_read(snapshot: Snapshot, table: str, held: Iterable[HeldDay], positions: RawVersions) -> RawRead:
+def _raw_read(snapshot: Snapshot, table: str, held: Iterable[DayRecord], positions: RawVersions) -> RawRead:
     contents = [each.content for each in held if each.content is not None]
     boundary = positions.at(table, snapshot.versions[table])
     return RawRead(
@@ -87,20 +81,20 @@ def arrivals_between(
     return {table: days for table, days in found.items() if days}
 
 
-def _days_at(storage: Storage, read: RawRead | None) -> Mapping[date, HeldDay]:
+def _days_at(storage: Storage, read: RawRead | None) -> Mapping[date, DayRecord]:
     if read is None:
         return {}
-    return held_days(Snapshot(storage, read.sequence, {read.table: read.version}), [read.table])[read.table]
+    return records_at(Snapshot(storage, read.sequence, {read.table: read.version}), [read.table])[read.table]
 
 
-def arrivals(then: Mapping[date, HeldDay], now: Mapping[date, HeldDay]) -> list[ArrivedRows]:
+def arrivals(then: Mapping[date, DayRecord], now: Mapping[date, DayRecord]) -> list[ArrivedRows]:
     """The days that hold other rows now, with how many more, and the sum of their hashes. Pure.
 
     Rows that were taken back count below zero. What came to a day with a foreign write is not known.
     """
     found = []
     for day in sorted({*then, *now}):
-        before, after = then.get(day, HeldDay(day=day)), now.get(day, HeldDay(day=day))
+        before, after = then.get(day, DayRecord(day=day)), now.get(day, DayRecord(day=day))
         if before.logical == after.logical:
             continue
         if before.foreign or after.foreign:
@@ -112,7 +106,7 @@ def arrivals(then: Mapping[date, HeldDay], now: Mapping[date, HeldDay]) -> list[
     return found
 
 
-def _sums(held: HeldDay) -> tuple[int, int]:
+def _sums(held: DayRecord) -> tuple[int, int]:
     return (held.content.rows, int(held.content.checksum)) if held.content else (0, 0)
 
 
@@ -155,7 +149,7 @@ class Arrived:
 NOTHING_ARRIVED = Arrived((), {}, {})
 
 
-def held_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimeline) -> HeldDays:
+def held_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimeline) -> DayRecords:
     """What the tables held at the moment of ``timeline`` that its days are computed from, and its own tables.
 
     Raises :class:`InvalidRequest` for a timeline that does not keep which state that was.
@@ -165,7 +159,7 @@ def held_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimel
             f"The timeline {timeline.name} does not keep what its days were computed from.",
             hint="It was not rewound, or by earlier code. backfill timeline rewind TABLES makes one that does.",
         )
-    return held_days(snapshot_of_base(storage, timeline.moment_base), needed_tables(steps, timeline.days))
+    return records_at(snapshot_of_base(storage, timeline.moment_base), needed_tables(steps, timeline.days))
 
 
 def base_at_moment(storage: Storage, timeline: NamedTimeline) -> TimelineBase:
@@ -177,17 +171,17 @@ def base_at_moment(storage: Storage, timeline: NamedTimeline) -> TimelineBase:
         raise AssertionError(f"{timeline.name} has no moment.")
     then = timeline.moment_base
     every = snapshot_closed_by(storage, then.sequence)
-    others = held_days(every, every.versions.keys() - then.versions.keys())
+    others = records_at(every, every.versions.keys() - then.versions.keys())
     whole = [name for name, held in others.items() if not missing_files(storage, name, held.values())]
     return TimelineBase(sequence=then.sequence, versions={**base_of(every, whole).versions, **then.versions})
 
 
-def missing_files(storage: Storage, table: str, days: Iterable[HeldDay]) -> list[str]:
+def missing_files(storage: Storage, table: str, days: Iterable[DayRecord]) -> list[str]:
     """The files of these days that are gone."""
     return storage.missing(f"{table}/{file.path}" for held in days for file in held.files)
 
 
-def days_read(steps: Sequence[Step], timeline: NamedTimeline, held: HeldDays) -> HeldDays:
+def days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords) -> DayRecords:
     """Those of the ``held`` days that the days of ``timeline`` are computed from, by any version. Pure."""
     read: dict[str, set[date]] = {}
     for step in steps_of(steps, timeline.days):
@@ -216,7 +210,7 @@ def waiting_days(
     A look back reaches days that have no inputs of their own yet: these are days to come.
     """
     needed = needed_tables(steps, timeline.days)
-    held = held_days(snapshot, needed)
+    held = records_at(snapshot, needed)
     moved: dict[str, set[date]] = {table: {each.day for each in days} for table, days in arrived.items()}
     found: dict[str, list[date]] = {}
     there = Presence(held)
@@ -236,7 +230,7 @@ def waiting_days(
 def _is_behind(
     step: Step,
     day: date,
-    held: HeldDays,
+    held: DayRecords,
     behind: Mapping[str, Sequence[date]],
 ) -> bool:
     """Was the day computed from something else than what its inputs hold now, or from days that were?"""

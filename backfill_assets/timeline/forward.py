@@ -13,32 +13,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 
-from backfill_assets.days import TableDay
-from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.delta_log import read_log
-from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import (
-    HeldDay,
     NamedTimeline,
     TimelineBase,
     change_timeline,
     create_timeline,
     require_free_name,
 )
+from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.moments import held_days
+from backfill_assets.published.moments import records_at
 from backfill_assets.published.snapshot import Snapshot
-from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
-from backfill_assets.rebuild.replace import ReplaceBuild
-from backfill_assets.rebuild.shadow import HeldBack, ShadowStep, shadow_step
+from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
+from backfill_assets.rebuild.place import Place
+from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.walk import StepBuilt, Walk
 from backfill_assets.timeline.arrivals import (
     NOTHING_ARRIVED,
     Arrived,
@@ -51,25 +47,11 @@ from backfill_assets.timeline.rewind import copied_timeline, require_files
 
 
 @dataclass(frozen=True)
-class ForwardedStep:
-    """What became of the days of one step."""
-
-    step: str
-    version: str
-    kept: tuple[date, ...] = ()
-    """As they were on the timeline already."""
-    staged: tuple[date, ...] = ()
-    from_main: tuple[date, ...] = ()
-    """Main has them from just these inputs by this version."""
-    held_back: tuple[HeldBack, ...] = ()
-
-
-@dataclass(frozen=True)
 class Forwarded:
     """The timeline as it is to be written, and what was done for it, in build order."""
 
     timeline: NamedTimeline
-    steps: tuple[ForwardedStep, ...]
+    steps: tuple[StepBuilt, ...]
     arrived: Arrived = NOTHING_ARRIVED
     note: str = ""
     """Why nothing was done, if that is so."""
@@ -104,15 +86,19 @@ def forward(
     chosen = versions_to_use(steps, timeline, version)
     lake.publisher.recover({name for step in steps for name in step.table_names})
     base = Snapshot.newest(lake.storage)
+    arrived, inputs = NOTHING_ARRIVED, NOTHING_LAID
     if arrivals:
-        arrived, inputs = arrived_since(base, steps, timeline), Overlay()
+        arrived = arrived_since(base, steps, timeline)
     else:
-        arrived, inputs = NOTHING_ARRIVED, overlay_of_moment(lake.storage, base, steps, timeline)
-    way = _Way(lake, timeline, run, progress, overlay_of(timeline, inputs))
-    done = [way.take(step, chosen[step.name]) for step in steps_of(steps, timeline.days)]
+        inputs = overlay_of_moment(lake.storage, base, steps, timeline)
+    walk = Walk(lake, Place(timeline.id, overlay_of(timeline, inputs)), run, progress)
+    done = [
+        walk.take(StepRequest(step, sorted(timeline.days_of(step.table_names)), chosen[step.name]))
+        for step in steps_of(steps, timeline.days)
+    ]
     held_back = tuple(f"{each.table} {each.day}: {each.why}" for one in done for each in one.held_back)
     versions = {each.step: each.version for each in done}
-    made = timeline.with_days(way.changed).model_copy(update={"versions": versions, "held_back": held_back})
+    made = timeline.with_days(walk.changed).model_copy(update={"versions": versions, "held_back": held_back})
     if not arrivals:
         then = {"reads": timeline.moment_reads, "arrived": {}, "base": base_at_moment(lake.storage, timeline)}
         return Forwarded(made.model_copy(update=then), tuple(done), arrived)
@@ -131,12 +117,9 @@ def versions_to_use(steps: Sequence[Step], timeline: NamedTimeline, version: str
     return {step.name: version if step.name in with_version else step.current for step in concerned}
 
 
-def overlay_of(timeline: NamedTimeline, inputs: Overlay = NOTHING_STAGED) -> Overlay:
-    """The days of ``timeline`` in place of main's, and over those of ``inputs``."""
-    overlay = inputs
-    for table, held in timeline.days.items():
-        overlay = overlay.putting_back(table, ((each.day, day_before(each)) for each in held))
-    return overlay
+def overlay_of(timeline: NamedTimeline, below: Overlay = NOTHING_LAID) -> Overlay:
+    """The days of ``timeline`` in place of main's, and over those of ``below``."""
+    return below.with_records({table: timeline.held(table) for table in timeline.days})
 
 
 def overlay_of_moment(storage: Storage, now: Snapshot, steps: Sequence[Step], timeline: NamedTimeline) -> Overlay:
@@ -147,65 +130,16 @@ def overlay_of_moment(storage: Storage, now: Snapshot, steps: Sequence[Step], ti
     """
     then = held_at_moment(storage, steps, timeline)
     require_files(storage, days_read(steps, timeline, then), timeline.moment)
-    since = held_days(now, then)
-    overlay = Overlay()
-    for table, held in then.items():
-        days = {day: held.get(day, HeldDay(day=day)) for day in {*held, *since[table]}}
-        overlay = overlay.putting_back(table, ((day, day_before(each)) for day, each in days.items()))
-    return overlay
+    since = records_at(now, then)
+    return Overlay(
+        {
+            table: {day: held.get(day, DayRecord(day=day)) for day in {*held, *since[table]}}
+            for table, held in then.items()
+        }
+    )
 
 
-def day_before(held: HeldDay) -> DayBefore:
-    return DayBefore(content=held.content, files=held.files, foreign=held.foreign)
-
-
-@dataclass
-class _Way:
-    """Goes from step to step; each reads what the ones before it have left on the timeline."""
-
-    lake: Lake
-    timeline: NamedTimeline
-    run: RunInfo
-    progress: Progress
-    overlay: Overlay
-
-    def __post_init__(self) -> None:
-        self.changed: dict[str, dict[date, HeldDay]] = {}
-        self.out: dict[str, frozenset[date]] = {}
-
-    def take(self, step: Step, version: str) -> ForwardedStep:
-        days = sorted({day for name in step.table_names for day in self.timeline.held(name)})
-        inputs = self.overlay.without(step.table_names)
-        kept = self.kept(step, version, days, inputs)
-        todo = tuple(day for day in days if day not in kept)
-        wanted = ShadowStep(step, step.version(version), todo)
-        done = shadow_step(self.lake, self.timeline.id, wanted, self.run, self.progress, inputs, self.out)
-        built = {table: built_days(done.build, table, self.timeline.name) for table in done.build.tables}
-        out = frozenset(held.day for held in done.held_back)
-        for table, found in built.items():
-            taken = {day: held for day, held in found.items() if day not in out}
-            self.changed.setdefault(table, {}).update(taken)
-            self.overlay = self.overlay.putting_back(table, ((day, day_before(held)) for day, held in taken.items()))
-            self.out[table] = out
-        staged, from_main = (tuple(day for day in days if day not in out) for days in (done.staged, done.unchanged))
-        return ForwardedStep(step.name, version, tuple(sorted(kept)), staged, from_main, tuple(done.held_back))
-
-    def kept(self, step: Step, version: str, days: Sequence[date], inputs: Overlay) -> set[date]:
-        """The days that the timeline has from just what would be read now, and that no input holds back."""
-        build = ReplaceBuild(self.lake, step, step.version(version), self.run, False, self.progress, overlay=inputs)
-        pin = build.pin(days)
-        wanted = decide.wanted(step, build.version, days, {name: read.days for name, read in pin.inputs.items()})
-        blocked = decide.days_reading(step, build.version, days, self.out)
-        return {day for day in days if day not in blocked and self.holds(step, day, wanted[day].input_fingerprint)}
-
-    def holds(self, step: Step, day: date, fingerprint: str) -> bool:
-        contents = [self.timeline.held(name).get(day) for name in step.table_names]
-        return all(
-            each is not None and each.content and each.content.input_fingerprint == fingerprint for each in contents
-        )
-
-
-def count_of(steps: Sequence[ForwardedStep]) -> Mapping[str, int]:
+def count_of(steps: Sequence[StepBuilt]) -> Mapping[str, int]:
     """How many days of steps were kept, taken over, staged and held back, together."""
     return {
         "kept": sum(len(each.kept) for each in steps),
@@ -236,39 +170,3 @@ def attempt_forward(
     done = go(copied_timeline(timeline, other, by, publisher.now()))
     made = done.timeline.model_copy(update={"change": change, "changed_at": publisher.now()})
     return replace(done, timeline=create_timeline(publisher.storage, made))
-
-
-# ------------------------------------------------------------------ what a build brings to a timeline
-
-
-def built_days(build: ReplaceBuild, table: str, timeline: str) -> dict[date, HeldDay]:
-    """The days of ``table`` that the timeline of the name ``timeline`` holds after ``build``.
-
-    Raises :class:`PublicationRefused` if main has published a day again since it was found unchanged.
-    """
-    staged = {
-        each.day: HeldDay(day=each.day, content=each.content, files=each.files)
-        for held in build.staged.values()
-        for each in held
-        if each.table == table
-    }
-    return staged | _days_of_main(build, table, timeline)
-
-
-def _days_of_main(build: ReplaceBuild, table: str, timeline: str) -> dict[date, HeldDay]:
-    if not build.reused:
-        return {}
-    storage = build.lake.storage
-    main = MainTable.open(storage, table)
-    active = read_log(storage, table, main.version).active if main else {}
-    found = {}
-    for day, pin in build.reused.items():
-        key = TableDay(table, day)
-        paths = pin.expected[key].files
-        if any(path not in active for path in paths):
-            raise PublicationRefused(
-                f"{table} {day} was published again while it was taken over on the timeline {timeline}.",
-                hint="What was staged is kept: run the command again.",
-            )
-        found[day] = HeldDay(day=day, content=pin.states[key].content, files=tuple(active[path] for path in paths))
-    return found

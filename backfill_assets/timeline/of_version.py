@@ -18,7 +18,6 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import (
     LONGEST_NAME,
-    HeldDay,
     NamedTimeline,
     TimelineBase,
     TimelineVersion,
@@ -26,6 +25,7 @@ from backfill_assets.lakehouse.named_timelines import (
     create_timeline,
     kept_timelines,
 )
+from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import TIMELINES, open_timelines
 from backfill_assets.model.current_versions import is_declared
@@ -69,7 +69,7 @@ def create_of_version(lake: Lake, name: str, step: Step, asked: TimelineVersion,
 
 
 def take_days(
-    lake: Lake, asked: TimelineVersion, days: Mapping[str, Mapping[date, HeldDay]], change: str, by: str
+    lake: Lake, asked: TimelineVersion, days: Mapping[str, Mapping[date, DayRecord]], change: str, by: str
 ) -> tuple[NamedTimeline, bool]:
     """Put ``days`` over those that the timeline of a version has; with whether it had to be created for it."""
     storage, now = lake.storage, lake.publisher.now()
@@ -95,7 +95,7 @@ def name_of_version(step: str, version: str) -> str:
 
 
 def _created(
-    lake: Lake, name: str, asked: TimelineVersion, days: Mapping[str, Mapping[date, HeldDay]], change: str, by: str
+    lake: Lake, name: str, asked: TimelineVersion, days: Mapping[str, Mapping[date, DayRecord]], change: str, by: str
 ) -> NamedTimeline:
     made = new_timeline(lake.storage, name, by, lake.publisher.now())
     values = {"change": change, "targets": (asked.step,), "of_version": asked}
@@ -130,7 +130,7 @@ def with_days_to_keep(timeline: NamedTimeline, days: Mapping[str, Collection[dat
     """``timeline`` with just ``days``; those that it does not have yet hold nothing. Pure."""
     held = {table: timeline.held(table) for table in days}
     chosen = {
-        table: tuple(held[table].get(day, HeldDay(day=day)) for day in sorted(found)) for table, found in days.items()
+        table: tuple(held[table].get(day, DayRecord(day=day)) for day in sorted(found)) for table, found in days.items()
     }
     return timeline.model_copy(update={"days": {table: found for table, found in sorted(chosen.items()) if found}})
 
@@ -184,7 +184,7 @@ def _following_main(lake: Lake, asked: NamedTimeline) -> NamedTimeline:
     """``asked`` whose days are those of main."""
     base, held = _newest_base(lake.storage), main_days(lake.publisher.log, asked.days)
     days = {
-        table: tuple(held[table].get(each.day, HeldDay(day=each.day)) for each in own)
+        table: tuple(held[table].get(each.day, DayRecord(day=each.day)) for each in own)
         for table, own in asked.days.items()
     }
     return asked.model_copy(update={"days": days, "base": base, "held_back": ()})

@@ -23,12 +23,13 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.arrow_dataset import dataset_of_files
 from backfill_assets.lakehouse.delta_log import AddedFile, oldest_version
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, opened_folder
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, opened_folder
+from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication_log.log import utc_now
-from backfill_assets.published.moments import held_days
+from backfill_assets.published.moments import records_at
 from backfill_assets.published.reading import PublishedTable
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.timeline.view import StaleDays, find_place, is_of_campaign, stale_days, tables_around
@@ -51,10 +52,10 @@ class OpenedTimeline:
     def tables(self) -> list[str]:
         return sorted({*self.timeline.days, *self.timeline.base.versions})
 
-    def held(self, table: str) -> dict[date, HeldDay]:
+    def held(self, table: str) -> dict[date, DayRecord]:
         """What every day of ``table`` holds, ascending; raises :class:`InvalidRequest` if it has none."""
         base = self.timeline.base
-        published = held_days(Snapshot(self.storage, base.sequence, base.versions), [table])[table]
+        published = records_at(Snapshot(self.storage, base.sequence, base.versions), [table])[table]
         held = {**published, **self.timeline.held(table)}
         if not held:
             raise InvalidRequest(
@@ -65,7 +66,7 @@ class OpenedTimeline:
     def stale_days(self, steps: Sequence[Step]) -> StaleDays:
         """The days that were computed from others than it shows, and why."""
         base, around = self.timeline.base, tables_around(steps, self.timeline.days)
-        published = held_days(Snapshot(self.storage, base.sequence, base.versions), around)
+        published = records_at(Snapshot(self.storage, base.sequence, base.versions), around)
         return stale_days(steps, self.timeline, published)
 
     def files(self, table: str) -> list[AddedFile]:

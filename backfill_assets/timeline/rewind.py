@@ -8,19 +8,14 @@ from datetime import date, datetime
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.named_timelines import (
-    HeldDay,
-    NamedTimeline,
-    TimelineBase,
-    new_timeline_id,
-    timeline_called,
-)
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, new_timeline_id, timeline_called
+from backfill_assets.lakehouse.records import DayRecord, DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of, walk_downstream
 from backfill_assets.published.boundaries import boundary_line
 from backfill_assets.published.history import PublicationRecord, history
-from backfill_assets.published.moments import HeldDays, Moment, differing, find_moment, held_days, is_version
+from backfill_assets.published.moments import Moment, differing, find_moment, is_version, records_at
 from backfill_assets.published.positions import read_boundaries, snapshot_of
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.text import format_count
@@ -60,7 +55,7 @@ def copied_timeline(timeline: NamedTimeline, name: str, by: str, now: datetime) 
 
 def differing_from_main(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:
     """The timeline's own days, by table, that hold something else than what is published now."""
-    main = held_days(Snapshot.newest(storage), timeline.days)
+    main = records_at(Snapshot.newest(storage), timeline.days)
     own = {table: timeline.held(table) for table in timeline.days}
     found = differing(own, main)
     return {table: found[table] & own[table].keys() for table in own}
@@ -80,8 +75,8 @@ def rewound_timeline(
     tables = {name for step in concerned for name in step.table_names}
     timeline = new_timeline(storage, asked.name, asked.by, now)
     around = tables_around(steps, tables)
-    then = held_days(moment.snapshot, around)
-    since = held_days(Snapshot(storage, timeline.base.sequence, timeline.base.versions), around)
+    then = records_at(moment.snapshot, around)
+    since = records_at(Snapshot(storage, timeline.base.sequence, timeline.base.versions), around)
     days = days_to_rewind(steps, asked, *({table: held[table] for table in tables} for held in (then, since)))
     if not days:
         raise InvalidRequest(
@@ -106,7 +101,7 @@ def rewound_timeline(
 
 
 def days_to_rewind(
-    steps: Sequence[Step], asked: RewindRequest, then: HeldDays, since: HeldDays
+    steps: Sequence[Step], asked: RewindRequest, then: DayRecords, since: DayRecords
 ) -> dict[str, set[date]]:
     """The days of each table that go back: those of the tables asked for, and the periods that are computed from them.
 
@@ -124,8 +119,8 @@ def days_to_rewind(
 
 
 def days_after_rewind(
-    steps: Sequence[Step], asked: RewindRequest, days: Mapping[str, set[date]], then: HeldDays, since: HeldDays
-) -> dict[str, dict[date, HeldDay]]:
+    steps: Sequence[Step], asked: RewindRequest, days: Mapping[str, set[date]], then: DayRecords, since: DayRecords
+) -> dict[str, dict[date, DayRecord]]:
     """What each of ``days`` holds on the timeline, and by which files.
 
     Days that were asked for are what they were. A day that comes along is, too, if it was computed from just what the
@@ -133,23 +128,23 @@ def days_after_rewind(
     timeline goes forward: a rewind computes nothing. Pure.
     """
     given, shown = _asked_days(steps, asked, then, since), {table: dict(held) for table, held in since.items()}
-    found: dict[str, dict[date, HeldDay]] = {}
+    found: dict[str, dict[date, DayRecord]] = {}
     for step in steps_of(steps, days):
         own = {day for name in step.table_names for day in days.get(name, ())}
         back = own & {day for name in step.table_names for day in given.get(name, ())}
         back |= _right_as_they_were(step, own - back, then, shown)
         for name in step.table_names:
             held = {
-                day: (then if day in back else since).get(name, {}).get(day, HeldDay(day=day)) for day in sorted(own)
+                day: (then if day in back else since).get(name, {}).get(day, DayRecord(day=day)) for day in sorted(own)
             }
             found[name] = held
             shown.setdefault(name, {}).update(held)
     return found
 
 
-def _right_as_they_were(step: Step, days: set[date], then: HeldDays, shown: HeldDays) -> set[date]:
+def _right_as_they_were(step: Step, days: set[date], then: DayRecords, shown: DayRecords) -> set[date]:
     """Those of ``days`` that were computed from what is ``shown``, or that nothing was computed of from just that."""
-    held = [then.get(name, {}).get(day, HeldDay(day=day)) for name in step.table_names for day in days]
+    held = [then.get(name, {}).get(day, DayRecord(day=day)) for name in step.table_names for day in days]
     something = {each.day for each in held if each.content is not None or each.foreign}
     wrong = {each.day for each in held if each.foreign}
     for name in step.table_names:
@@ -162,7 +157,9 @@ def _right_as_they_were(step: Step, days: set[date], then: HeldDays, shown: Held
     return days - wrong
 
 
-def _asked_days(steps: Sequence[Step], asked: RewindRequest, then: HeldDays, since: HeldDays) -> dict[str, set[date]]:
+def _asked_days(
+    steps: Sequence[Step], asked: RewindRequest, then: DayRecords, since: DayRecords
+) -> dict[str, set[date]]:
     """The days of the tables asked for: all that differ, or those of the given days that there are or were."""
     found = {}
     for step in steps_of(steps, asked.tables):
@@ -184,7 +181,7 @@ def _refuse_raw(steps: Sequence[Step], tables: Collection[str]) -> None:
             )
 
 
-def require_files(storage: Storage, held: HeldDays, moment: str) -> None:
+def require_files(storage: Storage, held: DayRecords, moment: str) -> None:
     """Raise :class:`PublicationRefused` for files that are gone, with the earliest moment of each table."""
     gone = {table: missing_files(storage, table, days.values()) for table, days in held.items()}
     lost = {table: len(paths) for table, paths in gone.items() if paths}
@@ -216,7 +213,7 @@ def earliest_moment(storage: Storage, table: str) -> PublicationRecord | None:
     low, high = 0, len(records)
     while low < high:
         middle = (low + high) // 2
-        held = held_days(snapshot_of(storage, records[middle].publication), [table])
+        held = records_at(snapshot_of(storage, records[middle].publication), [table])
         low, high = (middle + 1, high) if missing_files(storage, table, held[table].values()) else (low, middle)
     return records[low] if low < len(records) else None
 
@@ -243,7 +240,7 @@ def timeline_based_on(storage: Storage, base: str, name: str, by: str, now: date
             hint="Name a publication (backfill history), a time in UTC, or another timeline.",
         )
     moment = find_moment(storage, base, "")
-    require_files(storage, held_days(moment.snapshot, moment.snapshot.versions), moment.text)
+    require_files(storage, records_at(moment.snapshot, moment.snapshot.versions), moment.text)
     found = TimelineBase(sequence=moment.snapshot.sequence, versions=moment.snapshot.versions)
     change = f"created at {moment.text}"
     return new_timeline(storage, name, by, now).model_copy(update={"base": found, "change": change})

@@ -7,64 +7,26 @@ it has staged is used by the next one. Without a day to compute, no Spark is sta
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, change_timeline
-from backfill_assets.model.declaration import Step, Version
-from backfill_assets.published.moments import HeldDays, held_days
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, change_timeline
+from backfill_assets.model.declaration import Step
+from backfill_assets.published.moments import records_at
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.quality import gates
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import touched_tables
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
-from backfill_assets.rebuild.replace import ReplaceBuild, refuse_failed
+from backfill_assets.rebuild.place import Place
+from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.walk import StepBuilt, Walk
 from backfill_assets.spark.session import explain_lost_server
 from backfill_assets.text import format_count
-from backfill_assets.timeline.forward import built_days, day_before
-from backfill_assets.timeline.view import inputs_shown, state_of
-
-
-@dataclass(frozen=True)
-class StepRequest:
-    """The days of one step to build. ``along`` are those of them that go by the version they have, and are not forced.
-
-    ``version`` may be :data:`decide.AS_PUBLISHED`: then every day does.
-    """
-
-    step: Step
-    days: Sequence[date]
-    version: str = ""
-    along: Collection[date] = ()
-
-
-@dataclass(frozen=True)
-class StepBuilt:
-    """What became of the days of one step, and what its tables hold on them now."""
-
-    step: str
-    unchanged: tuple[date, ...]
-    """As the timeline shows them already, from these inputs by this version."""
-    from_main: tuple[date, ...]
-    """Main has them from just these inputs by this version: its files are used by name."""
-    staged: tuple[date, ...]
-    held: HeldDays
-    seconds: float
-
-    def __str__(self) -> str:
-        counts = f"{len(self.staged):,} staged, {len(self.from_main):,} from main, {len(self.unchanged):,} unchanged"
-        return f"{self.step}: {counts}, in {self.seconds:.1f} s"
-
-    @property
-    def rows(self) -> int:
-        return sum(each.content.rows for each in self.held[self.step].values() if each.content)
+from backfill_assets.timeline.forward import overlay_of
 
 
 @dataclass(frozen=True)
@@ -82,7 +44,6 @@ def run_on(
     run: RunInfo,
     progress: Progress,
     *,
-    force: bool = False,
     report: Callable[[StepBuilt], None] = lambda _: None,
 ) -> TimelineRun:
     """Build days on ``timeline``, step by step, and write its next revision if one of them is other than it was.
@@ -101,16 +62,17 @@ def run_on(
     current = lake.with_current(each.step for each in asked)
     asked = [replace(each, step=step) for each, step in zip(asked, current, strict=True)]
     lake.publisher.recover({name for each in asked for name in touched_tables(each.step)})
-    work = _TimelineWork(lake, timeline, run, progress, force, _shown(lake, timeline, asked))
+    walk = Walk(lake, place_of(lake, timeline, asked), run, progress, holds_back=False)
+    versions: dict[str, str] = {}
     try:
         for each in asked:
             with explain_lost_server(f"{each.step.name} was built on {timeline.name}"):
-                work.build(each)
-            report(work.done[-1])
+                report(walk.take(each))
+            versions[each.step.name] = _version_of(walk.done[-1])
     except Exception:
-        work.write()
+        _write(lake, timeline, walk, versions)
         raise
-    return TimelineRun(work.write(), tuple(work.done))
+    return TimelineRun(_write(lake, timeline, walk, versions), tuple(walk.done))
 
 
 def refuse_raw(step: Step, timeline: str) -> None:
@@ -123,126 +85,34 @@ def refuse_raw(step: Step, timeline: str) -> None:
         )
 
 
-def _shown(lake: Lake, timeline: NamedTimeline, asked: Sequence[StepRequest]) -> dict[str, dict[date, HeldDay]]:
-    """What the timeline shows of every table that the steps write or read, or that their gates look at."""
-    tables = {name for each in asked for name in (*touched_tables(each.step), *_looked_at(each.step))}
-    base = held_days(Snapshot(lake.storage, timeline.base.sequence, timeline.base.versions), tables)
-    return {table: {**base[table], **timeline.held(table)} for table in tables}
+def place_of(lake: Lake, timeline: NamedTimeline, asked: Sequence[StepRequest]) -> Place:
+    """The timeline over its base, as far as the steps write, read or look at tables: main may have moved on since."""
+    looked_at = {name for each in asked for table in each.step.tables for name in gates.metrics_needed(table)}
+    tables = looked_at.union(*(touched_tables(each.step) for each in asked))
+    base = records_at(Snapshot(lake.storage, timeline.base.sequence, timeline.base.versions), tables)
+    return Place(timeline.id, overlay_of(timeline), base)
 
 
-def _looked_at(step: Step) -> set[str]:
-    return {name for table in step.tables for name in gates.metrics_needed(table)}
+def _version_of(done: StepBuilt) -> str:
+    """The version that a plan is to go by which publishes these days."""
+    asked = done.build.asked
+    if asked.version != decide.AS_PUBLISHED:
+        return asked.named.name
+    return Counter(version.name for version in done.build.versions.values()).most_common(1)[0][0]
 
 
-@dataclass
-class _TimelineWork:
-    """Goes from step to step; each reads what the ones before it have left on the timeline."""
-
-    lake: Lake
-    timeline: NamedTimeline
-    run: RunInfo
-    progress: Progress
-    force: bool
-    shown: dict[str, dict[date, HeldDay]]
-    done: list[StepBuilt] = field(default_factory=list)
-    changed: dict[str, dict[date, HeldDay]] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
-
-    def build(self, asked: StepRequest) -> None:
-        began, step = time.monotonic(), asked.step
-        unchanged: list[date] = []
-        builds = []
-        for (name, forced), days in self.by_version(asked).items():
-            version = step.version(name)
-            kept = set() if forced else self.kept(step, version, days)
-            unchanged += kept
-            todo = [day for day in days if day not in kept]
-            if todo:
-                builds.append(self.stage(step, version, todo, forced=forced))
-        refuse_failed({day: held for build in builds for day, held in build.staged.items()})
-        for build in builds:
-            for table in build.tables:
-                found = built_days(build, table, self.timeline.name)
-                self.changed.setdefault(table, {}).update(found)
-                self.shown[table].update(found)
-        self.versions[step.name] = self.version_of(asked)
-        self.done.append(
-            StepBuilt(
-                step.name,
-                unchanged=tuple(sorted(unchanged)),
-                from_main=tuple(sorted(day for build in builds for day in build.reused)),
-                staged=tuple(sorted(day for build in builds for day in build.staged)),
-                held={name: {day: self.shown[name][day] for day in asked.days} for name in step.table_names},
-                seconds=round(time.monotonic() - began, 1),
-            )
-        )
-
-    def by_version(self, asked: StepRequest) -> dict[tuple[str, bool], list[date]]:
-        """The days by the version that builds them, and whether they are forced."""
-        own = asked.step.version(None if asked.version == decide.AS_PUBLISHED else asked.version or None).name
-        names = dict.fromkeys(asked.days, own) | self.versions_shown(asked)
-        found: dict[tuple[str, bool], list[date]] = {}
-        for day in asked.days:
-            found.setdefault((names[day], self.force and day not in asked.along), []).append(day)
-        return found
-
-    def versions_shown(self, asked: StepRequest) -> dict[date, str]:
-        """The versions that the timeline has days by, of those that go by it."""
-        days = [day for day in asked.days if asked.version == decide.AS_PUBLISHED or day in asked.along]
-        states = {
-            TableDay(name, day): state_of(name, self.held(name, day), self.timeline.base.sequence)
-            for name in asked.step.table_names
-            for day in days
-        }
-        return decide.versions_as_published(asked.step, days, states)
-
-    def version_of(self, asked: StepRequest) -> str:
-        """The version that a plan is to go by which publishes these days."""
-        if asked.version != decide.AS_PUBLISHED:
-            return asked.version or asked.step.current
-        return Counter(self.versions_shown(asked).values()).most_common(1)[0][0]
-
-    def kept(self, step: Step, version: Version, days: Sequence[date]) -> set[date]:
-        """The days that the timeline shows from just what would be read now; decided without asking main."""
-        wanted = inputs_shown(step, version, days, self.shown)
-        return {day for day in days if self.shows(step, day, wanted[day].input_fingerprint)}
-
-    def shows(self, step: Step, day: date, fingerprint: str) -> bool:
-        contents = [self.held(name, day).content for name in step.table_names]
-        return all(content is not None and content.input_fingerprint == fingerprint for content in contents)
-
-    def held(self, table: str, day: date) -> HeldDay:
-        return self.shown[table].get(day) or HeldDay(day=day)
-
-    def stage(self, step: Step, version: Version, days: Sequence[date], *, forced: bool) -> ReplaceBuild:
-        inputs = self.inputs(step, version, days)
-        build = ReplaceBuild(
-            self.lake, step, version, self.run, forced, self.progress, overlay=inputs, campaign=self.timeline.id
-        )
-        build.stage(days)
-        return build
-
-    def inputs(self, step: Step, version: Version, days: Sequence[date]) -> Overlay:
-        """Everything that is read or looked at, as the timeline shows it: main may have moved on since its base."""
-        reads = decide.read_days(step, version, days)
-        periods = {day for start in days for day in step.cadence.period(start)}
-        overlay = NOTHING_STAGED
-        for table in ({*reads, *_looked_at(step)}).difference(step.table_names):
-            wanted = periods.union(reads.get(table, ()))
-            overlay = overlay.putting_back(table, ((day, day_before(self.held(table, day))) for day in wanted))
-        return overlay
-
-    def write(self) -> NamedTimeline:
-        """The next revision, if a day is other than it was."""
-        changed = {
-            table: {day: held for day, held in days.items() if held != self.timeline.held(table).get(day)}
-            for table, days in self.changed.items()
-        }
-        count = sum(map(len, changed.values()))
-        if not count:
-            return self.timeline
-        tables = ", ".join(table for table, days in changed.items() if days)
-        change = f"run: {format_count(count, 'day')} of {tables}"
-        versions = {**self.timeline.versions, **self.versions}
-        next_one = self.timeline.with_days(changed).model_copy(update={"versions": versions})
-        return change_timeline(self.lake.storage, next_one, change, self.lake.publisher.now())
+def _write(lake: Lake, timeline: NamedTimeline, walk: Walk, versions: Mapping[str, str]) -> NamedTimeline:
+    """The next revision, if a day is other than it was."""
+    changed = {
+        table: {day: each for day, each in days.items() if each != timeline.held(table).get(day)}
+        for table, days in walk.changed.items()
+    }
+    count = sum(map(len, changed.values()))
+    if not count:
+        return timeline
+    tables = ", ".join(table for table, days in changed.items() if days)
+    change = f"run: {format_count(count, 'day')} of {tables}"
+    update = {"versions": {**timeline.versions, **versions}}
+    return change_timeline(
+        lake.storage, timeline.with_days(changed).model_copy(update=update), change, lake.publisher.now()
+    )

@@ -7,16 +7,26 @@ that dies is finished by the next process, and the way back needs nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cache
+from functools import cache, cached_property
+
+from deltalake import Schema
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineVersion, delete_timeline
-from backfill_assets.lakehouse.records import CurrentVersion, DayState, InputRead, Publication, Switch, TableChange
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineVersion, delete_timeline
+from backfill_assets.lakehouse.records import (
+    CurrentVersion,
+    DayRecord,
+    DayState,
+    InputRead,
+    Publication,
+    Switch,
+    TableChange,
+)
 from backfill_assets.model.current_versions import is_declared
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of
@@ -25,14 +35,24 @@ from backfill_assets.publication.publisher import Published
 from backfill_assets.published.moments import main_days
 from backfill_assets.published.observed import observe
 from backfill_assets.published.readers import left_stale
-from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.lake import Lake, provenance
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
-from backfill_assets.rebuild.replace import ReplaceBuild
+from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
+from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.stage import StagedTableDay
+from backfill_assets.rebuild.step_build import StepBuild, StepLook, StepRequest
+from backfill_assets.rebuild.walk import Walk
 from backfill_assets.text import format_count
-from backfill_assets.timeline.of_version import current_version, days_published, days_to_keep, take_days, version_of
+from backfill_assets.timeline.forward import overlay_of
+from backfill_assets.timeline.of_version import (
+    current_version,
+    days_published,
+    days_to_keep,
+    take_days,
+    version_of,
+    with_days_to_keep,
+)
 from backfill_assets.timeline.opened import OpenedTimeline
 
 
@@ -60,14 +80,21 @@ def readiness_of(
 
     ``steps`` have their current versions; ``to_keep`` are the days that the timeline is to have, by table.
     """
-    way = _Comparison(lake, timeline, to_keep)
+    own = with_days_to_keep(timeline, to_keep)
+    walk = Walk(lake, Place(timeline.id, overlay_of(own)), RunInfo(""), lambda _: None)
+    brought = _Brought(OpenedTimeline(lake.storage, timeline))
     for step in steps_of(steps, to_keep):
-        way.take(step, asked.version if step.name == asked.step else step.current)
+        days = sorted(own.days_of(step.table_names))
+        version = asked.version if step.name == asked.step else step.current
+        build, found = walk.look(StepRequest(step, days, version))
+        ready = found.days(Decision.KEEP)
+        walk.out |= dict.fromkeys(step.table_names, frozenset(days).difference(ready))
+        brought.add(build, found, {day: {name: own.held(name)[day] for name in step.table_names} for day in ready})
     return Readiness(
-        behind={table: days for table, days in way.behind.items() if days},
-        changes=tuple(way.changes),
-        inputs=tuple(read for read in way.inputs if read.days),
-        differing=way.differing,
+        behind={table: set(days) for table, days in walk.out.items() if days},
+        changes=tuple(brought.changes),
+        inputs=tuple(read for read in brought.inputs if read.days),
+        differing=brought.differing,
     )
 
 
@@ -90,72 +117,40 @@ def days_behind(lake: Lake, timeline: NamedTimeline) -> int | None:
 
 
 @dataclass
-class _Comparison:
-    """Goes from step to step; each reads what the ones before it would publish."""
+class _Brought:
+    """What a switch publishes: the days of the timeline that main does not hold just so."""
 
-    lake: Lake
-    timeline: NamedTimeline
-    to_keep: Days
-    overlay: Overlay = NOTHING_STAGED
+    opened: OpenedTimeline
+    overlay: Overlay = NOTHING_LAID
+    changes: list[TableChange] = field(default_factory=list)
+    inputs: list[InputRead] = field(default_factory=list)
+    differing: dict[str, int] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.schema_of = cache(OpenedTimeline(self.lake.storage, self.timeline).schema)
-        self.behind: dict[str, set[date]] = {}
-        self.changes: list[TableChange] = []
-        self.inputs: list[InputRead] = []
-        self.differing: dict[str, int] = {}
-
-    def take(self, step: Step, version: str) -> None:
-        days = sorted({day for name in step.table_names for day in self.to_keep.get(name, ())})
-        build = ReplaceBuild(
-            self.lake, step, step.version(version), RunInfo(""), False, lambda _: None, overlay=self.overlay
-        )
-        pin = build.pin(days)
-        ready = self.ready_days(build, days, pin)
-        self.behind |= dict.fromkeys(step.table_names, set(days) - ready.keys())
+    def add(self, build: StepBuild, found: StepLook, ready: Mapping[date, Mapping[str, DayRecord]]) -> None:
+        """Add those of the ``ready`` days of a step that differ; by day and table."""
+        build.place, build.versions, pin = Place(overlay=self.overlay), dict(found.versions), found.pin
         for day, held in ready.items():
-            if any(not _is_in_main(pin, name, each) for name, each in held.items()):
+            if not all(_is_in_main(pin, name, each) for name, each in held.items()):
                 build.staged[day] = [self.staged(name, each, pin) for name, each in held.items()]
-        if build.staged:
-            self.add(build, pin)
-
-    def ready_days(self, build: ReplaceBuild, days: Sequence[date], pin: Pin) -> dict[date, dict[str, HeldDay]]:
-        """The days that it has from just the inputs there are now, by table."""
-        step, version = build.step, build.version
-        wanted = decide.wanted(step, version, days, {name: read.days for name, read in pin.inputs.items()})
-        out = {table: frozenset(found) for table, found in self.behind.items()}
-        blocked = decide.days_reading(step, version, days, out)
-        held = {name: self.timeline.held(name) for name in step.table_names}
-        found = {day: {name: held[name].get(day, HeldDay(day=day)) for name in held} for day in days}
-        return {
-            day: of_tables
-            for day, of_tables in found.items()
-            if day not in blocked
-            and all(
-                each.content and each.content.input_fingerprint == wanted[day].input_fingerprint
-                for each in of_tables.values()
-            )
-        }
-
-    def staged(self, table: str, held: HeldDay, pin: Pin) -> StagedTableDay:
-        if held.content is None:
-            raise AssertionError(f"{table} {held.day} is not ready.")
-        schema = self.schema_of(table).to_json()
-        return StagedTableDay(table, held.day, held.files, held.content, (), pin, schema)
-
-    def add(self, build: ReplaceBuild, pin: Pin) -> None:
-        staged = [each for days in build.staged.values() for each in days]
+        if not build.staged:
+            return
         self.inputs += build.inputs_read(pin)
         for table in build.tables:
-            own = [each for each in staged if each.table == table]
+            own = [each for days in build.staged.values() for each in days if each.table == table]
             self.changes.append(build.table_change(table, own))
-            changed = [each for each in own if _logical(pin, table, each.day) != each.content.logical]
-            self.differing[table] = len(changed)
-            held = ((each.day, DayBefore(content=each.content, files=each.files)) for each in own)
-            self.overlay = self.overlay.putting_back(table, held)
+            self.differing[table] = sum(_logical(pin, table, each.day) != each.content.logical for each in own)
+        self.overlay = self.overlay.with_records(build.records())
+
+    def staged(self, table: str, held: DayRecord, pin: Pin) -> StagedTableDay:
+        schema = self.schema_of(table).to_json()
+        return StagedTableDay(table, held.day, held.files, held.measured, (), pin, schema)
+
+    @cached_property
+    def schema_of(self) -> Callable[[str], Schema]:
+        return cache(self.opened.schema)
 
 
-def _is_in_main(pin: Pin, table: str, held: HeldDay) -> bool:
+def _is_in_main(pin: Pin, table: str, held: DayRecord) -> bool:
     """Does main hold the day from just these inputs by this version? The files may be others: main is compacted."""
     key = TableDay(table, held.day)
     state = pin.states.get(key)

@@ -13,21 +13,15 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import campaign_of, plan_of
-from backfill_assets.lakehouse.named_timelines import (
-    HeldDay,
-    NamedTimeline,
-    TimelineBase,
-    find_timeline,
-    kept_timelines,
-)
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, find_timeline, kept_timelines
 from backfill_assets.lakehouse.plans import PlanUnderWay, under_way
-from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.lakehouse.timelines import CAMPAIGN, StagedDay, newest_days
+from backfill_assets.lakehouse.timelines import CAMPAIGN, newest_days
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import read_by, reading, steps_of
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.moments import HeldDays, differing, observe_at
+from backfill_assets.published.moments import differing, observe_at
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.reading import read_switches
 from backfill_assets.published.snapshot import Snapshot
@@ -70,7 +64,7 @@ def refuse_campaign(name: str) -> None:
 def _of_campaign(storage: Storage, plan: PlanUnderWay) -> NamedTimeline:
     campaign, base = campaign_of(plan.plan), Snapshot.newest(storage)
     staged = {
-        table: {day: held for day, (_, each) in newest_days(storage, table, campaign).items() if (held := _held(each))}
+        table: {day: each.record for day, (_, each) in newest_days(storage, table, campaign).items() if each.record}
         for table in plan.tables
     }
     timeline = NamedTimeline(
@@ -82,13 +76,6 @@ def _of_campaign(storage: Storage, plan: PlanUnderWay) -> NamedTimeline:
         changed_at=plan.since,
     )
     return timeline.with_days(staged)
-
-
-def _held(staged: StagedDay) -> HeldDay | None:
-    """The day if its gates have passed."""
-    if staged.verdict is None or not staged.verdict.passed:
-        return None
-    return HeldDay(day=staged.day, content=staged.verdict.content, files=staged.files)
 
 
 StaleDays = Mapping[str, Mapping[date, str]]
@@ -111,17 +98,17 @@ def timeline_view(base: LogView, timeline: NamedTimeline) -> LogView:
     return replace(base, states={**base.states, **own}, newest=pinned, pinned=pinned)
 
 
-def _files(base: Mapping[date, str], own: Mapping[date, HeldDay]) -> Mapping[date, str]:
+def _files(base: Mapping[date, str], own: Mapping[date, DayRecord]) -> Mapping[date, str]:
     read_through = {day: physical for day, physical in base.items() if day not in own}
     return read_through | {day: _physical(held) for day, held in own.items() if held.files}
 
 
-def state_of(table: str, held: HeldDay, sequence: int) -> DayState:
+def state_of(table: str, held: DayRecord, sequence: int) -> DayState:
     """A day of a timeline as the log would have it, of no publication."""
     return DayState(table, held.day, publication="", sequence=sequence, physical=_physical(held), content=held.content)
 
 
-def _physical(held: HeldDay) -> str:
+def _physical(held: DayRecord) -> str:
     return fingerprints.physical(file.path for file in held.files)
 
 
@@ -129,17 +116,17 @@ def _physical(held: HeldDay) -> str:
 
 
 def inputs_shown(
-    step: Step, version: Version, days: Sequence[date], shown: HeldDays
+    step: Step, version: Version, days: Sequence[date], shown: DayRecords
 ) -> dict[date, decide.InputFingerprint]:
     """What ``days`` would be computed from by ``version`` if everything is as ``shown``."""
     logicals = {
-        table: {day: (shown.get(table, {}).get(day) or HeldDay(day=day)).logical for day in read}
+        table: {day: (shown.get(table, {}).get(day) or DayRecord(day=day)).logical for day in read}
         for table, read in decide.read_days(step, version, days).items()
     }
     return decide.wanted(step, version, days, logicals)
 
 
-def made_of(step: Step, contents: Mapping[date, DayContent], shown: HeldDays) -> set[date]:
+def made_of(step: Step, contents: Mapping[date, DayContent], shown: DayRecords) -> set[date]:
     """Those of the days that were computed from just what is ``shown``.
 
     A version that is not declared any more may have read what any other one reads: the fingerprint of the inputs
@@ -161,7 +148,7 @@ def tables_around(steps: Iterable[Step], tables: Collection[str]) -> set[str]:
     return {name for step in around for name in (*step.table_names, *reads[step.name])}
 
 
-def stale_days(steps: Sequence[Step], timeline: NamedTimeline, base: HeldDays) -> StaleDays:
+def stale_days(steps: Sequence[Step], timeline: NamedTimeline, base: DayRecords) -> StaleDays:
     """The days that the timeline shows and that were computed from others: its own, and readers of its own.
 
     ``base`` is what it reads through to, of :func:`tables_around` its own tables.
@@ -182,7 +169,7 @@ def stale_days(steps: Sequence[Step], timeline: NamedTimeline, base: HeldDays) -
     return found
 
 
-def _why_stale(step: Step, day: date, timeline: NamedTimeline, base: HeldDays) -> str:
+def _why_stale(step: Step, day: date, timeline: NamedTimeline, base: DayRecords) -> str:
     read: dict[str, set[date]] = {}
     for version in step.versions:
         for table, days in read_by(step, [day], version).items():

@@ -6,27 +6,20 @@ from datetime import UTC, date, datetime
 
 from backfill_assets.answers.timelines import FoundTimeline, RawSince, timeline_answer, timelines_answer
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.lakehouse.named_timelines import (
-    ArrivedRows,
-    HeldDay,
-    NamedTimeline,
-    RawRead,
-    TimelineBase,
-    TimelineVersion,
-)
-from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, RawRead, TimelineBase, TimelineVersion
+from backfill_assets.lakehouse.records import DayContent, DayRecord
 from backfill_assets.report.answer import Days, shown
 
 NOW = datetime(2017, 6, 1, tzinfo=UTC)
 FIRST, SECOND, THIRD = (date(2017, 3, day) for day in (1, 2, 3))
 
 
-def held(day: date, rows: int, code: str = "v1", size: int = 10) -> HeldDay:
+def held(day: date, rows: int, code: str = "v1", size: int = 10) -> DayRecord:
     file = AddedFile(path=f"{day}-{rows}", size=size, day=str(day), modified_ms=0, stats="")
-    return HeldDay(day=day, content=DayContent(rows=rows, checksum=str(rows), code_version=code), files=(file,))
+    return DayRecord(day=day, content=DayContent(rows=rows, checksum=str(rows), code_version=code), files=(file,))
 
 
-def timeline(*days: HeldDay) -> NamedTimeline:
+def timeline(*days: DayRecord) -> NamedTimeline:
     return NamedTimeline(
         id="timeline-x", name="x", made_at=NOW, base=TimelineBase(), changed_at=NOW, days={"fact": days} if days else {}
     )
@@ -34,7 +27,7 @@ def timeline(*days: HeldDay) -> NamedTimeline:
 
 def test_days_rows_versions_and_what_differs_are_counted() -> None:
     """Days with the same content are equal, by whichever version; so is a day that neither has."""
-    found = timeline(held(FIRST, 2), held(SECOND, 3, "v2"), HeldDay(day=THIRD))
+    found = timeline(held(FIRST, 2), held(SECOND, 3, "v2"), DayRecord(day=THIRD))
     main = {"fact": {FIRST: held(FIRST, 2, "v9"), THIRD: held(THIRD, 1), date(2017, 3, 9): held(THIRD, 5)}}
     (row,) = timeline_answer(FoundTimeline(found, main, {})).table("tables").rows
     assert row == ("fact", 3, 5, 2, "v1, v2", Days((FIRST, SECOND, THIRD)))

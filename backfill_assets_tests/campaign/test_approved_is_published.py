@@ -51,9 +51,9 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.replace import ReplaceBuild
-from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, staged_by
 from backfill_assets.rebuild.stage import StagedTableDay
+from backfill_assets.rebuild.step_build import StepBuild, StepRequest
+from backfill_assets.rebuild.walk import HeldBack, StepBuilt, staged_by
 from backfill_assets.text import percent
 from backfill_assets_tests.strategies.how_many import drawn
 
@@ -194,7 +194,7 @@ class World:
 
     # ------------------------------------------------------------------ staging and comparing
 
-    def shadow(self, *_: object) -> list[ShadowedStep]:
+    def shadow(self, *_: object) -> list[StepBuilt]:
         """Main first, then the source: what is staged may be newer than what main held, and never older."""
         self.moment()
         states = self.states()
@@ -205,18 +205,12 @@ class World:
         staged = {day: [self._staged(day, pin)] for day in changed if day not in self.bad}
         held = tuple(HeldBack(TABLE, day, (BROKEN,)) for day in sorted(self.bad))
         timelines = {"t": Timeline(self.storage, TABLE, f"{self.at.campaign}-t")}
-        build = ReplaceBuild(
-            self.at.builder.lake,
-            STEP,
-            STEP.version("v1"),
-            self.at.run,
-            False,
-            self.at.progress,
-            staged,
-            timelines=timelines,
+        asked = StepRequest(STEP, DAYS, "v1")
+        build = StepBuild(
+            self.at.builder.lake, asked, self.at.run, self.at.progress, staged=staged, timelines=timelines
         )
         unchanged = tuple(sorted(set(DAYS) - set(changed) - self.bad))
-        found = [ShadowedStep(build, tuple(staged), unchanged, held)]
+        found = [StepBuilt(build, unchanged, (), tuple(staged), held, build.records())]
         self.moment()
         return found
 

@@ -26,9 +26,9 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.replace import ReplaceBuild
-from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
 from backfill_assets.rebuild.stage import StagedTableDay
+from backfill_assets.rebuild.step_build import StepBuild, StepRequest
+from backfill_assets.rebuild.walk import HeldBack, StepBuilt
 
 
 def revenue(before: int, after: int) -> tuple[TableDifference, ...]:
@@ -145,19 +145,19 @@ GATE = RuleOutcome("rows", "completeness", passed=False, observed="1", expected=
 
 def a_step(
     name: str, staged: Mapping[date, Mapping[str, DayContent]], *held_back: HeldBack, unchanged: Iterable[date] = ()
-) -> ShadowedStep:
+) -> StepBuilt:
     """One that has staged the contents of days by table."""
     step = CATALOG.step(name)
     nothing = cast("Any", None)
-    build = ReplaceBuild(nothing, step, step.version(), RunInfo("r"), force=False, progress=nothing)
+    build = StepBuild(nothing, StepRequest(step, ()), RunInfo("r"), nothing)
     for day, contents in staged.items():
         build.staged[day] = [
             StagedTableDay(table, day, (), content, (), nothing, "") for table, content in contents.items()
         ]
-    return ShadowedStep(build, tuple(staged), tuple(unchanged), held_back)
+    return StepBuilt(build, tuple(unchanged), (), tuple(staged), held_back)
 
 
-def counted(*done: ShadowedStep) -> BreakerInput:
+def counted(*done: StepBuilt) -> BreakerInput:
     return input_of(done, {}, {}, Decimal(0), None)
 
 

@@ -28,8 +28,8 @@ from backfill_assets.plan.waves import Shares
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.person import Person
-from backfill_assets.rebuild.replace import ReplaceBuild
-from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
+from backfill_assets.rebuild.step_build import StepBuild, StepRequest
+from backfill_assets.rebuild.walk import HeldBack, StepBuilt
 from backfill_assets.report.answer import plain
 from backfill_assets.settings import ApprovalRule, Settings
 
@@ -160,8 +160,8 @@ def test_a_stop_by_too_many_bad_days_names_the_first_and_why(at: CampaignRun) ->
     gate = RuleOutcome("few_rejected", "validity", passed=False, observed="9 of 10 rows", expected="at most 2")
     waits = HeldBack("fact_daily_revenue", FIRST, because_of="fact_sales_transactions 2017-03-01")
     step = CATALOG.step("fact_daily_revenue")
-    build = ReplaceBuild(at.builder.lake, step, step.version(), RunInfo("r"), force=False, progress=print)
-    done = [ShadowedStep(build, (), (), (waits, HeldBack("fact_daily_revenue", BAD, rules=(gate,))))]
+    build = StepBuild(at.builder.lake, StepRequest(step, ()), RunInfo("r"), print)
+    done = [StepBuilt(build, (), (), (), (waits, HeldBack("fact_daily_revenue", BAD, rules=(gate,))))]
     at.start(Options())
     with pytest.raises(CampaignStopped, match=r"may\. The first: fact_daily_revenue 2017-03-02: few_rejected: 9"):
         at.require_within_limits(CampaignStep.SHADOW, done, "wave 1: ")

@@ -11,7 +11,8 @@ from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, ti
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Kind
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
+from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.plan.status import DayStatus
@@ -71,7 +72,7 @@ def test_tables_that_are_not_computed_from_each_other_need_a_plan_each() -> None
 
 
 def test_a_timeline_that_did_not_go_forward_or_does_not_differ_is_refused() -> None:
-    rewound = timeline().model_copy(update={"days": {FACT: (HeldDay(day=FIRST),)}})
+    rewound = timeline().model_copy(update={"days": {FACT: (DayRecord(day=FIRST),)}})
     with pytest.raises(InvalidRequest, match="has not gone forward"):
         timeline_request(CATALOG.steps, rewound, {FACT: {FIRST}})
     with pytest.raises(InvalidRequest, match="no days of its own") as refused:

@@ -21,7 +21,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.published.rolled_back import rollbacks
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.shadow import ShadowStep
+from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets_tests.campaign.undo_lakehouse import (
     DAYS,
     DIED,
@@ -293,7 +293,7 @@ def test_what_came_after_the_campaign_reaches_the_reports_of_equal_days_when_it_
 
 def test_a_cut_over_of_the_fact_alone_names_the_days_that_read_it(played: UndoLakehouse) -> None:
     """A person asked for a part only: the entry lists what reads it, and no other day."""
-    alone = [ShadowStep(FACT, FACT.version("v2"), (MONDAY,))]
+    alone = [StepRequest(FACT, (MONDAY,), "v2")]
 
     def brought(lake: Lake) -> object:
         return cut_over(lake, "campaign-alone", alone, RUN, silent)

@@ -32,7 +32,8 @@ from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.shadow import ShadowStep, shadow
+from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.walk import shadow
 from backfill_assets.timeline.forward import attempt_forward, forward
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.campaign.undo_oracle import Judge, Names, Torn, names_of
@@ -263,7 +264,7 @@ class UndoLakehouse:
     ) -> list[Work]:
         """Staged and cut over, with what happens ``between``; staged ``again`` after that as well."""
         self._campaigns += 1
-        name, planned = f"campaign-{self._campaigns:02}", list[ShadowStep]()
+        name, planned = f"campaign-{self._campaigns:02}", list[StepRequest]()
         scope = Scope.WHOLE if whole else Scope.ONWARDS
         asked = PlanRequest(target="fact", days=f"{days[0]}..{days[-1]}", version=version, scope=scope)
 

@@ -10,8 +10,8 @@ import pytest
 from backfill_assets.days import DayRange
 from backfill_assets.difference.lakehouse_states import LakehouseState, days_to_compare, find_state
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, create_timeline
-from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_timeline
+from backfill_assets.lakehouse.records import DayContent, DayRecord
 from backfill_assets.timeline.rewind import new_timeline
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -20,8 +20,8 @@ REVENUE = "fact_daily_revenue"
 FIRST, SECOND, THIRD = (date(2017, 3, day) for day in (6, 7, 8))
 
 
-def held(day: date, rows: int) -> HeldDay:
-    return HeldDay(day=day, content=DayContent(rows=rows, checksum=str(rows)))
+def held(day: date, rows: int) -> DayRecord:
+    return DayRecord(day=day, content=DayContent(rows=rows, checksum=str(rows)))
 
 
 @pytest.fixture

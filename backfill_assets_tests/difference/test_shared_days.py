@@ -14,8 +14,8 @@ from backfill_assets.difference.lakehouse_states import StatesRequest, compare_s
 from backfill_assets.difference.records import RowCounts
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.judge.engine import DayFiles, rows_of_files
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, create_timeline
-from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_timeline
+from backfill_assets.lakehouse.records import DayContent, DayRecord
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import Contract
 from backfill_assets.published.moments import find_moment
@@ -63,7 +63,7 @@ def rewind(lakehouse: SmallLakehouse, name: str) -> NamedTimeline:
     return create_timeline(lakehouse.storage, made.with_days({REVENUE: measured(made)}))
 
 
-def measured(made: NamedTimeline) -> dict[date, HeldDay]:
+def measured(made: NamedTimeline) -> dict[date, DayRecord]:
     held = made.held(REVENUE)
     contents = {day: each.content or DayContent(0, "0") for day, each in held.items()}
     return {

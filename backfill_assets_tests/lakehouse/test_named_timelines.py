@@ -12,7 +12,6 @@ from backfill_assets.errors import InvalidRequest, LakehouseUnusable, Publicatio
 from backfill_assets.lakehouse import named_timelines
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.named_timelines import (
-    HeldDay,
     NamedTimeline,
     TimelineBase,
     change_timeline,
@@ -24,6 +23,7 @@ from backfill_assets.lakehouse.named_timelines import (
     new_timeline_id,
     rename_timeline,
 )
+from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline, open_since, timelines_of
 
@@ -38,7 +38,7 @@ def storage(tmp_path: Path) -> Storage:
 
 
 def timeline(name: str = "fx-again", *, keep_until: datetime | None = None, now: datetime = NOW) -> NamedTimeline:
-    days = {"facts": (HeldDay(day=DAY, files=(FILE,)),)}
+    days = {"facts": (DayRecord(day=DAY, files=(FILE,)),)}
     id = new_timeline_id(now)
     base = TimelineBase(sequence=3, versions={"facts": 2})
     return NamedTimeline(id=id, name=name, made_at=now, base=base, changed_at=now, days=days, keep_until=keep_until)
@@ -46,7 +46,7 @@ def timeline(name: str = "fx-again", *, keep_until: datetime | None = None, now:
 
 def test_it_is_found_by_its_name_as_it_was_changed_last(storage: Storage) -> None:
     made = create_timeline(storage, timeline())
-    later = HeldDay(day=DAY + timedelta(days=1))
+    later = DayRecord(day=DAY + timedelta(days=1))
     changed = change_timeline(storage, made.with_days({"facts": {later.day: later}}), "one more day", NOW)
     assert find_timeline(storage, "fx-again", NOW) == changed
     assert [each.day for each in changed.days["facts"]] == [DAY, later.day] and changed.revision == 1

@@ -14,7 +14,7 @@ from backfill_assets.publication_log import files as log_files
 from backfill_assets.publication_log.fold import fold
 from backfill_assets.published import moments
 from backfill_assets.published.history import history
-from backfill_assets.published.moments import differing, find_moment, held_days, moment_before
+from backfill_assets.published.moments import differing, find_moment, moment_before, records_at
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -34,7 +34,7 @@ def lakehouse(tmp_path: Path) -> SmallLakehouse:
 
 
 def rows(lakehouse: SmallLakehouse, text: str) -> dict[date, int | None]:
-    held = held_days(find_moment(lakehouse.storage, text, FACTS).snapshot, [FACTS])[FACTS]
+    held = records_at(find_moment(lakehouse.storage, text, FACTS).snapshot, [FACTS])[FACTS]
     return {day: each.content.rows if each.content else None for day, each in held.items()}
 
 
@@ -70,14 +70,14 @@ def test_the_beginning_of_an_id_is_no_time(text: str) -> None:
 def test_just_before_a_publication(lakehouse: SmallLakehouse) -> None:
     found = moment_before(lakehouse.storage, "two")
     assert found.snapshot.versions == find_moment(lakehouse.storage, "one", FACTS).snapshot.versions
-    assert held_days(found.snapshot, ["others"]) == {"others": {}}
+    assert records_at(found.snapshot, ["others"]) == {"others": {}}
     with pytest.raises(InvalidRequest, match="Nothing was published before one"):
         moment_before(lakehouse.storage, "one")
 
 
 def test_a_day_names_the_files_that_it_had(lakehouse: SmallLakehouse) -> None:
-    then = held_days(find_moment(lakehouse.storage, "one", FACTS).snapshot, [FACTS])[FACTS]
-    now = held_days(Snapshot.newest(lakehouse.storage), [FACTS])[FACTS]
+    then = records_at(find_moment(lakehouse.storage, "one", FACTS).snapshot, [FACTS])[FACTS]
+    now = records_at(Snapshot.newest(lakehouse.storage), [FACTS])[FACTS]
     assert then[FIRST] == now[FIRST] and "run-one" in then[SECOND].files[0].path
     assert differing({FACTS: then}, {FACTS: now}) == {FACTS: {SECOND}}
 
@@ -86,19 +86,19 @@ def test_where_the_delta_log_was_cleaned_up_the_publications_name_the_files(
     lakehouse: SmallLakehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot = find_moment(lakehouse.storage, "one", FACTS).snapshot
-    expected = held_days(snapshot, [FACTS])
+    expected = records_at(snapshot, [FACTS])
 
     def gone(*_: object) -> None:
         raise VersionGone("The commit is gone.")
 
     monkeypatch.setattr(moments, "read_log", gone)
-    assert held_days(snapshot, [FACTS]) == expected
+    assert records_at(snapshot, [FACTS]) == expected
 
 
 def test_the_content_of_a_foreign_write_is_not_known(lakehouse: SmallLakehouse) -> None:
     lakehouse.write_past_the_protocol(FACTS, FIRST, [7])
     newest = lakehouse.newest(FACTS).version()
-    held = held_days(Snapshot(lakehouse.storage, 99, {FACTS: newest}), [FACTS])[FACTS]
+    held = records_at(Snapshot(lakehouse.storage, 99, {FACTS: newest}), [FACTS])[FACTS]
     assert held[FIRST].content is None and held[FIRST].foreign and held[FIRST].logical.startswith("foreign")
     assert held[SECOND].content is not None
 

@@ -13,6 +13,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, Expected
 from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.decide import Decision
 
 DAY = date(2017, 3, 1)
 FACT = TableDay("fact", DAY)
@@ -52,7 +53,8 @@ def state(built: decide.InputFingerprint, files: tuple[str, ...] = FILES) -> Day
 
 def is_unchanged(now: decide.InputFingerprint, then: DayState | None, files: tuple[str, ...] = FILES) -> bool:
     states = {} if then is None else {FACT: then}
-    return decide.unchanged(["fact"], DAY, now, states, {FACT: Expected(files=files, publication="p")})
+    shown = decide.published_content(FACT, states, Expected(files=files, publication="p"))
+    return decide.decide(now.input_fingerprint, [shown], forced=False, blocked=False) is Decision.KEEP
 
 
 def test_a_day_built_from_the_same_inputs_by_the_same_code_is_unchanged() -> None:
@@ -78,9 +80,34 @@ def test_a_foreign_write_or_a_missing_day_is_not_unchanged() -> None:
 
 def test_a_step_is_unchanged_only_if_all_its_tables_are() -> None:
     """Bronze and quarantine are published together and rebuilt together."""
-    states = {FACT: state(wanted())}
-    expected = {TableDay(table, DAY): Expected(files=FILES, publication="p") for table in ("fact", "other")}
-    assert not decide.unchanged(["fact", "other"], DAY, wanted(), states, expected)
+    fingerprint, same = wanted().input_fingerprint, state(wanted()).content
+    assert decide.made_from(fingerprint, [same, same])
+    assert not decide.made_from(fingerprint, [same, None])
+
+
+SAME, OTHER, NOTHING = state(wanted()).content, state(wanted(bronze="11:1")).content, None
+
+
+@pytest.mark.parametrize(
+    ("shown", "offered", "forced", "blocked", "decision"),
+    [
+        (SAME, SAME, False, True, Decision.BLOCKED),
+        (SAME, SAME, True, True, Decision.BLOCKED),
+        (SAME, SAME, True, False, Decision.COMPUTE),
+        (SAME, OTHER, False, False, Decision.KEEP),
+        (SAME, SAME, False, False, Decision.KEEP),
+        (OTHER, SAME, False, False, Decision.TAKE),
+        (NOTHING, SAME, False, False, Decision.TAKE),
+        (OTHER, OTHER, False, False, Decision.COMPUTE),
+        (NOTHING, NOTHING, False, False, Decision.COMPUTE),
+    ],
+)
+def test_a_day_is_kept_or_taken_only_if_it_was_made_of_just_what_there_is_now(
+    shown: DayContent | None, offered: DayContent | None, forced: bool, blocked: bool, decision: Decision
+) -> None:
+    """The first case that holds decides: what reads a day that is held back is not computed, even if it is forced."""
+    fingerprint = wanted().input_fingerprint
+    assert decide.decide(fingerprint, [shown], [offered], forced=forced, blocked=blocked) is decision
 
 
 def test_the_days_read_cover_the_look_back_of_every_day() -> None:

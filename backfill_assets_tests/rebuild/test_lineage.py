@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.records import DayContent, DayRead, Environment, InputRead
+from backfill_assets.lakehouse.records import DayContent, DayRead, DayRecord, Environment, InputRead
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.publication_log.files import ENTRIES
 from backfill_assets.publication_log.lineage import lineages
@@ -20,8 +20,8 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.environment import differences, packages
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_STAGED, OverlaidDay
-from backfill_assets.rebuild.shadow import shadow
+from backfill_assets.rebuild.overlay import NOTHING_LAID
+from backfill_assets.rebuild.walk import shadow
 from backfill_assets_tests.rebuild.test_waiting_for_holds import DAY, STEP, Waiting
 
 EARLIER = Environment(git_commit="c0ffee0123456789", packages="uv.lock 1", spark="4.2.0", java="17.0.15")
@@ -113,15 +113,15 @@ def test_what_a_dirty_tree_has_staged_is_not_adopted_where_it_is_refused(
 def test_days_of_the_same_publication_are_distinguished_from_those_of_main() -> None:
     """Contiguous days are one read; what a campaign has staged was at no version of main yet."""
     read = InputRead(table="t", version=7, days={})
-    staged = OverlaidDay(None, DayContent(0, "0"))
-    overlay = NOTHING_STAGED.with_days("t", [(date(2017, 3, 2), staged)])
+    staged = DayRecord(day=date(2017, 3, 2), content=DayContent(0, "0"))
+    overlay = NOTHING_LAID.with_days("t", [staged])
     days = DayRange.parse("2017-03-01..2017-03-04")
     assert overlay.day_reads(read, days) == [
         DayRead(table="t", version=7, first=date(2017, 3, 1), last=date(2017, 3, 1)),
         DayRead(table="t", version=7, first=date(2017, 3, 3), last=date(2017, 3, 4)),
         DayRead(table="t", version=None, first=date(2017, 3, 2), last=date(2017, 3, 2), staged=True),
     ]
-    never = NOTHING_STAGED.day_reads(read.model_copy(update={"version": None}), DayRange.of(date(2017, 3, 1)))
+    never = NOTHING_LAID.day_reads(read.model_copy(update={"version": None}), DayRange.of(date(2017, 3, 1)))
     assert [each.staged for each in never] == [False], "a table that was never published was read as empty"
 
 

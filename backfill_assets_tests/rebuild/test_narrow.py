@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.days import DayRange
-from backfill_assets.rebuild.shadow import isolate_failing_days
+from backfill_assets.rebuild.walk import isolate_failing_days
 
 DAYS = list(DayRange.parse("2017-03-01..2017-05-29"))
 

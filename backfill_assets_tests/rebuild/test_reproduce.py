@@ -148,7 +148,8 @@ def test_what_a_campaign_staged_itself_is_read_as_it_brought_it(again: Again) ->
     verdicts = again.verdicts("campaign")
     assert verdicts[TableDay("bronze_sales", DAY)] == ("equal", "")
     (chunk,) = again.chunks
-    assert chunk.overlay.before["raw_sales"][DAY].version == 2, "the version that the campaign made"
+    (of_raw,) = (change for change in both.tables if change.table == "raw_sales")
+    assert chunk.overlay.days["raw_sales"][DAY].files == of_raw.days[0].adds, "the files that the campaign brought"
     assert chunk.pin.inputs["raw_sales"].days == brought.days
 
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.records import DayContent, DayRecord
+from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.overlay import OverlaidDay, Overlay
-from backfill_assets.rebuild.shadow import ShadowStep, StagedDays, with_days_that_stay
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.overlay import Overlay
+from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.walk import StagedDays, with_days_that_stay
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.protocol
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
@@ -44,6 +51,13 @@ def publish(small: SmallLakehouse, table: str, version: str, days: Iterable[date
     small.publish(f"{step.name.replace('_', '-')}-{version}-{len(wanted)}", rows, code=version, inputs=inputs)
 
 
+def lake_of(small: SmallLakehouse) -> Lake:
+    def no_spark() -> SparkSession:
+        raise AssertionError("a look starts no Spark")
+
+    return Lake(CATALOG, small.storage, small.publisher, LandingZone(Path("landing")), no_spark, "")
+
+
 def found(
     small: SmallLakehouse,
     staged: Mapping[str, Mapping[date, int]],
@@ -53,14 +67,14 @@ def found(
     overlay = Overlay()
     for table, days in staged.items():
         contents = ((day, DayContent(rows=1, checksum=str(amount))) for day, amount in days.items())
-        overlay = overlay.with_days(table, [(day, OverlaidDay(None, content)) for day, content in contents])
+        overlay = overlay.with_days(table, [DayRecord(day=day, content=content) for day, content in contents])
     held = StagedDays(overlay, {table: frozenset(days) for table, days in failed.items()})
     revenue = CATALOG.step(REVENUE)
     steps = [
-        ShadowStep(CATALOG.step(FACT), CATALOG.step(FACT).version("v2"), tuple(DAYS)),
-        ShadowStep(revenue, revenue.version(), tuple(DAYS)),
+        StepRequest(CATALOG.step(FACT), DAYS, "v2"),
+        StepRequest(revenue, DAYS),
     ]
-    return with_days_that_stay(small.publisher, steps, held)
+    return with_days_that_stay(lake_of(small), steps, held)
 
 
 def test_a_day_whose_inputs_stay_the_same_is_unchanged(small: SmallLakehouse) -> None:
@@ -116,9 +130,9 @@ def test_a_day_whose_other_table_failed_is_left_out(small: SmallLakehouse) -> No
     """Tables of a step are published together: a quarantine that passed waits for its bronze."""
     step = CATALOG.step("bronze_sales")
     bronze, quarantine = (table.name for table in step.tables)
-    content = OverlaidDay(None, DayContent(rows=1, checksum="1"))
-    overlay = Overlay().with_days(quarantine, [(D1, content), (D2, content)]).with_days(bronze, [(D2, content)])
+    first, second = (DayRecord(day=day, content=DayContent(rows=1, checksum="1")) for day in (D1, D2))
+    overlay = Overlay().with_days(quarantine, [first, second]).with_days(bronze, [second])
     held = StagedDays(overlay, {bronze: frozenset({D1}), quarantine: NONE})
-    done = with_days_that_stay(small.publisher, [ShadowStep(step, step.version(), (D1, D2))], held)
+    done = with_days_that_stay(lake_of(small), [StepRequest(step, (D1, D2))], held)
     assert done.left_out == {bronze: NONE, quarantine: frozenset({D1})}
     assert {table: sorted(days) for table, days in done.overlay.days.items()} == {bronze: [D2], quarantine: [D2]}

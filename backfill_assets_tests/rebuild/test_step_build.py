@@ -1,236 +1,91 @@
-"""Days of different versions are built in one go: each by its own, all of them in one publication. No JVM starts."""
+"""Chunks of a build: the next one is written while the one before is judged, and all of them are taken."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import date
-from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from deltalake import CommitProperties, write_deltalake
 
-from backfill_assets.days import TableDay
-from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.datasets.sales import FactDailyRevenue
-from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayContent, DayState, Publication, Switch
-from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline, TimelineEntry
-from backfill_assets.landing.zone import LandingZone
-from backfill_assets.model.declaration import Reads, RuleOutcome, Step, Table, Version
-from backfill_assets.publication.holds import held_days
+from backfill_assets.days import Cadence
+from backfill_assets.model.declaration import Version
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.decide import AS_PUBLISHED
-from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.outcome import BuildResult, DaysFailed, RunInfo
-from backfill_assets.rebuild.replace import ReplaceBuild
-from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
+from backfill_assets.rebuild import step_build as module
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.overlay import NOTHING_LAID
+from backfill_assets.rebuild.step_build import StepBuild, StepLook, StepRequest
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.protocol
-OLD, NEW, NEVER = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
-V1, V2 = Version("v1", "", (Reads("bronze"),), dict), Version("v2", "", (Reads("bronze"), Reads("rates")), dict)
-STEP = Step((Table("fact", "fact", "", FactDailyRevenue, ()),), (V1, V2), "v2")
+DAYS = [date(2017, 3, day) for day in (1, 2, 3)]
+PATIENCE = 20
+ANY: Any = None
+LOOK = StepLook(ANY, NOTHING_LAID, dict.fromkeys(DAYS, Version("v1", "", (), dict)), {}, {}, {})
 
 
-class World:
-    """Three days of what the fact reads. OLD of the fact is published by v1, NEW by v2, NEVER not at all.
-
-    Each day is staged by both versions, as by a run that died: what is built is adopted, and computes nothing.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self.small = SmallLakehouse(root, [STEP])
-        days = (OLD, NEW, NEVER)
-        for table in ("bronze", "rates"):
-            self.small.publish(table, {table: {day: [1] for day in days}})
-        self.lake = Lake(
-            CATALOG, self.small.storage, self.small.publisher, LandingZone(root / "landing"), _no_spark, ""
-        )
-        for day, version in ((OLD, V1), (NEW, V2)):
-            self.publish(day, version)
-        for version in (V1, V2):
-            self.stage(version, days)
-
-    def publish(self, day: date, version: Version, code: str = "") -> None:
-        rows = {"fact": {day: [int(version.name[1:])]}}
-        self.small.minutes += 1
-        name = f"{code or version.name}-{day}-{int(self.small.minutes)}"
-        self.small.publish(name, rows, code=code or version.name, inputs={day: self.wanted(version, day).inputs})
-
-    def damage(self, *days: date) -> None:
-        for day in days:
-            self.small.write_past_the_protocol("fact", day, [77])
-
-    def wanted(self, version: Version, day: date) -> decide.InputFingerprint:
-        logicals = {table: {day: fingerprints.logical(1, 1)} for table in ("bronze", "rates")}
-        return decide.wanted(STEP, version, [day], logicals)[day]
-
-    def stage(self, version: Version, days: Sequence[date], broken: RuleOutcome | None = None) -> None:
-        timeline = Timeline(self.small.storage, "fact", f"20170401t000000-{version.name}-{int(self.small.minutes)}")
-        staged = {day: self.wanted(version, day) for day in days}
-        entry = TimelineEntry(
-            staged={day: StagedAs(input_fingerprint=found.input_fingerprint) for day, found in staged.items()}
-        )
-        metadata = CommitProperties(custom_metadata={"userMetadata": entry.model_dump_json()})
-        for day in staged:
-            rows = table_of(day, [int(version.name[1:])])
-            write_deltalake(timeline.uri, rows, mode="append", partition_by=["day"], commit_properties=metadata)
-        timeline.judge({day: self.verdict(version, found) for day, found in staged.items()})
-        timeline.open()
-
-    def verdict(self, version: Version, wanted: decide.InputFingerprint) -> GateVerdict:
-        content = DayContent(1, version.name[1:], version.name, inputs=wanted.inputs)
-        return GateVerdict(input_fingerprint=wanted.input_fingerprint, passed=True, content=content)
-
-    def build(
-        self, *days: date, version: str | None = None, force: bool = False, later: Sequence[date] = ()
-    ) -> BuildResult:
-        return Builder(self.lake).build(STEP, days, run=RunInfo("a-run"), version=version, force=force, later=later)
-
-    def switch(self, version: str) -> None:
-        """For new days alone."""
-        switches = {"fact": Switch(version=version)}
-        self.small.publisher.publish(Publication(id="switch", kind="replace", tables=(), switches=switches))
-
-    def versions(self) -> dict[date, str]:
-        states = self.lake.states(STEP).values()
-        return {state.day: state.content.code_version for state in states if state.content}
+def build(monkeypatch: pytest.MonkeyPatch, write_chunk: Callable[..., Any], said: list[str]) -> StepBuild:
+    """A build of a table whose chunks have one day each."""
+    lake: Any = SimpleNamespace(catalog=None, spark=lambda: None, storage=None, timelines=lambda *_: {})
+    step: Any = SimpleNamespace(name="fact", tables=(), table_names=(), cadence=Cadence.DAILY)
+    made = StepBuild(lake, StepRequest(step, DAYS), RunInfo("r"), said.append)
+    monkeypatch.setattr(decide, "chunks", lambda days, _: [[day] for day in days])
+    monkeypatch.setattr(made, "bytes_of_day", lambda *_: 1)
+    monkeypatch.setattr(module, "write_chunk", write_chunk)
+    return made
 
 
-def _no_spark() -> SparkSession:
-    raise AssertionError("Every day was staged before.")
+def test_a_chunk_is_judged_while_the_next_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each verdict waits until the chunk after it is being written: one after the other, it would wait in vain."""
+    writing = {day: Event() for day in DAYS}
+    said: list[str] = []
+
+    def write(_: object, __: object, chunk: Any, ___: object, judging: ThreadPoolExecutor) -> Future[list[Any]]:
+        (day,) = chunk.days
+        writing[day].set()
+        after = [later for later in DAYS if later > day][:1]
+
+        def judged() -> list[Any]:
+            assert all(writing[later].wait(PATIENCE) for later in after), "the next chunk is not written yet"
+            return [SimpleNamespace(day=day)]
+
+        return judging.submit(judged)
+
+    made = build(monkeypatch, write, said)
+    made.compute(DAYS, LOOK)
+    assert sorted(made.staged) == DAYS and made.computed == set(DAYS)
+    assert [line.split(",")[0] for line in said] == [f"fact: {n}/3 days staged" for n in (1, 2, 3)]
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+@pytest.mark.parametrize("bad", DAYS)
+def test_a_chunk_that_cannot_be_judged_ends_the_build(monkeypatch: pytest.MonkeyPatch, bad: date) -> None:
+    """Also the last one, after which nothing is written."""
+
+    def write(_: object, __: object, chunk: Any, ___: object, judging: ThreadPoolExecutor) -> Future[list[Any]]:
+        def judged() -> list[Any]:
+            if chunk.days == [bad]:
+                raise ValueError(f"{bad} cannot be read")
+            return [SimpleNamespace(day=chunk.days[0])]
+
+        return judging.submit(judged)
+
+    made = build(monkeypatch, write, [])
+    with pytest.raises(ValueError, match=str(bad)):
+        made.compute(DAYS, LOOK)
+    assert bad not in made.staged
 
 
-def test_each_day_is_built_by_the_version_that_it_was_published_with_in_one_publication(world: World) -> None:
-    """A day that is not published yet has no version, and gets the current one."""
-    world.damage(OLD, NEW)
-    result = world.build(OLD, NEW, NEVER, version=AS_PUBLISHED)
-    assert [(day.day, day.code_version) for day in result.days] == [(OLD, "v1"), (NEW, "v2"), (NEVER, "v2")]
-    assert len(result.publications) == 1
-    assert {day.publication for day in result.days} == set(result.publications)
-    assert world.versions() == {OLD: "v1", NEW: "v2", NEVER: "v2"}
-    rows = world.small.newest("fact").to_pyarrow_table().to_pylist()
-    assert sorted((row["day"], row["id"]) for row in rows) == [(OLD, 1), (NEW, 2), (NEVER, 2)]
+def test_more_than_a_day_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    build(monkeypatch, lambda *_: None, said).report_staged(1, 1_001, time.monotonic() - 100)
+    assert said == ["fact: 1/1001 days staged, ETA 100000 s"]
 
 
-def test_without_being_asked_a_build_uses_the_current_version(world: World) -> None:
-    """That is what a person means who launches days."""
-    world.build(OLD, NEW)
-    assert world.versions() == {OLD: "v2", NEW: "v2"}
-
-
-def test_new_days_get_the_version_that_a_publication_switched_to_and_others_keep_theirs(world: World) -> None:
-    world.switch("v1")
-    result = world.build(OLD, NEW, NEVER, version=AS_PUBLISHED)
-    assert {day.day: (day.code_version, day.reused) for day in result.days} == {
-        OLD: ("v1", True),
-        NEW: ("v2", True),
-        NEVER: ("v1", False),
-    }
-    world.build(NEW)
-    assert world.versions() == {OLD: "v1", NEW: "v1", NEVER: "v1"}, "what a person launches gets the current version"
-
-
-def test_new_days_of_a_version_that_is_not_declared_any_more_are_refused(world: World) -> None:
-    """Days that keep a declared version are built, and so are those of a version that is named."""
-    world.switch("v9")
-    for version in (None, AS_PUBLISHED):
-        with pytest.raises(InvalidRequest, match="fact was switched to v9, which is not declared any more"):
-            world.build(OLD, NEVER, version=version)
-    assert all(day.reused for day in world.build(OLD, NEW, version=AS_PUBLISHED).days)
-    world.build(NEVER, version="v1")
-    assert world.versions()[NEVER] == "v1"
-
-
-def test_days_that_are_as_they_were_published_are_reused(world: World) -> None:
-    """By their own version; the newest would find them changed."""
-    result = world.build(OLD, NEW, version=AS_PUBLISHED)
-    assert all(day.reused for day in result.days) and result.publications == ()
-
-
-def test_later_days_keep_their_version_and_are_not_forced(world: World) -> None:
-    """They come along because they look back to the others; they were not asked for."""
-    result = world.build(OLD, NEW, later=[OLD])
-    assert {day.day for day in result.days if day.reused} == {OLD, NEW}
-    with pytest.raises(AssertionError, match="was staged before"):
-        world.build(OLD, NEW, later=[OLD], force=True)
-    world.damage(OLD)
-    world.build(OLD, NEVER, later=[OLD])
-    assert world.versions()[OLD] == "v1"
-
-
-def test_another_version_that_is_published_meanwhile_is_not_overwritten(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A campaign cuts v2 over between the choice of a version and the look at main: the choice is made again."""
-    world.damage(OLD)
-    real, once = Lake.states, [True]
-
-    def states(lake: Lake, step: Step) -> dict[TableDay, DayState]:
-        found = real(lake, step)
-        if once.pop() if once else False:
-            world.publish(OLD, V2)
-        return found
-
-    monkeypatch.setattr(Lake, "states", states)
-    result = world.build(OLD, version=AS_PUBLISHED)
-    assert world.versions()[OLD] == "v2"
-    assert result.publications == (), "what the campaign published is as it has to be"
-
-
-def test_a_day_that_a_stream_keeps_extending_is_staged_under_a_hold(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The stream publishes the day whenever the build is about to, and leaves it alone while it is held."""
-    real, held = ReplaceBuild.request, list[frozenset[date]]()
-
-    def request(build: ReplaceBuild) -> Publication:
-        found = real(build)
-        held.append(held_days(world.small.storage, {"fact": [OLD]}, world.small.now()))
-        if not held[-1]:
-            world.publish(OLD, V1)
-        return found
-
-    monkeypatch.setattr(ReplaceBuild, "request", request)
-    result = world.build(OLD)
-    assert len(result.publications) == 1 and world.versions()[OLD] == "v2"
-    assert held == [frozenset(), frozenset(), {OLD}]
-    assert not held_days(world.small.storage, {"fact": [OLD], "bronze": [OLD]}, world.small.now())
-
-
-def test_a_version_that_is_gone_is_refused_with_what_to_do(world: World) -> None:
-    """Before anything is staged, also of the days whose version is there."""
-    world.publish(OLD, V1, code="v0")
-    world.damage(OLD, NEW)
-    with pytest.raises(
-        InvalidRequest, match=r"fact 2017-03-01 was published with v0, which is not declared"
-    ) as refused:
-        world.build(OLD, NEW, version=AS_PUBLISHED)
-    assert "backfill run fact --downstream --days 2017-03-01..2017-03-01" in str(refused.value.hint)
-    assert world.versions() == {OLD: "v0", NEW: "v2"}
-
-
-def test_a_day_that_fails_holds_back_those_of_every_version(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All failures are named, whichever version built them, and nothing is published."""
-    from backfill_assets.rebuild import replace as of_one_version
-
-    real = of_one_version._adopt_day
-    broken = RuleOutcome("few_nulls", "validity", passed=False, observed="9", expected="0")
-    monkeypatch.setattr(of_one_version, "_adopt_day", lambda *given: replace(real(*given), rules=(broken,)))
-    world.damage(OLD, NEW)
-    before = world.small.publisher.log.head().version
-    with pytest.raises(DaysFailed) as failed:
-        world.build(OLD, NEW, version=AS_PUBLISHED)
-    assert {(day.day, day.code_version) for day in failed.value.failed} == {(OLD, "v1"), (NEW, "v2")}
-    assert world.small.publisher.log.head().version == before
+def test_days_that_lack_an_input_are_none_of_an_earlier_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    made = build(monkeypatch, lambda *_: None, said)
+    made.staged = {DAYS[0]: []}
+    made.take_staged([], LOOK)
+    assert said == []

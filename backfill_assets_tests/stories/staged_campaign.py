@@ -5,7 +5,7 @@ from __future__ import annotations
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.shadow import ShadowStep
+from backfill_assets.rebuild.step_build import StepRequest
 
 DAYS = DayRange.parse("2017-03-01..2017-03-09")
 FACT = "fact_sales_transactions"
@@ -15,11 +15,11 @@ CAMPAIGN = "campaign-fx"
 RUN = RunInfo("a-campaign-run")
 
 
-def steps(version: str = "v2") -> list[ShadowStep]:
+def steps(version: str = "v2") -> list[StepRequest]:
     """In build order; only the fact has more than one version."""
     found = []
     for table in TABLES:
         step = CATALOG.step(table)
         days = tuple(step.cadence.starts(DAYS))
-        found.append(ShadowStep(step, step.version(version if table == FACT else None), days))
+        found.append(StepRequest(step, days, version if table == FACT else ""))
     return found

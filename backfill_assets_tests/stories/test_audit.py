@@ -18,7 +18,8 @@ from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.log import LOG_TABLE
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.reproduce import ReproductionVerdict
-from backfill_assets.rebuild.shadow import ShadowStep, shadow
+from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.walk import shadow
 from backfill_assets.spark.java import SUPPORTED
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.rejected_sales import CHAIN, DAYS, FIRST, SECOND
@@ -130,7 +131,7 @@ def test_a_campaign_and_its_undo_are_reported_in_full_and_proven(
     wrong: Workshop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its reports were made from days that the same publication brought; all of its tables can be computed again."""
-    plan = [ShadowStep(step.step, step.version, step.days[:3]) for step in steps() if step.step.name in REBUILT]
+    plan = [StepRequest(step.step, step.days[:3], step.version) for step in steps() if step.step.name in REBUILT]
     lake, tell = wrong.builder.lake, wrong.messages.append
     shadow(lake, "campaign-fx", plan, RUN, tell)
     campaign = cut_over(lake, "campaign-fx", plan, RUN, tell).published

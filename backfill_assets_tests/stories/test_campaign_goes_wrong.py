@@ -19,7 +19,7 @@ from backfill_assets.plan.records import Plan
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.senders import LogSender
-from backfill_assets.rebuild.shadow import shadow
+from backfill_assets.rebuild.walk import shadow
 from backfill_assets_tests.declared import declared
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import FACT, RUN, steps
@@ -93,12 +93,12 @@ def test_one_day_that_cannot_be_computed_stands_alone_and_the_others_go_on(wrong
     (fact, *others) = steps()
 
     def failing(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-        found = dict(fact.version.transform(inputs))
+        found = dict(fact.named.transform(inputs))
         bad = F.when(F.col("day") == F.lit(BAD_DAY), F.raise_error(F.lit("a rate of zero")).cast("decimal(18,2)"))
         found[FACT] = found[FACT].withColumn("sales_value", bad.otherwise(F.col("sales_value")))
         return found
 
-    broken = replace(fact, version=replace(fact.version, transform=failing))
+    broken = replace(fact, step=replace(fact.step, versions=(replace(fact.named, transform=failing),)))
     done = {
         each.build.step.name: each
         for each in shadow(wrong.builder.lake, "campaign-x", [broken, *others], RUN, wrong.messages.append)

@@ -26,7 +26,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import timelines_of
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.published.reading import published_versions
-from backfill_assets.rebuild.shadow import shadow
+from backfill_assets.rebuild.walk import shadow
 from backfill_assets_tests.stories import cutting_over
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, RUN, TABLES, steps
 from backfill_assets_tests.workshop import Workshop

@@ -24,7 +24,7 @@ from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.landing_writer import landing
 from backfill_assets.examples.sample.references import land_rates
-from backfill_assets.rebuild.shadow import shadow
+from backfill_assets.rebuild.walk import shadow
 from backfill_assets_tests import oracle
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, DAYS, FACT, RUN, steps

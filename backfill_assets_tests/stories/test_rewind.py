@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from backfill_assets.cli import foreground, main
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
 from backfill_assets.publication.reclaim import reclaim
-from backfill_assets.rebuild import replace
+from backfill_assets.rebuild import step_build
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
 from backfill_assets_tests.stories.test_many_timelines import assert_read_by_every_engine, main_rows
@@ -78,7 +78,7 @@ def test_a_timeline_is_published_as_a_plan_is_and_undone(wrong: Workshop, monkey
     assert contents(wrong) == old != old | tried
 
     with monkeypatch.context() as patch:
-        patch.setattr(replace, "write_chunk", refuse)
+        patch.setattr(step_build, "write_chunk", refuse)
         staged = types("timeline", "publish", "trial", "--expect", "rows unchanged")
     assert contents(wrong) == old
     types("timeline", "forward", "trial", "--version", "v2", "--as", "same")

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from backfill_assets.cli import foreground, main
 from backfill_assets.lakehouse import named_timelines
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
-from backfill_assets.rebuild import replace
+from backfill_assets.rebuild import step_build
 from backfill_assets.timeline import run_on
 from backfill_assets.timeline.opened import open_timeline
 from backfill_assets_tests.stories.landed_lines import land_lines
@@ -120,7 +120,7 @@ def test_a_failed_gate_keeps_the_timeline_as_it_was_and_good_days_are_used_by_th
     assert timeline(workshop, "trial").revision == 0 and contents(workshop) == old
     assert statuses("trial", FACT) == {"stale: code changed", "stale: input changed"} - {"stale: input changed"}
     with monkeypatch.context() as patch:
-        patch.setattr(replace, "write_chunk", refuse)
+        patch.setattr(step_build, "write_chunk", refuse)
         done = types("run", FACT, *WITHOUT_LATE, "--on", "trial")
     assert done["steps"][0]["staged"] == [text for text in WITHOUT_LATE if text != "--days"]
     assert {day for _, day in held(workshop, "trial")} == {str(day) for day in DAYS if day != LATE_DAY}
@@ -155,10 +155,10 @@ def test_a_killed_run_leaves_the_timeline_as_it_was(workshop: Workshop, monkeypa
         patch.setattr(run_on, "change_timeline", killed)
         assert "stays as it is" in backfill(*asked, exit_code=130).stderr
     with monkeypatch.context() as patch:
-        patch.setattr(replace, "write_chunk", killed)
+        patch.setattr(step_build, "write_chunk", killed)
         backfill("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial", exit_code=130)
     assert timeline(workshop, "trial").revision == 0, "killed in its second step"
-    monkeypatch.setattr(replace, "write_chunk", refuse)
+    monkeypatch.setattr(step_build, "write_chunk", refuse)
     with monkeypatch.context() as patch:
         patch.setattr(run_on, "change_timeline", another_is_first)
         assert "run the command again" in backfill(*asked, exit_code=1).stderr

@@ -19,7 +19,7 @@ from backfill_assets.plan.records import days_of
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.reading import published_versions
 from backfill_assets.rebuild.outcome import ADOPTED
-from backfill_assets.rebuild.shadow import ShadowedStep, shadow
+from backfill_assets.rebuild.walk import StepBuilt, shadow
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, RUN, TABLES, steps
 from backfill_assets_tests.workshop import Workshop
@@ -28,7 +28,7 @@ WEEKEND = (date(2017, 3, 4), date(2017, 3, 5))
 LATE_DAY = date(2017, 3, 7)
 
 
-def staged(workshop: Workshop, campaign: str = "campaign-fx") -> list[ShadowedStep]:
+def staged(workshop: Workshop, campaign: str = "campaign-fx") -> list[StepBuilt]:
     return shadow(workshop.builder.lake, campaign, steps(), RUN, workshop.messages.append)
 
 
@@ -54,8 +54,8 @@ def test_all_tables_are_old_until_the_cut_over_and_new_after_it_and_old_again_af
     old, before = checksums(wrong), versions(wrong)
     found = staged(wrong)
     assert found[0].staged == tuple(DAYS)
-    assert [sorted((*each.staged, *each.unchanged)) for each in found] == [list(each.days) for each in steps()]
-    assert found[1].unchanged == WEEKEND, "no rates are published then: the old logic and the new one agree"
+    assert [sorted((*each.staged, *each.kept)) for each in found] == [list(each.days) for each in steps()]
+    assert found[1].kept == WEEKEND, "no rates are published then: the old logic and the new one agree"
     assert not any(each.held_back for each in found)
     assert (checksums(wrong), versions(wrong)) == (old, before)
 
@@ -149,7 +149,7 @@ def test_of_two_campaigns_over_the_same_days_the_second_names_the_first(
     """They bring different logic; the later one does not undo the earlier one unseen."""
     fact = CATALOG.step(FACT)
     third = replace(fact.version("v1"), name="v3")
-    other = replace(steps()[0], version=third)
+    other = replace(steps()[0], step=replace(fact, versions=(*fact.versions, third)), version="v3")
     staged(wrong, "campaign-one")
     shadow(wrong.builder.lake, "campaign-two", [other], RUN, wrong.messages.append)
     first = cut(wrong, "campaign-one")

@@ -26,7 +26,7 @@ from backfill_assets.cli import foreground, main
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
-from backfill_assets.rebuild import replace
+from backfill_assets.rebuild import step_build
 from backfill_assets.rebuild.stage import Chunk, StagedTableDay, record_verdicts
 from backfill_assets_tests.small_lakehouse import staged_rows
 
@@ -58,7 +58,7 @@ def _run(home: Path, kill_at: int, words: Sequence[str]) -> int:
     os.environ["BACKFILL_HOME"] = str(home)
     _count_writes(home / REACHED, kill_at)
     setattr(foreground, "foreground_spark", lambda *_: object())  # noqa: B010 - it is another type
-    setattr(replace, "write_chunk", _stage_without_spark)  # noqa: B010
+    setattr(step_build, "write_chunk", _stage_without_spark)  # noqa: B010
     result = CliRunner().invoke(main, list(words))
     print(result.output, file=sys.stderr)
     if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -37,10 +37,11 @@ from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.timeline.forward import attempt_forward, forward
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
-from backfill_assets.timeline.run_on import StepRequest, run_on
+from backfill_assets.timeline.run_on import run_on
 from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.staging import change, stage

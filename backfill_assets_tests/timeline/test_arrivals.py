@@ -17,11 +17,11 @@ from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import read_log
-from backfill_assets.lakehouse.named_timelines import ArrivedRows, HeldDay, NamedTimeline, create_timeline
-from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, create_timeline
+from backfill_assets.lakehouse.records import DayContent, DayRecord
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.rollback import roll_back
-from backfill_assets.published.moments import find_moment, held_days
+from backfill_assets.published.moments import find_moment, records_at
 from backfill_assets.published.positions import snapshot_of
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.report.answer import shown
@@ -42,12 +42,12 @@ pytestmark = pytest.mark.protocol
 FIRST, SECOND, THIRD = DAYS = tuple(date(2017, 3, day) for day in (1, 2, 3))
 
 
-def held(day: date, rows: int, checksum: int) -> dict[date, HeldDay]:
-    return {day: HeldDay(day=day, content=DayContent(rows=rows, checksum=str(checksum)))}
+def held(day: date, rows: int, checksum: int) -> dict[date, DayRecord]:
+    return {day: DayRecord(day=day, content=DayContent(rows=rows, checksum=str(checksum)))}
 
 
 def test_what_arrived_on_a_day_is_what_it_holds_more() -> None:
-    then = {**held(FIRST, 2, 10), **held(SECOND, 5, 9), THIRD: HeldDay(day=THIRD, foreign="x")}
+    then = {**held(FIRST, 2, 10), **held(SECOND, 5, 9), THIRD: DayRecord(day=THIRD, foreign="x")}
     now = {**held(FIRST, 3, 30), **held(SECOND, 4, 7), **held(THIRD, 1, 1)}
     found = arrivals(then, now)
     assert found == [
@@ -113,7 +113,7 @@ def test_the_moment_is_read_by_its_own_files_also_if_raw_was_compacted_since(tmp
     compact(lakehouse.publisher, RAW, [FIRST], id="c")
     now = Snapshot.newest(lakehouse.storage)
     overlay = overlay_of_moment(lakehouse.storage, now, CATALOG.steps, made)
-    then = overlay.before[RAW]
+    then = overlay.days[RAW]
     assert then[FIRST].logical == fingerprints.logical(2, 3)
     assert then[SECOND].content is None and then[SECOND].files == ()
     assert (
@@ -137,7 +137,7 @@ def test_the_base_at_the_moment_has_all_tables_of_then_whose_files_are_there(tmp
     assert made.moment_base is not None and FACT not in made.moment_base.versions
     found = base_at_moment(lakehouse.storage, made)
     assert (found.sequence, found.versions) == (then.sequence, then.versions)
-    (file,) = held_days(then, [FACT])[FACT][SECOND].files
+    (file,) = records_at(then, [FACT])[FACT][SECOND].files
     lakehouse.storage.delete(f"{FACT}/{file.path}")
     found = base_at_moment(lakehouse.storage, made)
     assert found.versions == {table: version for table, version in then.versions.items() if table != FACT}
@@ -149,7 +149,7 @@ def test_what_main_has_not_taken_in_is_named(tmp_path: Path) -> None:
     lakehouse.land("landed", {FIRST: [1], SECOND: [2]}, "sales/2017-03-02/a.jsonl.gz")
     lakehouse.build_bronze("bronze-0", {SECOND: [2]})
     lakehouse.build_fact("fact-0", {SECOND: [2]})
-    made = rewound(lakehouse).model_copy(update={"days": {FACT: (HeldDay(day=FIRST),)}})
+    made = rewound(lakehouse).model_copy(update={"days": {FACT: (DayRecord(day=FIRST),)}})
     lakehouse.land("late", {SECOND: [3]}, "sales/2017-03-03/a.jsonl.gz")
     found = arrived_since(Snapshot.newest(lakehouse.storage), CATALOG.steps, made)
     assert found.waiting[BRONZE] == [SECOND] and SECOND in found.waiting[FACT]
@@ -164,7 +164,7 @@ def test_days_to_come_are_not_named_as_behind(tmp_path: Path) -> None:
     lakehouse.land("landed", {FIRST: [1], SECOND: [2]}, "sales/2017-03-02/a.jsonl.gz")
     lakehouse.build_bronze("bronze-0", {SECOND: [2]})
     lakehouse.build_fact("fact-0", {SECOND: [2]})
-    made = rewound(lakehouse).model_copy(update={"days": {FACT: (HeldDay(day=FIRST),)}})
+    made = rewound(lakehouse).model_copy(update={"days": {FACT: (DayRecord(day=FIRST),)}})
     arrived = {"raw_fx_rates": [ArrivedRows(day=FIRST, rows=1, checksum="1")]}
     found = waiting_days(Snapshot.newest(lakehouse.storage), CATALOG.steps, made, arrived)
     assert (found["bronze_fx_rates"], found[FACT]) == ([FIRST], [SECOND])

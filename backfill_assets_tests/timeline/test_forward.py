@@ -8,12 +8,13 @@ import pytest
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
+from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.timeline.forward import overlay_of, versions_to_use
 
 NOW = datetime(2017, 6, 1, tzinfo=UTC)
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
-DAY = HeldDay(day=date(2017, 3, 1))
+DAY = DayRecord(day=date(2017, 3, 1))
 REWOUND = NamedTimeline(
     id="timeline-x",
     name="x",
@@ -38,5 +39,5 @@ def test_a_version_that_no_rewound_table_has_is_refused_with_those_that_there_ar
 
 def test_the_overlay_has_the_days_of_the_timeline_but_for_those_of_a_step() -> None:
     overlay = overlay_of(REWOUND)
-    assert overlay.before.keys() == {FACT, REVENUE}
-    assert overlay.without([FACT]).before.keys() == {REVENUE}
+    assert overlay.days.keys() == {FACT, REVENUE}
+    assert overlay.without([FACT]).days.keys() == {REVENUE}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase, TimelineVersion
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, TimelineVersion
+from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.timeline.of_version import days_to_keep, name_of_version, with_days_to_keep
 
 FACT, REVENUE, RANKING = "fact_sales_transactions", "fact_daily_revenue", "report_store_ranking"
@@ -32,16 +33,18 @@ def test_of_some_days_the_periods_that_read_them_are_kept() -> None:
 
 
 def test_new_days_hold_nothing_yet_and_days_that_are_gone_from_main_are_dropped() -> None:
-    held = HeldDay(day=FIRST, foreign="abc")
+    held = DayRecord(day=FIRST, foreign="abc")
     timeline = NamedTimeline(
         id="timeline-x",
         name="standby-x",
         made_at=NOW,
         changed_at=NOW,
         base=TimelineBase(),
-        days={FACT: (held, HeldDay(day=LATER))},
+        days={FACT: (held, DayRecord(day=LATER))},
     )
-    assert with_days_to_keep(timeline, {FACT: {FIRST, SECOND}, REVENUE: ()}).days == {FACT: (held, HeldDay(day=SECOND))}
+    assert with_days_to_keep(timeline, {FACT: {FIRST, SECOND}, REVENUE: ()}).days == {
+        FACT: (held, DayRecord(day=SECOND))
+    }
 
 
 def test_names_are_those_of_timelines_and_differ_for_long_ones() -> None:

@@ -10,8 +10,8 @@ import pytest
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.named_timelines import HeldDay, create_timeline, delete_timeline
-from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline
+from backfill_assets.lakehouse.records import DayContent, DayRecord
 from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.published.moments import find_moment
 from backfill_assets.timeline.rewind import (
@@ -32,8 +32,8 @@ FIRST, SECOND, THIRD = (date(2017, 3, day) for day in (6, 7, 8))
 """Monday to Wednesday."""
 
 
-def held(*days: date, rows: int = 1) -> dict[date, HeldDay]:
-    return {day: HeldDay(day=day, content=DayContent(rows=rows, checksum="1")) for day in days}
+def held(*days: date, rows: int = 1) -> dict[date, DayRecord]:
+    return {day: DayRecord(day=day, content=DayContent(rows=rows, checksum="1")) for day in days}
 
 
 def rewound_days(days: DayRange | None = None, *tables: str) -> dict[str, set[date]]:
@@ -76,10 +76,10 @@ def test_a_week_is_what_it_was_if_it_was_computed_from_what_is_shown_else_as_pub
     """Where no day differs, what is published is right; where one of two goes back, neither is."""
     step = CATALOG.step(RANKING)
 
-    def week_of(facts: dict[date, HeldDay], rows: int) -> dict[date, HeldDay]:
+    def week_of(facts: dict[date, DayRecord], rows: int) -> dict[date, DayRecord]:
         inputs = inputs_shown(step, step.version(), [FIRST], {FACT: facts})[FIRST].inputs
         content = DayContent(rows=rows, checksum="1", code_version=step.current, inputs=inputs)
-        return {FIRST: HeldDay(day=FIRST, content=content)}
+        return {FIRST: DayRecord(day=FIRST, content=content)}
 
     before, now = held(FIRST, SECOND, THIRD), held(FIRST) | held(SECOND, THIRD, rows=2)
     then, since = ({FACT: facts, RANKING: week_of(facts, rows)} for facts, rows in ((before, 1), (now, 2)))
@@ -95,10 +95,10 @@ def test_a_version_that_is_gone_and_a_foreign_write_come_along_only_as_they_are_
     facts = held(FIRST, SECOND)
     inputs = inputs_shown(step, step.version(), [FIRST, SECOND], {FACT: facts})
     gone = {
-        day: HeldDay(day=day, content=DayContent(rows=1, checksum="1", code_version="v0", inputs=found.inputs))
+        day: DayRecord(day=day, content=DayContent(rows=1, checksum="1", code_version="v0", inputs=found.inputs))
         for day, found in inputs.items()
     }
-    foreign = HeldDay(day=SECOND, foreign="x")
+    foreign = DayRecord(day=SECOND, foreign="x")
     then, since = {FACT: facts, REVENUE: {**gone, SECOND: foreign}}, {FACT: held(FIRST, SECOND, rows=2), REVENUE: gone}
     asked = RewindRequest("x", (FACT,))
     days = days_to_rewind(CATALOG.steps, asked, then, since)

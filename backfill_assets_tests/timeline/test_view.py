@@ -13,10 +13,10 @@ from backfill_assets.days import TableDay
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
-from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
+from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState
 from backfill_assets.plan.status import DayStatus, day_statuses
-from backfill_assets.published.moments import HeldDays, observe_at
+from backfill_assets.published.moments import observe_at
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.published.positions import snapshot_of
 from backfill_assets.published.snapshot import Snapshot
@@ -65,7 +65,7 @@ def base() -> LogView:
     return LogView(states=states, newest=files, pinned=files, sequence=3)
 
 
-def timeline(**days: tuple[HeldDay, ...]) -> NamedTimeline:
+def timeline(**days: tuple[DayRecord, ...]) -> NamedTimeline:
     return NamedTimeline(id="timeline-x", name="x", made_at=NOW, base=TimelineBase(), changed_at=NOW, days=days)
 
 
@@ -74,42 +74,42 @@ def statuses(view: LogView) -> dict[tuple[str, date], str]:
 
 
 def test_days_of_its_own_make_stale_what_the_base_has_computed_from_others() -> None:
-    view = timeline_view(base(), timeline(**{FACT: (HeldDay(day=SECOND, content=content(5), files=(file("new"),)),)}))
+    view = timeline_view(base(), timeline(**{FACT: (DayRecord(day=SECOND, content=content(5), files=(file("new"),)),)}))
     assert statuses(view) == {(REVENUE, FIRST): "fresh", (REVENUE, SECOND): "stale: input changed"}
     assert view.states[TableDay(FACT, SECOND)].publication == "" and view.sequence == 3
     assert view.states[TableDay(FACT, FIRST)].publication == "one"
-    fresh = HeldDay(day=SECOND, content=revenue_of(SECOND, content(5)), files=(file("r"),))
+    fresh = DayRecord(day=SECOND, content=revenue_of(SECOND, content(5)), files=(file("r"),))
     both = timeline(
-        **{FACT: (HeldDay(day=SECOND, content=content(5), files=(file("new"),)),), REVENUE: (fresh,)},
+        **{FACT: (DayRecord(day=SECOND, content=content(5), files=(file("new"),)),), REVENUE: (fresh,)},
     )
     assert statuses(timeline_view(base(), both))[REVENUE, SECOND] == "fresh"
 
 
 def test_a_day_that_was_never_published_is_missing_though_the_base_has_it() -> None:
-    view = timeline_view(base(), timeline(**{REVENUE: (HeldDay(day=FIRST),)}))
+    view = timeline_view(base(), timeline(**{REVENUE: (DayRecord(day=FIRST),)}))
     assert statuses(view) == {(REVENUE, FIRST): "missing", (REVENUE, SECOND): "fresh"}
     assert view.pinned[REVENUE].keys() == {SECOND}
 
 
 def test_an_empty_day_is_there_and_a_foreign_write_is_one() -> None:
-    empty = HeldDay(day=FIRST, content=replace(revenue_of(FIRST, content(2)), rows=0, checksum="0"))
-    foreign = HeldDay(day=SECOND, files=(file("foreign"),), foreign=fingerprints.physical(["foreign"]))
+    empty = DayRecord(day=FIRST, content=replace(revenue_of(FIRST, content(2)), rows=0, checksum="0"))
+    foreign = DayRecord(day=SECOND, files=(file("foreign"),), foreign=fingerprints.physical(["foreign"]))
     view = timeline_view(base(), timeline(**{REVENUE: (empty, foreign)}))
     assert statuses(view) == {(REVENUE, FIRST): "fresh", (REVENUE, SECOND): DayStatus.FOREIGN_WRITE}
 
 
-def fact_of(day: date, rows: int) -> HeldDay:
+def fact_of(day: date, rows: int) -> DayRecord:
     """Computed from what is shown of bronze, which is nothing."""
     step = CATALOG.step(FACT)
-    return HeldDay(day=day, content=content(rows, inputs=inputs_shown(step, step.version(), [day], {})[day].inputs))
+    return DayRecord(day=day, content=content(rows, inputs=inputs_shown(step, step.version(), [day], {})[day].inputs))
 
 
-def stale(base: HeldDays, **own: tuple[HeldDay, ...]) -> dict[str, dict[date, str]]:
+def stale(base: DayRecords, **own: tuple[DayRecord, ...]) -> dict[str, dict[date, str]]:
     return {table: dict(days) for table, days in stale_days(STEPS, timeline(**own), base).items()}
 
 
-def held(contents: Mapping[date, DayContent]) -> dict[date, HeldDay]:
-    return {day: HeldDay(day=day, content=each) for day, each in contents.items()}
+def held(contents: Mapping[date, DayContent]) -> dict[date, DayRecord]:
+    return {day: DayRecord(day=day, content=each) for day, each in contents.items()}
 
 
 def test_what_its_base_has_computed_from_other_days_is_stale_with_the_command_that_computes_it() -> None:
@@ -130,7 +130,7 @@ def test_a_day_of_its_own_is_compared_by_what_it_read_also_if_its_version_is_gon
     base = {FACT: held({FIRST: content(2), SECOND: content(2)})}
     gone = replace(revenue_of(FIRST, content(2)), code_version="v0")
     other = replace(revenue_of(SECOND, content(9)), code_version="v0")
-    own = {REVENUE: (HeldDay(day=FIRST, content=gone), HeldDay(day=SECOND, content=other))}
+    own = {REVENUE: (DayRecord(day=FIRST, content=gone), DayRecord(day=SECOND, content=other))}
     found = stale(base, **own)
     assert found == {REVENUE: {SECOND: f"was computed from other days of {FACT} than the timeline shows"}}
     assert next_for_stale(timeline(**own), found) == ["backfill timeline forward x"]

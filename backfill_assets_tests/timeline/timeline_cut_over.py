@@ -17,7 +17,7 @@ from backfill_assets.published.standing import observe_tables
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.shadow import ShadowStep
+from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.timeline.rewind import differing_from_main
 
 
@@ -29,10 +29,10 @@ def publish_timeline(lake: Lake, steps: Sequence[Step], timeline: NamedTimeline,
     return cut_over(lake, campaign, found, RunInfo("publish"), silent)
 
 
-def shadow_steps(steps: Sequence[Step], plan: Plan) -> list[ShadowStep]:
+def shadow_steps(steps: Sequence[Step], plan: Plan) -> list[StepRequest]:
     by_name = {step.name: step for step in steps}
     planned = [each for each in plan.steps if each.kind == "rebuild" and each.days]
-    return [ShadowStep(by_name[each.name], by_name[each.name].version(each.version), each.days) for each in planned]
+    return [StepRequest(by_name[each.name], each.days, each.version) for each in planned]
 
 
 def plan_context(lake: Lake, steps: Sequence[Step]) -> PlanContext:

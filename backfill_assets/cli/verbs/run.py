@@ -320,13 +320,13 @@ def _plan_on_timeline(settings: Settings, asked: RunRequest, name: str) -> _Plan
 def _run_on_timeline(settings: Settings, planned: _PlanOnTimeline) -> TimelineRun:
     """Build what is planned on the timeline; Spark starts when a day has to be computed."""
     from backfill_assets.plan.records import days_of
-    from backfill_assets.timeline.run_on import StepRequest, run_on
+    from backfill_assets.rebuild.step_build import StepRequest
+    from backfill_assets.timeline.run_on import run_on
 
     place, plan, catalog = planned.place.timeline, planned.plan, current_catalog()
+    along = {each.name: frozenset(days_of([*each.later, *each.earlier])) for each in plan.steps}
     asked = [
-        StepRequest(
-            catalog.step(each.name), each.all_days, each.version, frozenset(days_of([*each.later, *each.earlier]))
-        )
+        StepRequest(catalog.step(each.name), each.all_days, each.version, along[each.name], plan.asked.force)
         for each in plan.steps
     ]
     report_step(f"On {place.name}: {', '.join(each.name for each in plan.steps)} ...")
@@ -339,7 +339,6 @@ def _run_on_timeline(settings: Settings, planned: _PlanOnTimeline) -> TimelineRu
                 asked,
                 run_info("backfill run --on"),
                 report_progress,
-                force=plan.asked.force,
                 report=lambda done: report_step(str(done)),
             )
         except KeyboardInterrupt:

@@ -34,7 +34,8 @@ from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import ADOPTED, RunInfo
-from backfill_assets.rebuild.shadow import ShadowStep, shadow
+from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.walk import shadow
 from backfill_assets.stream.batches import LandedBatches
 
 if TYPE_CHECKING:
@@ -323,7 +324,7 @@ class SafeLake(ScratchLake):
     def cut_over(self, days: Sequence[date], version: str) -> str:
         """A campaign that brings ``days`` of facts by ``version``; returns its publication."""
         step, lake = CATALOG.step(FACT), self._lake()
-        steps = [ShadowStep(step, step.version(version), tuple(days))]
+        steps = [StepRequest(step, tuple(days), version)]
         shadow(lake, _CAMPAIGN, steps, _RUN, self._report)
         return cut_over(lake, _CAMPAIGN, steps, _RUN, self._report).published.publication
 

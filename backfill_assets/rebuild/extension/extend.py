@@ -28,11 +28,11 @@ from backfill_assets.rebuild.extension.step_growth import extend_followers, exte
 from backfill_assets.rebuild.extension.table_growth import Extended, Growth
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
-from backfill_assets.rebuild.replace import ReplaceBuild
-from backfill_assets.rebuild.shadow import HeldBack
+from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
+from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.rebuild.step_build import merge_changes
+from backfill_assets.rebuild.step_build import StepBuild, StepRequest, merge_changes
+from backfill_assets.rebuild.walk import HeldBack
 from backfill_assets.text import format_count
 
 HOLD_SECONDS = 5.0
@@ -143,7 +143,7 @@ class _Call:
     memory: InputMemory
     open_days: frozenset[date] = frozenset()
     transaction: str = ""
-    builds: dict[tuple[str, str], ReplaceBuild] = field(default_factory=dict)
+    builds: dict[tuple[str, str], StepBuild] = field(default_factory=dict)
     grown: dict[TableDay, GrownDay] = field(default_factory=dict)
     held_back: dict[TableDay, tuple[HeldBack, ...]] = field(default_factory=dict)
     left: dict[date, str] = field(default_factory=dict)
@@ -225,8 +225,8 @@ class _Call:
         }
         for name, part in self.versions(step, [day for day in days if day not in blocked], pin).items():
             build = self.build_by(step, step.version(name))
-            build.overlay = self.overlay()
-            own = build.overlay.over(_only(pin, build.version))
+            build.place = Place(overlay=self.overlay())
+            own = build.place.overlay.over(_only(pin, build.version))
             done = self.extend_days(build, part, own, growth)
             if done.reasons:
                 build.stage(sorted(done.reasons))
@@ -245,14 +245,14 @@ class _Call:
                 self.leave([day], f"{step.name} was published with {name}, which is not declared any more")
         return found
 
-    def extend_days(self, build: ReplaceBuild, days: Sequence[date], pin: Pin, growth: Growth) -> Extended:
+    def extend_days(self, build: StepBuild, days: Sequence[date], pin: Pin, growth: Growth) -> Extended:
         """Extend those of ``days`` that can be. Those that are published just as they would be are not looked at."""
         step, version = build.step, build.version
         wanted = decide.wanted(step, version, days, {name: read.days for name, read in pin.inputs.items()})
         changed = []
         for day in days:
-            if decide.unchanged(build.tables, day, wanted[day], pin.states, pin.expected):
-                build.reused[day] = pin
+            if decide.made_from(wanted[day].input_fingerprint, [build.of_main(key, pin) for key in build.keys(day)]):
+                build.kept[day] = pin
             else:
                 changed.append(day)
         match _follows(version):
@@ -267,7 +267,7 @@ class _Call:
             self.grown[TableDay(step.name, day)] = GrownDay(step.name, day, _EXTENDED, "", *figures)
         return done
 
-    def sort_out(self, build: ReplaceBuild, days: Iterable[date], reasons: Mapping[date, str]) -> None:
+    def sort_out(self, build: StepBuild, days: Iterable[date], reasons: Mapping[date, str]) -> None:
         """Record what became of ``days``, and take out those that their gates hold back."""
         for day in days:
             key, staged = TableDay(build.step.name, day), build.staged.get(day, [])
@@ -278,7 +278,7 @@ class _Call:
                     self.memory.pause(key, self.lake.publisher.now() + pause)
                 build.staged.pop(day)
                 self.grown.pop(key, None)
-            elif day in build.reused:
+            elif day in build.kept:
                 self.grown[key] = GrownDay(key.table, day, _UNCHANGED)
             elif day in reasons:
                 rows = sum(each.content.rows for each in staged)
@@ -302,19 +302,18 @@ class _Call:
             out |= dict.fromkeys(each.table_names, held)
         return {day for version in step.versions for day in decide.days_reading(step, version, days, out)}
 
-    def build_by(self, step: Step, version: Version) -> ReplaceBuild:
+    def build_by(self, step: Step, version: Version) -> StepBuild:
         key = (step.name, version.name)
         if key not in self.builds:
-            self.builds[key] = ReplaceBuild(self.lake, step, version, self.run, False, self.progress)
-            self.builds[key].open_days = self.open_days
+            asked = StepRequest(step, (), version.name)
+            self.builds[key] = StepBuild(self.lake, asked, self.run, self.progress, open_days=self.open_days)
         return self.builds[key]
 
     def overlay(self) -> Overlay:
         """Everything that is staged so far, as the later steps read it."""
-        overlay = NOTHING_STAGED
-        staged = [each for build in self.builds.values() for held in build.staged.values() for each in held]
-        for each in staged:
-            overlay = overlay.putting_back(each.table, [(each.day, DayBefore(each.content, files=each.files))])
+        overlay = NOTHING_LAID
+        for build in self.builds.values():
+            overlay = overlay.with_records(build.records())
         return overlay
 
     # ---------------------------------------------------------------- publish
@@ -335,10 +334,10 @@ class _Call:
                 build.forget([day])
 
     def request(self, name: str) -> Publication:
-        overlay = self.overlay()
+        place = Place(overlay=self.overlay())
         builds = [build for build in self.builds.values() if build.staged]
         for build in builds:
-            build.overlay = overlay
+            build.place = place
         requests = [build.request() for build in builds]
         tables = dict.fromkeys(change.table for request in requests for change in request.tables)
         return Publication(

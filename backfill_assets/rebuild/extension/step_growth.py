@@ -47,14 +47,14 @@ from backfill_assets.rebuild.extension.table_growth import (
     grow,
     judge,
 )
-from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.stage import side_by_side
+from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.text import format_count
 
 # ------------------------------------------------------------------ raw rows become typed rows
 
 
-def extend_refined(growth: Growth, build: ReplaceBuild, days: Sequence[date], pin: Pin, now: Wanted) -> Extended:
+def extend_refined(growth: Growth, build: StepBuild, days: Sequence[date], pin: Pin, now: Wanted) -> Extended:
     """Extend ``days`` of the step that refines raw rows: winners and rejected rows."""
     refinement = build.version.transform
     if not isinstance(refinement, Refinement) or OCCURRENCE in refinement.key:
@@ -81,7 +81,7 @@ def _input_files(growth: Growth, table: str, days: Sequence[date], pin: Pin) -> 
 
 
 def _gained(
-    growth: Growth, build: ReplaceBuild, raw: str, days: Sequence[date], files: Files, pin: Pin
+    growth: Growth, build: StepBuild, raw: str, days: Sequence[date], files: Files, pin: Pin
 ) -> dict[date, tuple[AddedFile, ...]]:
     """The files that each day of ``raw`` gained since its refined rows were built; days of which it is known."""
     paths = {day: frozenset(file.path for file in files[day]) for day in days}
@@ -110,7 +110,7 @@ def _gained(
 
 def _extend_refined(
     growth: Growth,
-    build: ReplaceBuild,
+    build: StepBuild,
     refinement: Refinement,
     gained: Files,
     files: Files,
@@ -148,7 +148,7 @@ def _extend_refined(
 
 def _without_duplicates(
     growth: Growth,
-    build: ReplaceBuild,
+    build: StepBuild,
     refinement: Refinement,
     grown: Mapping[str, Mapping[date, GrownTable]],
     judged: DataFrame,
@@ -176,7 +176,7 @@ def _without_duplicates(
 
 
 def _find_keys(
-    growth: Growth, build: ReplaceBuild, refinement: Refinement, new_rows: DataFrame, gained: Files, files: Files
+    growth: Growth, build: StepBuild, refinement: Refinement, new_rows: DataFrame, gained: Files, files: Files
 ) -> RefinedKeys:
     """One job: where raw had the new keys before, and where the refined table and those that follow have them now."""
     days, raw = sorted(gained), build.version.reads[0].table
@@ -204,7 +204,7 @@ def followers(steps: Sequence[Step], table: str, key: Sequence[str]) -> list[Tab
 # ------------------------------------------------------------------ tables that follow row by row
 
 
-def extend_followers(growth: Growth, build: ReplaceBuild, days: Sequence[date], pin: Pin, now: Wanted) -> Extended:
+def extend_followers(growth: Growth, build: StepBuild, days: Sequence[date], pin: Pin, now: Wanted) -> Extended:
     """Extend ``days`` of a table whose rows each come from one row of its first input, of the same key."""
     first = build.version.reads[0].table
     keys = growth.keys.get(first)
@@ -225,7 +225,7 @@ def extend_followers(growth: Growth, build: ReplaceBuild, days: Sequence[date], 
     return done
 
 
-def _built_from_published(growth: Growth, build: ReplaceBuild, day: date) -> bool:
+def _built_from_published(growth: Growth, build: StepBuild, day: date) -> bool:
     """Whether the published day was built from the inputs that are published, before they are extended."""
     logicals = {read.table: growth.pin.inputs[read.table].days for read in build.version.reads}
     recorded = growth.content(build.step.name, day).inputs
@@ -233,7 +233,7 @@ def _built_from_published(growth: Growth, build: ReplaceBuild, day: date) -> boo
 
 
 def _extend_followers(
-    growth: Growth, build: ReplaceBuild, keys: RefinedKeys, days: Sequence[date], pin: Pin, now: Wanted, done: Extended
+    growth: Growth, build: StepBuild, keys: RefinedKeys, days: Sequence[date], pin: Pin, now: Wanted, done: Extended
 ) -> None:
     started = time.monotonic()
     [table] = build.step.tables
@@ -264,7 +264,7 @@ def _require_keys_of(growth: Growth, first: str, table: Table, keys: RefinedKeys
 
 
 def _inputs(
-    growth: Growth, build: ReplaceBuild, keys: RefinedKeys, days: Sequence[date], pin: Pin
+    growth: Growth, build: StepBuild, keys: RefinedKeys, days: Sequence[date], pin: Pin
 ) -> dict[str, DataFrame]:
     """The changed rows of the first input, and the others as they are read for whole days."""
     first, *others = build.version.reads
@@ -276,5 +276,5 @@ def _inputs(
         read_days = {each for day in days for each in read.days(build.step.cadence.period(day))}
         of_days = pin.inputs[read.table].model_copy(update={"days": dict.fromkeys(sorted(read_days), "")})
         schema = struct_type(growth.lake.catalog.table(read.table).contract)
-        inputs[read.table] = build.overlay.rows(growth.reader.spark, growth.lake.storage, of_days, schema)
+        inputs[read.table] = build.place.overlay.rows(growth.reader.spark, growth.lake.storage, of_days, schema)
     return inputs

@@ -33,7 +33,6 @@ from backfill_assets.rebuild.extension.extension_rows import (
     of_keys,
 )
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.stage import (
     StagedTableDay,
     as_facts,
@@ -42,6 +41,7 @@ from backfill_assets.rebuild.stage import (
     side_by_side,
     with_verdict,
 )
+from backfill_assets.rebuild.step_build import StepBuild
 
 Files = Mapping[date, tuple[AddedFile, ...]]
 """Files by day."""
@@ -98,7 +98,7 @@ class Growth:
     def files_of(self, table: str, days: Sequence[date]) -> tuple[AddedFile, ...]:
         return tuple(file for day in days for file in self.files[table].get(day, ()))
 
-    def why_not(self, build: ReplaceBuild, day: date) -> str:
+    def why_not(self, build: StepBuild, day: date) -> str:
         """Why no table of a step can be extended on ``day``, as far as the tables themselves show."""
         for table in build.step.tables:
             key = TableDay(table.name, day)
@@ -248,7 +248,7 @@ def gain(
 
 def judge(
     growth: Growth,
-    build: ReplaceBuild,
+    build: StepBuild,
     grown: Mapping[str, Mapping[date, GrownTable]],
     timelines: Mapping[str, Timeline],
     days: Sequence[date],
@@ -271,7 +271,7 @@ def judge(
                 break
             old = growth.content(table.name, day)
             metrics = {**grown[table.name][day].metrics, EXTENSIONS: plan.extensions_of(old) + 1}
-            content = content_of(metrics, build.version.name, now[day].inputs, build.upstream(pin, day))
+            content = content_of(metrics, build.version.name, now[day].inputs, build.upstream(pin, build.version, day))
             # What the whole day took, for plans; as unknown as it was.
             judged = replace(with_verdict(content, rules), staged_ms=old.staged_ms)
             files = grown[table.name][day].files
@@ -294,12 +294,12 @@ def judge(
 
 
 def facts_of(
-    build: ReplaceBuild, table: Table, grown: Mapping[str, Mapping[date, GrownTable]], day: date, pin: Pin
+    build: StepBuild, table: Table, grown: Mapping[str, Mapping[date, GrownTable]], day: date, pin: Pin
 ) -> DayFacts:
     """What the rules of ``table`` look at on a day that has grown."""
     return DayFacts(
         own=grown[table.name][day].metrics,
-        upstream={name: as_facts(content) for name, content in build.upstream(pin, day).items()},
+        upstream={name: as_facts(content) for name, content in build.upstream(pin, build.version, day).items()},
         companions={name: found[day].metrics for name, found in grown.items() if name != table.name},
     )
 

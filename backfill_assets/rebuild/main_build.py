@@ -1,0 +1,151 @@
+"""Builds days of a step and publishes all of them together, each by its version of the logic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import cached_property
+
+from backfill_assets.days import TableDay
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.refinement import Refinement
+from backfill_assets.publication.holds import HOLD_SECONDS, holding
+from backfill_assets.publication.publisher import Published
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.extension import extension_plan
+from backfill_assets.rebuild.lake import Lake, Progress, built_from_log
+from backfill_assets.rebuild.outcome import STAGED_AGAIN, BuildResult, BuiltDay, RunInfo
+from backfill_assets.rebuild.step_build import StepBuild, StepRequest, refuse_failed
+from backfill_assets.text import format_count
+
+_MOST_ATTEMPTS = 5
+_ATTEMPTS_BEFORE_A_HOLD = 2
+
+
+@dataclass
+class MainBuild:
+    """One build of one replacing step on main. Days that main moved under are staged again, and only those."""
+
+    lake: Lake
+    asked: StepRequest
+    run: RunInfo
+    progress: Progress
+    verify: bool = False
+    """Build extended days whole as well; those that are equal to what is published are not published again."""
+    verified: dict[TableDay, str] = field(default_factory=dict)
+    """What was found of the days that were verified."""
+
+    @cached_property
+    def build(self) -> StepBuild:
+        return StepBuild(self.lake, self.asked, self.run, self.progress)
+
+    @property
+    def step(self) -> Step:
+        return self.asked.step
+
+    def publish(self) -> BuildResult:
+        """Build the days and publish them together; raises :class:`DaysFailed` when a gate holds one back.
+
+        A stream may extend the days more often than they can be staged. After several times they are staged under a
+        hold, so that it leaves them alone meanwhile.
+        """
+        todo, build = self.asked.days, self.build
+        with ExitStack() as held:
+            for attempt in range(_MOST_ATTEMPTS):
+                began = time.monotonic()
+                build.stage(todo, forced=build.forced(todo) | self.extended(todo))
+                refuse_failed(build.staged)
+                self.compare_extended()
+                if not build.staged:
+                    return self.result(None)
+                if attempt < _ATTEMPTS_BEFORE_A_HOLD:
+                    self.lake.wait_for_holds({name: list(build.staged) for name in build.tables}, self.progress)
+                outcome = self.lake.publisher.publish(build.request())
+                if isinstance(outcome, Published):
+                    return self.result(outcome)
+                todo = build.moved_days(outcome)
+                self.progress(f"{self.step.name}: {format_count(len(todo), 'day')} {STAGED_AGAIN}")
+                if attempt + 1 >= _ATTEMPTS_BEFORE_A_HOLD:
+                    self.hold(held, time.monotonic() - began)
+        raise PublicationRefused(
+            f"{self.step.name}: main moved {_MOST_ATTEMPTS} times while staging {format_count(len(todo), 'day')}.",
+            hint="Another run is rewriting the same days; let it finish, then run this one again.",
+        )
+
+    def hold(self, held: ExitStack, attempt_seconds: float) -> None:
+        """Ask others to leave the days, and what they are computed from, alone for the length of another attempt.
+
+        Raw may gain rows meanwhile: they are beyond what the days are built from.
+        """
+        held.close()
+        touched = {table.name: set(self.asked.days) for table in self.step.tables}
+        for version in self.step.versions:
+            if not isinstance(version.transform, Refinement):
+                for name, read in decide.read_days(self.step, version, self.asked.days).items():
+                    touched.setdefault(name, set()).update(read)
+        name, seconds = self.lake.new_id(self.step.name), HOLD_SECONDS + 2 * attempt_seconds
+        held.enter_context(holding(self.lake.storage, name, touched, self.lake.publisher.now, seconds))
+
+    # ------------------------------------------------------------------ verify
+
+    def extended(self, days: Iterable[date]) -> set[date]:
+        """Those of ``days`` that are to be verified: a stream has extended them."""
+        if not self.verify:
+            return set()
+        states = self.lake.states(self.step).items()
+        return {key.day for key, state in states if extension_plan.extensions_of(state.content)}.intersection(days)
+
+    def compare_extended(self) -> None:
+        """Compare extended days with their whole rebuild. Equal ones are not published; others are reported."""
+        for day, staged in list(self.build.staged.items()) if self.verify else ():
+            published = {each.table: each.pin.states.get(TableDay(each.table, day)) for each in staged}
+            contents = {name: state.content if state else None for name, state in published.items()}
+            if not any(extension_plan.same_origin(contents[each.table], each.content) for each in staged):
+                continue
+            found = {each.table: _difference(contents[each.table], each.content) for each in staged}
+            self.report_verified(day, found)
+            if not any(found.values()):
+                self.build.keep(day)
+
+    def report_verified(self, day: date, differences: Mapping[str, str]) -> None:
+        for table, difference in differences.items():
+            self.verified[TableDay(table, day)] = difference or extension_plan.EQUAL
+            verdict = f"differs from a whole rebuild: {difference}" if difference else f"is {extension_plan.EQUAL}"
+            self.progress(f"{table} {day} was extended, and {verdict}")
+
+    # ------------------------------------------------------------------ what it gives
+
+    def result(self, published: Published | None) -> BuildResult:
+        if published:
+            self.build.close_timelines()
+        publications = (published.publication,) if published else ()
+        return BuildResult(tuple(sorted(self.built(published), key=lambda each: each.day)), publications)
+
+    def built(self, published: Published | None) -> list[BuiltDay]:
+        """Every day that was staged or found unchanged, as the log knows it now."""
+        build, states, back = self.build, self.lake.states(self.step), self.rolled_back()
+        versions = published.versions if published else {}
+        built: list[BuiltDay] = []
+        for day in (*build.staged, *build.kept):
+            held = {staged.table: staged for staged in build.staged.get(day, [])}
+            inputs = build.input_versions(day)
+            for key in (TableDay(table, day) for table in build.tables):
+                found = built_from_log(states[key], versions, inputs, reused=not held, staged=held.get(key.table))
+                verified = self.verified.get(key, "")
+                built.append(replace(found, rolled_back_by=back.get(key, ""), verified=verified))
+        return built
+
+    def rolled_back(self) -> dict[TableDay, str]:
+        """The rollback that each staged day was published by when it was staged."""
+        staged = {TableDay(day.table, day.day): day.pin for held in self.build.staged.values() for day in held}
+        states = {key: pin.states[key] for key, pin in staged.items() if key in pin.states}
+        return self.lake.rolled_back(staged, states)
+
+
+def _difference(published: DayContent | None, rebuilt: DayContent) -> str:
+    return extension_plan.difference(published, rebuilt) if published else "it was never published"

@@ -1,0 +1,308 @@
+"""The one walk through steps in build order: each step reads what the ones before it have put in the place.
+
+A campaign, a timeline, a look at either: all are walked here. Nothing is published, and readers of main see nothing of
+it. Walked again, every day that is there from just the inputs there are now is kept or taken, and only those that moved
+are computed: so a killed process goes on, and so days that main has moved under are staged again before a cut-over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from backfill_assets.days import TableDay
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import HELD_BACK, DayRecord, DayRecords, logical_of
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import CAMPAIGN, newest_days
+from backfill_assets.model.declaration import RuleOutcome
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.decide import Decision
+from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
+from backfill_assets.rebuild.place import Place
+from backfill_assets.rebuild.stage import StagedTableDay
+from backfill_assets.rebuild.step_build import StepBuild, StepLook, StepRequest, refuse_failed
+
+_LONGEST_ERROR = 300
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """A day that is not staged for publishing, and why: its gates, a day it is computed from, or an error."""
+
+    table: str
+    day: date
+    rules: tuple[RuleOutcome, ...] = ()
+    because_of: str = ""
+    error: str = ""
+
+    @property
+    def why(self) -> str:
+        gates = "; ".join(f"{rule.rule}: {rule.observed}, expected {rule.expected}" for rule in self.rules)
+        return self.error or self.because_of or gates
+
+
+@dataclass(frozen=True)
+class StepBuilt:
+    """What became of the days of one step. ``build`` holds what a cut-over publishes."""
+
+    build: StepBuild
+    kept: tuple[date, ...]
+    """As the place shows them already, from these inputs by this version."""
+    from_main: tuple[date, ...]
+    """Main has them from just these inputs by this version: its files are used by name."""
+    staged: tuple[date, ...]
+    held_back: tuple[HeldBack, ...] = ()
+    records: DayRecords = field(default_factory=dict)
+    """What the tables hold on the days that are other than the place showed."""
+    seconds: float = 0.0
+
+    @property
+    def step(self) -> str:
+        return self.build.step.name
+
+    @property
+    def version(self) -> str:
+        return self.build.version.name
+
+    @property
+    def rows(self) -> int:
+        """Of the step's table, on all days that were asked for and are not held back."""
+        contents = (self.build.content(TableDay(self.step, day)) for day in (*self.kept, *self.from_main, *self.staged))
+        return sum(each.rows for each in contents if each is not None)
+
+    def __str__(self) -> str:
+        counts = f"{len(self.staged):,} staged, {len(self.from_main):,} from main, {len(self.kept):,} unchanged"
+        return f"{self.step}: {counts}, in {self.seconds:.1f} s"
+
+
+@dataclass
+class Walk:
+    """Goes from step to step in ``place``, and lays what each has given over it."""
+
+    lake: Lake
+    place: Place
+    run: RunInfo
+    progress: Progress
+    holds_back: bool = True
+    """A day that fails its gates is held back with all that reads it, and so is one that cannot be computed at all: the
+    range is halved until it stands alone. Otherwise the step fails: none of its days count, the good ones stay staged.
+    """
+    out: dict[str, frozenset[date]] = field(default_factory=dict)
+    """The days that are held back, by table."""
+    done: list[StepBuilt] = field(default_factory=list)
+
+    def take(self, asked: StepRequest) -> StepBuilt:
+        """Stage the days of one step; raises :class:`DaysFailed` where a walk does not hold back."""
+        began = time.monotonic()
+        build = StepBuild(self.lake, asked, self.run, self.progress, self.place)
+        held_back = self._stage_good_days(build) if self.holds_back else self._stage_all_days(build)
+        records = build.records()
+        self.place = self.place.over(records)
+        self.out |= dict.fromkeys(build.tables, frozenset(held.day for held in held_back))
+        kept, from_main, staged = (tuple(sorted(days)) for days in (build.kept, build.from_main, build.staged))
+        seconds = round(time.monotonic() - began, 1)
+        self.done.append(StepBuilt(build, kept, from_main, staged, held_back, records, seconds))
+        return self.done[-1]
+
+    @property
+    def changed(self) -> dict[str, dict[date, DayRecord]]:
+        """The days that are other than the place showed when the walk began."""
+        return {table: dict(days) for done in self.done for table, days in done.records.items()}
+
+    def _stage_all_days(self, build: StepBuild) -> tuple[HeldBack, ...]:
+        build.stage(build.asked.days)
+        refuse_failed(build.staged)
+        return ()
+
+    def _stage_good_days(self, build: StepBuild) -> tuple[HeldBack, ...]:
+        asked = build.asked
+        blocked = decide.days_reading(asked.step, asked.named, asked.days, self.out)
+        todo = [day for day in asked.days if day not in blocked]
+        broken = isolate_failing_days(build.stage, todo, is_day_failure, self.progress)
+        failed = {day: held for day, held in build.staged.items() if not all(staged.passed for staged in held)}
+        build.forget((*failed, *broken))
+        return (
+            *_hold_back_failed(failed),
+            *(HeldBack(asked.step.name, day, error=_first_line(error)) for day, error in broken.items()),
+            *_hold_back_blocked(asked, blocked, self.out),
+        )
+
+    def look(self, asked: StepRequest) -> tuple[StepBuild, StepLook]:
+        """What would be done with the days of one step. The caller says what lies over main for the steps after it."""
+        build = StepBuild(self.lake, asked, self.run, self.progress, self.place)
+        blocked = decide.days_reading(asked.step, asked.named, asked.days, self.out)
+        return build, build.look(asked.days, blocked=blocked)
+
+
+def shadow(
+    lake: Lake, campaign: str, steps: Sequence[StepRequest], run: RunInfo, progress: Progress
+) -> list[StepBuilt]:
+    """Stage the ``steps`` of a campaign, which are in build order, on its own timelines.
+
+    A day that fails its gates is held back with all that reads it. A dirty tree is refused with
+    :class:`PublicationRefused` if the settings say so.
+    """
+    if not campaign.startswith(CAMPAIGN):
+        raise InvalidRequest(f"{campaign!r} does not name a campaign.", hint=f"Its name begins with {CAMPAIGN}.")
+    lake.require_clean_tree()
+    walk = Walk(lake, Place(campaign), run, progress)
+    return [walk.take(each) for each in steps]
+
+
+@dataclass(frozen=True)
+class StagedDays:
+    """What publishing a campaign would bring, and by table the days that it would leave as they are, and why."""
+
+    overlay: Overlay
+    failed: Mapping[str, frozenset[date]]
+    """They failed their gates."""
+    unchanged: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    """Nothing that they are computed from changes: main holds already what would be computed."""
+    left_out: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    """They read a day that is held back, or could not be computed."""
+
+
+def staged_by(done: Sequence[StepBuilt]) -> StagedDays:
+    """Just what a cut-over of ``done`` publishes."""
+    overlay = NOTHING_LAID
+    failed: dict[str, frozenset[date]] = {}
+    unchanged: dict[str, frozenset[date]] = {}
+    left_out: dict[str, frozenset[date]] = {}
+    for each in done:
+        overlay = overlay.with_records(each.records)
+        held_back = {held.day for held in each.held_back}
+        for table in each.build.tables:
+            failed[table] = frozenset(held.day for held in each.held_back if held.table == table and held.rules)
+            unchanged[table] = frozenset(each.kept) - held_back
+            left_out[table] = frozenset(held_back - failed[table])
+    return StagedDays(overlay, failed, unchanged, left_out)
+
+
+def sides_of(done: Sequence[StepBuilt]) -> dict[TableDay, tuple[str, str]]:
+    """Of each day that a cut-over of ``done`` publishes: what compare-and-swap expects in main, and what is staged."""
+    sides = {TableDay(held.table, held.day): HELD_BACK for each in done for held in each.held_back if held.rules}
+    for staged in (staged for each in done for held in each.build.staged.values() for staged in held):
+        key = TableDay(staged.table, staged.day)
+        expected = fingerprints.physical(staged.pin.expected[key].files)
+        published = logical_of(staged.pin.states.get(key), expected)
+        sides[key] = (published, staged.content.logical)
+    return sides
+
+
+def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> StagedDays:
+    """What ``campaign`` has staged, from its timelines alone, for those who stage nothing themselves.
+
+    Which of the other days stay as they are is for :func:`with_days_that_stay` to say.
+    """
+    overlay = NOTHING_LAID
+    failed: dict[str, frozenset[date]] = {}
+    for table in tables:
+        staged = [each for _, each in newest_days(storage, table, campaign).values()]
+        overlay = overlay.with_days(table, (each.record for each in staged if each.record))
+        failed[table] = frozenset(each.day for each in staged if each.verdict and not each.verdict.passed)
+    return StagedDays(overlay, failed)
+
+
+def with_days_that_stay(lake: Lake, steps: Sequence[StepRequest], staged: StagedDays) -> StagedDays:
+    """``staged`` with the days of ``steps``, which are in build order, that stay as they are, and why.
+
+    Such a day looks like one whose turn has not come: neither is on a timeline. The decision that staging makes divides
+    them, so it is made here again.
+    A day that reads one whose turn has not come waits as well: what it will read is not known yet. What was staged of a
+    day that a cut-over leaves out does not count as staged: its other table failed, or what it reads is held back.
+    """
+    walk = Walk(lake, Place(overlay=staged.overlay), RunInfo(""), lambda _: None)
+    unchanged: dict[str, frozenset[date]] = {}
+    left_out: dict[str, frozenset[date]] = {}
+    waiting: dict[str, frozenset[date]] = {}
+    for each in steps:
+        names, overlay = each.step.table_names, walk.place.overlay
+        failed = {day for name in names for day in staged.failed.get(name, ())}
+        held = failed | decide.days_reading(each.step, each.named, each.days, walk.out)
+        on_timeline = {day for day in each.days if all(overlay.record(name, day) for name in names)}
+        absent = [day for day in each.days if day not in held | on_timeline]
+        walk.place = Place(overlay=overlay.without_days(names, held))
+        waits = decide.days_reading(each.step, each.named, absent, waiting)
+        _, found = walk.look(replace(each, days=[day for day in absent if day not in waits]))
+        held |= set(found.days(Decision.BLOCKED))
+        same = frozenset(found.days(Decision.KEEP))
+        unchanged |= dict.fromkeys(names, same)
+        left_out |= {name: frozenset(held - staged.failed.get(name, frozenset())) for name in names}
+        walk.out |= dict.fromkeys(names, frozenset(held))
+        waiting |= dict.fromkeys(names, frozenset(absent) - same - held)
+    return replace(staged, overlay=walk.place.overlay, unchanged=unchanged, left_out=left_out)
+
+
+_SERVER_GONE = {"SparkConnectGrpcException", "RetriesExceeded"}
+
+
+def is_day_failure(error: Exception) -> bool:
+    """True if a computation failed. A server that is gone, a refused request or a full disk is no failure of days."""
+    return isinstance(error, PySparkException | Py4JJavaError) and type(error).__name__ not in _SERVER_GONE
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:_LONGEST_ERROR]
+
+
+def _hold_back_failed(failed: Mapping[date, Sequence[StagedTableDay]]) -> Iterable[HeldBack]:
+    for staged in (each for held in failed.values() for each in held):
+        if broken := tuple(rule for rule in staged.rules if rule.holds_back):
+            yield HeldBack(staged.table, staged.day, broken)
+
+
+def _hold_back_blocked(
+    asked: StepRequest, blocked: set[date], out: Mapping[str, frozenset[date]]
+) -> Iterable[HeldBack]:
+    for day in sorted(blocked):
+        reads = decide.read_days(asked.step, asked.named, [day])
+        cause = next(f"{table} {d}" for table, days in reads.items() for d in days if d in out.get(table, ()))
+        yield HeldBack(asked.step.name, day, because_of=cause)
+
+
+# ------------------------------------------------------------------ days that cannot be computed
+
+_MOST_BAD_DAYS = 3
+"""With more bad days than this, the logic or the engine is broken, and further attempts would only take time."""
+
+
+def isolate_failing_days(
+    attempt: Callable[[Sequence[date]], None],
+    days: Sequence[date],
+    is_about_days: Callable[[Exception], bool],
+    report: Callable[[str], None],
+) -> dict[date, Exception]:
+    """Run ``attempt`` over ``days``, in halves where it fails; returns the days that fail alone, with their errors.
+
+    An error that ``is_about_days`` denies is raised at once, and so is the first one when every day of a range
+    fails or more than three days do.
+    """
+    bad: dict[date, Exception] = {}
+    pending = [tuple(days)] if days else []
+    first: Exception | None = None
+    while pending:
+        part = pending.pop()
+        try:
+            attempt(part)
+        except Exception as error:
+            if not is_about_days(error):
+                raise
+            first = first or error
+            if len(part) == 1:
+                bad[part[0]] = error
+            else:
+                half = len(part) // 2
+                report(f"{part[0]}..{part[-1]} failed: trying {part[0]}..{part[half - 1]} and the rest by themselves")
+                pending += [part[half:], part[:half]]
+            if len(bad) > _MOST_BAD_DAYS or (bad and len(bad) == len(days)):
+                raise first from None
+    return dict(sorted(bad.items()))
