@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 
 from backfill_assets.difference.agreement import SameTotal
-from backfill_assets.difference.counts import complete
 from backfill_assets.difference.kept import Difference, difference_of
 from backfill_assets.difference.letter import DeclaredOfTables
-from backfill_assets.difference.records import DayIs, TableCompared
-from backfill_assets.difference.table_comparison import NOTHING, SAMPLE_ROWS, TableComparison
+from backfill_assets.difference.records import TableCompared
+from backfill_assets.difference.table_comparison import SAMPLE_ROWS, TableComparison
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.judge.engine import DayFiles
-from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import campaign_of
-from backfill_assets.lakehouse.delta_log import newest_version, read_log
+from backfill_assets.lakehouse.delta_log import newest_version
 from backfill_assets.lakehouse.plans import keep_difference, kept_difference
-from backfill_assets.lakehouse.records import DayContent, DayRecord, DayState, InputRead, logical_of
+from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.rules import TotalAgrees
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.keep import shadow_steps
 from backfill_assets.plan.records import Plan
+from backfill_assets.published.moments import records_of_version
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.overlay import NOTHING_LAID
 from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.rebuild.walk import StagedDays, days_staged_in, with_days_that_stay
 
@@ -64,94 +60,20 @@ def compare(
     found = []
     for each in steps:
         for table in each.step.tables:
-            main = _Main.of(lake.storage, table.name, observed)
-            beside = _StagedBesideMain(lake, table, each.step.cadence, each.days, progress, staged, main)
+            main, after = _main_now(lake.storage, table.name, observed), staged.overlay.days.get(table.name, {})
+            stay = {day: staged.why_it_stays(table.name, day) for day in each.days if day not in after}
+            both = TableComparison(lake, table, each.step.cadence, each.days, progress, main, after, stay)
             only = [one.subject for one in expectations if one.only and one.table in ("", table.name)]
-            found.append(beside.compare(sample_rows, before.get(table.name), only))
+            found.append(both.compare(sample_rows, before.get(table.name), only))
     return found, observed.sequence
 
 
-@dataclass(frozen=True)
-class _Main:
-    """One table of main: the files it has now, as compare-and-swap compares them, and what the log knows of its days.
-
-    While a publication of it is under way, as of the last closed entry.
-    """
-
-    version: int | None
-    physical: Mapping[date, str]
-    states: Mapping[date, DayState]
-
-    @classmethod
-    def of(cls, storage: Storage, table: str, observed: LogView) -> _Main:
-        under_way = any(table in tables for tables in observed.writing.values())
-        version = observed.versions.get(table) if under_way else newest_version(storage, table)
-        files = {} if version is None else read_log(storage, table, version).by_day()
-        states = {day: state for (name, day), state in observed.states.items() if name == table}
-        return cls(version, {day: fingerprints.physical(paths) for day, paths in files.items()}, states)
-
-    def content(self, day: date) -> DayContent | None:
-        """What a day holds; None for a foreign write, whose content is unknown until it is read."""
-        state, physical = self.states.get(day), self.physical.get(day, fingerprints.EMPTY_DAY)
-        if state is not None and state.content is not None and state.physical == physical:
-            return state.content
-        return None if day in self.physical else NOTHING
-
-    def logical(self, day: date) -> str:
-        return logical_of(self.states.get(day), self.physical.get(day, fingerprints.EMPTY_DAY))
-
-
-@dataclass(frozen=True)
-class _StagedBesideMain(TableComparison):
-    """One table: its staged days and those of main."""
-
-    held: StagedDays
-    main: _Main
-
-    @property
-    def staged(self) -> Mapping[date, DayRecord]:
-        return self.held.overlay.days.get(self.table.name, {})
-
-    def how(self, day: date) -> DayIs:
-        if (staged := self.staged.get(day)) is not None:
-            return "equal" if _same(staged.measured, self.main.logical(day)) else "compared"
-        absent: tuple[tuple[DayIs, Mapping[str, frozenset[date]]], ...] = (
-            ("held back", self.held.failed),
-            ("left out", self.held.left_out),
-            ("unchanged", self.held.unchanged),
-        )
-        return next((how for how, days in absent if day in days.get(self.table.name, ())), "not staged")
-
-    def logicals(self, day: date) -> tuple[str, str]:
-        staged = self.staged.get(day)
-        return self.main.logical(day), staged.logical if staged else ""
-
-    def days_as_they_are(self, hows: Mapping[date, DayIs]) -> Mapping[date, DayContent]:
-        """Days that would stay as they are. What is added up of them and was not measured is read from main.
-
-        All days are added up but those whose turn has not come.
-        """
-        # The rows of an equal day are the same, and their sums were measured when they were staged.
-        held = {
-            day: self.staged[day].measured if how == "equal" else self.main.content(day)
-            for day, how in hows.items()
-            if how != "compared"
-        }
-        added_up = {day: content for day, content in held.items() if hows[day] != "not staged" or content is None}
-        found = {**held, **complete(self.lake, self.table, added_up, self.main.version)}
-        return {day: content for day, content in found.items() if content is not None}
-
-    def files(self, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
-        storage, read = self.lake.storage, self._read_of(days)
-        return NOTHING_LAID.files(storage, read), self.held.overlay.files(storage, read)
-
-    def _read_of(self, days: Sequence[date]) -> InputRead:
-        return InputRead(table=self.table.name, version=self.main.version, days=dict.fromkeys(days, ""))
-
-
-def _same(staged: DayContent, in_main: str) -> bool:
-    """Are both sides equal by checksum? A day that was never published equals an empty one."""
-    return staged.logical == in_main or (staged.rows == 0 and in_main == fingerprints.NEVER_PUBLISHED)
+def _main_now(storage: Storage, table: str, observed: LogView) -> dict[date, DayRecord]:
+    """What main holds as compare-and-swap compares it; while it is published to, as of the last closed entry."""
+    under_way = any(table in tables for tables in observed.writing.values())
+    version = observed.versions.get(table) if under_way else newest_version(storage, table)
+    states = {day: state for (name, day), state in observed.states.items() if name == table}
+    return records_of_version(storage, table, version, states)
 
 
 def find_difference(

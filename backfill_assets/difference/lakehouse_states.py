@@ -11,21 +11,18 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from backfill_assets.days import DayRange
-from backfill_assets.difference.counts import complete
 from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.records import DayIs, TableCompared
-from backfill_assets.difference.table_comparison import NOTHING, SAMPLE_ROWS, TableComparison
+from backfill_assets.difference.records import TableCompared
+from backfill_assets.difference.table_comparison import SAMPLE_ROWS, TableComparison
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.judge.engine import DayFiles
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, timeline_called
-from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, InputRead
+from backfill_assets.lakehouse.records import DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
 from backfill_assets.published.moments import differing, find_moment, is_version, records_at
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.overlay import Overlay
 from backfill_assets.text import format_count, format_range
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.view import find_place, is_of_campaign, stale_lines
@@ -100,7 +97,7 @@ def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, prog
     before, after = left.held(names), right.held(names)
     days = days_to_compare(left, right, before, after, asked.days)
     found = [
-        _HeldComparison(
+        TableComparison(
             lake, table, step.cadence, sorted(days[table.name]), progress, before[table.name], after[table.name]
         ).compare(asked.sample_rows)
         for step in concerned
@@ -143,49 +140,3 @@ def _difference(
         tables=tuple(found),
         stale=tuple(dict.fromkeys(stale)),
     )
-
-
-@dataclass(frozen=True)
-class _HeldComparison(TableComparison):
-    """One table, by the files that its days have on both sides."""
-
-    before: Mapping[date, DayRecord]
-    after: Mapping[date, DayRecord]
-
-    def how(self, day: date) -> DayIs:
-        before, after = self.logicals(day)
-        same = before == after or (self._nothing(self.before, day) and self._nothing(self.after, day))
-        return "equal" if same else "compared"
-
-    def logicals(self, day: date) -> tuple[str, str]:
-        absent = DayRecord(day=day)
-        return self.before.get(day, absent).logical, self.after.get(day, absent).logical
-
-    def days_as_they_are(self, hows: Mapping[date, DayIs]) -> Mapping[date, DayContent]:
-        equal = {day: self._content(self.after, day) for day, how in hows.items() if how == "equal"}
-        return complete(self.lake, self.table, equal, None, self._overlay(self.after, equal))
-
-    def files(self, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
-        return self._files(self.before, days), self._files(self.after, days)
-
-    def _files(self, side: Mapping[date, DayRecord], days: Sequence[date]) -> DayFiles:
-        return self._overlay(side, days).files(self.lake.storage, self._read_of(days))
-
-    def _read_of(self, days: Sequence[date]) -> InputRead:
-        return InputRead(table=self.table.name, version=None, days=dict.fromkeys(days, ""))
-
-    def _overlay(self, side: Mapping[date, DayRecord], days: Collection[date]) -> Overlay:
-        return Overlay().with_days(self.table.name, (side[day] for day in days if day in side))
-
-    @staticmethod
-    def _content(side: Mapping[date, DayRecord], day: date) -> DayContent | None:
-        """None for a foreign write, whose content is unknown until it is read."""
-        held = side.get(day)
-        if held is None:
-            return NOTHING
-        return None if held.foreign else held.content or NOTHING
-
-    @classmethod
-    def _nothing(cls, side: Mapping[date, DayRecord], day: date) -> bool:
-        content = cls._content(side, day)
-        return content is not None and content.rows == 0

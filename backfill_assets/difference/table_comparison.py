@@ -6,7 +6,6 @@ once more on the few days that the examples are taken from. Nothing is written, 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -14,6 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.days import Cadence, parse_day
+from backfill_assets.difference.counts import complete
 from backfill_assets.difference.records import (
     EXACT,
     Cell,
@@ -28,11 +28,12 @@ from backfill_assets.difference.records import (
 )
 from backfill_assets.judge.compare import Lines, changed_rows, columns_beside, compare_rows, value_text
 from backfill_assets.judge.engine import DAY, DayFiles, engine, rows_of_files
-from backfill_assets.lakehouse.records import TOTAL, DayContent
+from backfill_assets.lakehouse.records import TOTAL, DayContent, DayRecord
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.lineage import personal_columns
 from backfill_assets.model.measure import RowHash
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
+from backfill_assets.rebuild.overlay import Overlay
 from backfill_assets.text import format_are
 
 if TYPE_CHECKING:
@@ -57,30 +58,56 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class TableComparison(ABC):
-    """``days`` of ``table`` on two sides; what these are is for the subclass to say."""
+class TableComparison:
+    """``days`` of ``table`` on two sides."""
 
     lake: Lake
     table: Table
     cadence: Cadence
     days: Sequence[date]
     progress: Progress
+    before: Mapping[date, DayRecord]
+    after: Mapping[date, DayRecord]
+    stay: Mapping[date, DayIs] = field(default_factory=dict)
+    """Days that would stay as they are before, and why: nothing comes after them."""
 
-    @abstractmethod
     def how(self, day: date) -> DayIs:
         """``compared`` for a day that has to be read: checksums do not show what would become of it."""
+        if day in self.stay:
+            return self.stay[day]
+        before, after = self.logicals(day)
+        nothing = all(content is not None and content.rows == 0 for content in self._contents(day))
+        return "equal" if before == after or nothing else "compared"
 
-    @abstractmethod
     def logicals(self, day: date) -> tuple[str, str]:
         """The logical fingerprints of a day on both sides."""
+        absent = DayRecord(day=day)
+        after = "" if day in self.stay else self.after.get(day, absent).logical
+        return self.before.get(day, absent).logical, after
 
-    @abstractmethod
     def days_as_they_are(self, hows: Mapping[date, DayIs]) -> Mapping[date, DayContent]:
-        """What the days hold that are not ``compared``, with every sum that is shown, as far as that is known."""
+        """What the days hold that are not ``compared``, with every sum that is shown, as far as that is known.
 
-    @abstractmethod
+        What was not measured is read, but for days whose turn has not come. The rows of an equal day are the same on
+        both sides: it is the later one whose sums were measured.
+        """
+        sides = {day: self.after if how == "equal" else self.before for day, how in hows.items() if how != "compared"}
+        contents = {day: _content(side, day) for day, side in sides.items()}
+        added_up = {day: content for day, content in contents.items() if hows[day] != "not staged" or content is None}
+        records = {day: side[day] for day, side in sides.items() if day in side}
+        found = {**contents, **complete(self.lake, self.table, added_up, None, Overlay({self.table.name: records}))}
+        return {day: content for day, content in found.items() if content is not None}
+
     def files(self, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
         """The files that have the rows of ``days`` before and after."""
+        before, after = (
+            {day: tuple(file.below(self.table.name) for file in side[day].files) for day in days if day in side}
+            for side in (self.before, self.after)
+        )
+        return before, after
+
+    def _contents(self, day: date) -> tuple[DayContent | None, DayContent | None]:
+        return _content(self.before, day), _content(self.after, day)
 
     def compare(
         self, sample_rows: int, known: TableCompared | None = None, only: Collection[str] = ()
@@ -163,6 +190,14 @@ class TableComparison(ABC):
             return ()
         rows = changed_rows(self.table, *self._rows(duckdb, fullest), most)
         return tuple(_changed_row(self.table, self.personal_columns, row) for row in rows)
+
+
+def _content(side: Mapping[date, DayRecord], day: date) -> DayContent | None:
+    """None for a foreign write, whose content is unknown until it is read."""
+    record = side.get(day)
+    if record is None:
+        return NOTHING
+    return None if record.foreign else record.content or NOTHING
 
 
 def _read_days(known: TableCompared) -> dict[date, tuple[str, str]]:

@@ -135,11 +135,25 @@ def _records_of(snapshot: Snapshot, table: str, states: Mapping[date, DayState])
     if version is None:
         return {}
     try:
-        by_day = _files_by_day(snapshot.storage, table, version)
+        return records_of_version(snapshot.storage, table, version, states)
     except VersionGone:
-        by_day = _files_as_published(snapshot.storage, states)
-    held = {day: record_of(day, by_day.get(day, ()), states.get(day)) for day in {*by_day, *states}}
-    return {day: held[day] for day in sorted(held)}
+        return _records_of_files(_files_as_published(snapshot.storage, states), states)
+
+
+def records_of_version(
+    storage: Storage, table: str, version: int | None, states: Mapping[date, DayState]
+) -> dict[date, DayRecord]:
+    """What the days of ``table`` hold by the files of a Delta version, of which the log knows ``states``, ascending.
+
+    Raises :class:`VersionGone` if the Delta log does not reach back to it.
+    """
+    return _records_of_files({} if version is None else _files_by_day(storage, table, version), states)
+
+
+def _records_of_files(
+    files: Mapping[date, Iterable[AddedFile]], states: Mapping[date, DayState]
+) -> dict[date, DayRecord]:
+    return {day: record_of(day, files.get(day, ()), states.get(day)) for day in sorted({*files, *states})}
 
 
 def _files_by_day(storage: Storage, table: str, version: int) -> dict[date, list[AddedFile]]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from typing import Literal
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -32,6 +33,8 @@ from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild, StepLook, StepRequest, refuse_failed
 
 _LONGEST_ERROR = 300
+Stays = Literal["held back", "left out", "unchanged", "not staged"]
+"""Why a day of a campaign stays as it is."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,15 @@ class StagedDays:
     """Nothing that they are computed from changes: main holds already what would be computed."""
     left_out: Mapping[str, frozenset[date]] = field(default_factory=dict)
     """They read a day that is held back, or could not be computed."""
+
+    def why_it_stays(self, table: str, day: date) -> Stays:
+        """Of a day that nothing is staged of."""
+        reasons: tuple[tuple[Stays, Mapping[str, frozenset[date]]], ...] = (
+            ("held back", self.failed),
+            ("left out", self.left_out),
+            ("unchanged", self.unchanged),
+        )
+        return next((why for why, days in reasons if day in days.get(table, ())), "not staged")
 
 
 def staged_by(done: Sequence[StepBuilt]) -> StagedDays:

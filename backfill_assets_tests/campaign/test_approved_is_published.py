@@ -36,7 +36,15 @@ from backfill_assets.errors import BackfillError, CampaignStopped, InvalidReques
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
-from backfill_assets.lakehouse.records import HELD_BACK, DayContent, DayState, Expected, InputRead, Publication
+from backfill_assets.lakehouse.records import (
+    HELD_BACK,
+    DayContent,
+    DayState,
+    Expected,
+    InputRead,
+    Publication,
+    day_record,
+)
 from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.model.declaration import RuleOutcome
@@ -231,8 +239,7 @@ class World:
         return LogView(states=states, pinned={TABLE: {day: state.physical for (_, day), state in states.items()}})
 
     def files(self, _: Storage, __: str, observed: LogView) -> Any:
-        states = {day: state for (_, day), state in observed.states.items()}
-        return MAIN(0, {day: state.physical for day, state in states.items()}, states)
+        return {day: day_record(day, (), state.content) for (_, day), state in observed.states.items()}
 
     def rows(self, beside: Any, days: Sequence[date]) -> Any:
         """One row a day, which changes."""
@@ -240,7 +247,7 @@ class World:
         self.reads += 1
         found = {}
         for day in days:
-            before, after = (amount_of(content) for content in (beside.main.content(day), beside.staged[day].content))
+            before, after = (amount_of(content) for content in (beside.before[day].content, beside.after[day].content))
             sums = {name: Sums() for name in STEP.tables[0].totals} | {
                 MEASURE: Sums(before=Decimal(before), after=Decimal(after))
             }
@@ -312,7 +319,6 @@ class World:
         return CampaignStep.CUT_OVER in self.at.state.done
 
 
-MAIN = difference._Main
 BROKEN = RuleOutcome("a_gate", "validity", passed=False, observed="1", expected="0")
 
 
@@ -349,7 +355,7 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
             patch.setattr(module, "shadow", world.shadow)
         for module in (campaign_run, difference):
             patch.setattr(module, "observe", world.observe)
-        patch.setattr(MAIN, "of", world.files)
+        patch.setattr(difference, "_main_now", world.files)
         patch.setattr(TableComparison, "_read", read)
         patch.setattr(campaign_work, "html", lambda _: "")
         patch.setattr(campaign_look, "anything_published", lambda _: True)
