@@ -25,7 +25,7 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.difference.find import compare
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
-from backfill_assets.lakehouse.rows import stage, staged_rows
+from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.contract_columns import as_declared, struct_type
 from backfill_assets.rebuild.builder import Builder
@@ -111,7 +111,8 @@ def scan(builder: Builder, spark: SparkSession) -> None:
     """Everything on both sides, once."""
     storage = builder.lake.storage
     main = spark.read.format("delta").load(storage.uri(FACT.name))
-    both = main.unionByName(staged_rows(spark, Timeline(storage, FACT.name, f"{CAMPAIGN}-rows")))
+    timeline = Timeline(storage, FACT.name, f"{CAMPAIGN}-rows")
+    both = main.unionByName(rows_of_files(spark, timeline, timeline.files()))
     hashed = F.xxhash64(*(F.col(name) for name in both.columns)).cast("decimal(20,0)")
     both.groupBy("day").agg(F.count("*"), F.sum(hashed)).collect()
 

@@ -52,11 +52,6 @@ def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schem
     return _with_schema(rows.where(_in_days(read.days)), schema)
 
 
-def staged_rows(spark: SparkSession, timeline: Timeline, days: Iterable[date] | None = None) -> DataFrame:
-    """The rows that a timeline holds, of all its days or of ``days``."""
-    return rows_of_files(spark, timeline, timeline.files(days))
-
-
 def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[AddedFile]) -> DataFrame:
     """The rows of ``files``, as ``timeline`` names them: all of its files, or those of one write."""
     schema = StructType.fromJson(json.loads(timeline.schema()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -20,7 +20,7 @@ from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import rows as rows_module
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import InputRead
-from backfill_assets.lakehouse.rows import published_rows, rows_of_files, rows_of_main_files, stage, staged_rows
+from backfill_assets.lakehouse.rows import published_rows, rows_of_files, rows_of_main_files, stage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder, written_files
@@ -38,6 +38,10 @@ def ids(rows: DataFrame) -> dict[date, list[int]]:
     for row in rows.collect():
         found.setdefault(row["day"], []).append(row["id"])
     return {day: sorted(values) for day, values in sorted(found.items())}
+
+
+def staged_rows(spark: SparkSession, timeline: Timeline, days: Iterable[date] | None = None) -> DataFrame:
+    return rows_of_files(spark, timeline, timeline.files(days))
 
 
 def scans(rows: DataFrame) -> str:

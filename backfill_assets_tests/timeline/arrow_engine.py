@@ -140,7 +140,6 @@ def staged_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let builds read and write rows by Arrow."""
     monkeypatch.setattr(overlay, "published_rows", _published_rows)
     monkeypatch.setattr(overlay, "rows_of_main_files", _rows_of_main_files)
-    monkeypatch.setattr(overlay, "staged_rows", _staged_rows)
     monkeypatch.setattr(staging, "struct_type", lambda _: SimpleNamespace(names=COLUMNS))
     monkeypatch.setattr(staging, "environment_of", lambda *_: Environment(git_commit="c0ffee"))
     monkeypatch.setattr(staging, "stage", _stage)
@@ -160,10 +159,6 @@ def _rows_of_main_files(
     engine: ArrowEngine, storage: Storage, table: str, files: Sequence[AddedFile], _: object
 ) -> ArrowRows:
     return ArrowRows(engine, names_in(storage.uri(table), files))
-
-
-def _staged_rows(engine: ArrowEngine, timeline: Timeline, days: Iterable[date] | None = None) -> ArrowRows:
-    return ArrowRows(engine, names_in(timeline.uri, timeline.files(days)))
 
 
 def _stage(rows: ArrowRows, timeline: Timeline, staged: Mapping[date, StagedAs], **_: object) -> list[AddedFile]:
