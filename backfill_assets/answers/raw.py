@@ -20,7 +20,7 @@ from backfill_assets.published.boundaries import DaysBoundary, PartitionPosition
 from backfill_assets.published.moments import find_moment
 from backfill_assets.published.positions import is_raw, table_boundaries
 from backfill_assets.published.reading import anything_published
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.lake import Progress
@@ -61,8 +61,8 @@ class FoundRejects:
 
 def look_at_rejects(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> FoundRejects:
     """Reads the quarantine as it is published."""
-    snapshot = Snapshot.newest(storage)
-    rows = [row for each in rejects for row in (letters(snapshot, each.table, days) if days else ())]
+    view = View.newest(storage)
+    rows = [row for each in rejects for row in (letters(view, each.table, days) if days else ())]
     return FoundRejects(rejects, days, groups(storage, rejects, days), rows)
 
 
@@ -267,13 +267,13 @@ def look_at_positions(storage: Storage, table: str, at: str | None) -> FoundPosi
 
     Raises :class:`InvalidRequest` if nothing was published to the table by then.
     """
-    snapshot = Snapshot.newest(storage) if at is None else find_moment(storage, at, table).snapshot
-    if at is None and table not in snapshot.versions:
+    view = View.newest(storage) if at is None else find_moment(storage, at, table).view
+    if at is None and table not in view.versions:
         raise InvalidRequest(
             f"Nothing was published to {table} in {storage.root}.", hint=f"backfill run {table} --days A..B builds it."
         )
-    found = table_boundaries(snapshot, table)
-    return FoundPositions(table, snapshot.versions[table], snapshot.sequence, found)
+    found = table_boundaries(view, table)
+    return FoundPositions(table, view.versions[table], view.sequence, found)
 
 
 # ------------------------------------------------------------------ the answer

@@ -8,8 +8,7 @@ from datetime import date
 
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, RawRead
 from backfill_assets.lakehouse.records import DayRecord, DayRecords
-from backfill_assets.published.moments import differing, records_at
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View, differing
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Special, Tone, plain, size
 from backfill_assets.text import format_count, format_ranges
@@ -37,7 +36,7 @@ class FoundTimeline:
 
 def look_at(lake: Lake, timeline: NamedTimeline) -> FoundTimeline:
     """From logs alone."""
-    main = records_at(Snapshot.newest(lake.storage), timeline.days)
+    main = View.newest(lake.storage).records(timeline.days)
     stale = OpenedTimeline(lake.storage, timeline).stale_days(lake.catalog.steps)
     return FoundTimeline(timeline, main, stale, days_behind(lake, timeline))
 

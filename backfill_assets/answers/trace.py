@@ -23,11 +23,10 @@ from backfill_assets.model.deletion import DELETION
 from backfill_assets.plan.status import Statuses, day_statuses
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.published.observed import observe
-from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.published.stamps import Stamp, stamps
+from backfill_assets.published.view import View
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Worded
 from backfill_assets.text import format_range, short_commit
-from backfill_assets.timeline.opened import OpenedTimeline, TimelineSnapshot
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 
 PERSONAL = "@"
@@ -97,7 +96,7 @@ def look_at_row(
     """The row in all tables as of one entry of the log, or as the timeline ``on`` has them."""
     storage, tables = publisher.storage, {each.name: each for each in catalog.tables}
     place = observe_timeline(publisher, tables, on) if on else None
-    snapshot = TimelineSnapshot.of(OpenedTimeline(storage, place.timeline)) if place else Snapshot.newest(storage)
+    snapshot = View.of(storage, place.timeline) if place else View.newest(storage)
     found = [_look(snapshot, landing, trail, place) for trail in trails(snapshot, catalog, key, table, day)]
     view = place.view if place else observe(storage, tables)
     return FoundTrace(
@@ -105,7 +104,7 @@ def look_at_row(
     )
 
 
-def _look(snapshot: Snapshot, landing: LandingZone, trail: Trail, place: ObservedTimeline | None) -> FoundTrail:
+def _look(snapshot: View, landing: LandingZone, trail: Trail, place: ObservedTimeline | None) -> FoundTrail:
     source, raw = trail.origin.source, [found.row for found in trail.raw]
     typed, rejected = [found.row for found in trail.typed], [found.row for found in trail.quarantined]
     received = [row for row in raw if row["record_kind"] == RECEIVED]

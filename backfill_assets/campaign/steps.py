@@ -46,7 +46,7 @@ from backfill_assets.plan.situation import PlanContext
 from backfill_assets.publication.outbox import Sender, announce, begins_key, deliver, withdraw
 from backfill_assets.published.boundaries import DaysBoundary, boundary_line
 from backfill_assets.published.positions import read_boundaries
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets.rebuild.decide import days_so_far
 from backfill_assets.rebuild.lake import Progress, waiting
 from backfill_assets.rebuild.walk import StepBuilt, sides_of, staged_by
@@ -243,8 +243,8 @@ def pin_watermarks(at: CampaignRun, situation: SituationOf) -> StepReport:
         table: {str(day): len(landed.waiting) for day, landed in sorted(days.items()) if landed.waiting}
         for table, days in found.landed.items()
     }
-    snapshot = Snapshot(at.builder.lake.storage, head.version, head.state.versions)
-    read = read_boundaries(snapshot, {each.table: days_of(each.days) for each in at.plan.pinned})
+    view = View(at.builder.lake.storage, head.version, head.state.versions)
+    read = read_boundaries(view, {each.table: days_of(each.days) for each in at.plan.pinned})
     return {
         "sequence": head.version,
         "versions": {each.table: head.state.versions.get(each.table) for each in at.plan.pinned},

@@ -26,8 +26,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
 from backfill_assets.publication_log.log import utc_now
-from backfill_assets.published.moments import records_at
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import DaysFailed
 from backfill_assets.rebuild.step_build import StepRequest
@@ -135,7 +134,7 @@ def report_timelines(instance: dg.DagsterInstance, storage: Storage, shown: Mapp
     """
     kept, unreadable = readable_timelines(storage, utc_now())
     tables = {table for each in kept for table in each.days}
-    main = records_at(Snapshot.newest(storage), tables) if tables else {}
+    main = View.newest(storage).records(tables) if tables else {}
     metadata = {each.name: timeline_metadata(each, main) for each in kept}
     digests = {each.name: digest(metadata[each.name], each.id) for each in kept}
     others = set(instance.get_dynamic_partitions(ASSET)) - metadata.keys()

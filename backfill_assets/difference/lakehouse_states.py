@@ -6,7 +6,7 @@ share the files of these.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -20,8 +20,8 @@ from backfill_assets.lakehouse.records import DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
-from backfill_assets.published.moments import differing, find_moment, is_version, records_at
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.moments import find_moment, is_version
+from backfill_assets.published.view import View, differing
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.text import format_count, format_range
 from backfill_assets.timeline.opened import OpenedTimeline
@@ -32,28 +32,22 @@ MAIN = "main"
 
 @dataclass(frozen=True)
 class LakehouseState:
-    """A state of all tables: what was published by a moment, with the days of a timeline over it."""
+    """A state of all tables, as people name it: what was published by a moment, with the days of a timeline over it."""
 
     text: str
-    snapshot: Snapshot
+    view: View
     timeline: NamedTimeline | None = None
 
     @property
     def own_days(self) -> Mapping[str, set[date]]:
         """The days, by table, that are the timeline's own."""
-        return {table: set(self.timeline.held(table)) for table in self.timeline.days} if self.timeline else {}
-
-    def held(self, tables: Collection[str]) -> DayRecords:
-        published = records_at(self.snapshot, tables)
-        if self.timeline is None:
-            return published
-        return {table: {**published[table], **self.timeline.held(table)} for table in tables}
+        return {table: set(days) for table, days in self.view.over.items()}
 
     def stale_lines(self, steps: Sequence[Step]) -> list[str]:
         """Which days of the timeline were computed from others than it shows; none of what was published."""
         if self.timeline is None:
             return []
-        return stale_lines(self.timeline, OpenedTimeline(self.snapshot.storage, self.timeline).stale_days(steps))
+        return stale_lines(self.timeline, OpenedTimeline(self.view.storage, self.timeline).stale_days(steps))
 
 
 @dataclass(frozen=True)
@@ -70,16 +64,16 @@ class StatesRequest:
 def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> LakehouseState:
     """Raises :class:`InvalidRequest` for what names no state, and for a version without the ``table`` it is of."""
     if text == MAIN:
-        return LakehouseState(MAIN, Snapshot.newest(storage))
+        return LakehouseState(MAIN, View.newest(storage))
     found = find_place(storage, text, now) if is_of_campaign(text) else timeline_called(storage, text, now)
     if found is not None:
-        return LakehouseState(text, Snapshot(storage, found.base.sequence, found.base.versions), found)
+        return LakehouseState(text, View.of(storage, found), found)
     if is_version(text) and not table:
         raise InvalidRequest(
             f"{text} is a version of a table: of which one?", hint="backfill diff LEFT RIGHT --table TABLE"
         )
     moment = find_moment(storage, text, table)
-    return LakehouseState(moment.text, moment.snapshot)
+    return LakehouseState(moment.text, moment.view)
 
 
 def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, progress: Progress) -> Difference:
@@ -91,10 +85,10 @@ def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, prog
     now, first = lake.publisher.now(), next(iter(asked.tables), "")
     left, right = (find_state(lake.storage, text, now, first) for text in (asked.left, asked.right))
     own = {table for state in (left, right) for table in state.own_days}
-    wanted = set(asked.tables) or own or {*left.snapshot.versions, *right.snapshot.versions}
+    wanted = set(asked.tables) or own or {*left.view.versions, *right.view.versions}
     concerned = steps_of(steps, wanted)
     names = [table.name for step in concerned for table in step.tables if table.name in wanted]
-    before, after = left.held(names), right.held(names)
+    before, after = left.view.records(names), right.view.records(names)
     days = days_to_compare(left, right, before, after, asked.days)
     found = [
         TableComparison(
@@ -135,7 +129,7 @@ def _difference(
         right=right.text,
         target=next(iter(asked.tables), "") or (found[0].table if found else ""),
         days=format_range(days) if days else format_count(0, "day"),
-        log_entry=max(left.snapshot.sequence, right.snapshot.sequence),
+        log_entry=max(left.view.sequence, right.view.sequence),
         made_at=datetime.now(UTC).replace(microsecond=0),
         tables=tuple(found),
         stale=tuple(dict.fromkeys(stale)),

@@ -84,6 +84,10 @@ class LogState:
             days.setdefault(file.day, set()).add(file.path)
         return {day: frozenset(paths) for text, paths in days.items() if (day := day_or_none(text)) is not None}
 
+    def files_by_day(self) -> dict[date, list[AddedFile]]:
+        """The same, with all that is known of the files."""
+        return {day: [self.active[path] for path in paths] for day, paths in self.by_day().items()}
+
     def of_days(self, days: Iterable[date]) -> dict[date, tuple[AddedFile, ...]]:
         """The active files of each of ``days``, sorted; a day without files has an empty tuple."""
         files_of: dict[date, list[AddedFile]] = {day: [] for day in days}

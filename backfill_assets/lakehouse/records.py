@@ -321,6 +321,10 @@ class DayRecord(Record):
         return fingerprints.foreign(self.foreign) if self.foreign else fingerprints.NEVER_PUBLISHED
 
     @property
+    def physical(self) -> str:
+        return fingerprints.physical(file.path for file in self.files)
+
+    @property
     def measured(self) -> DayContent:
         """What it holds; raises :class:`LookupError` for a day of which that is not known."""
         if self.content is None:

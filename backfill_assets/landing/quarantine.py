@@ -23,7 +23,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import comparable
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import CORRECTED, Source, Step
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets.report.answer import Quantity
 from backfill_assets.text import format_count, percent
 
@@ -109,21 +109,21 @@ class Group:
 
 def groups(storage: Storage, rejects: Iterable[Rejects], days: DayRange | None = None) -> list[Group]:
     """The rejected rows by table and reason, the most frequent first; of ``days`` or of all there are."""
-    snapshot = Snapshot.newest(storage)
-    return [group for each in rejects for group in _groups(snapshot, each, days)]
+    view = View.newest(storage)
+    return [group for each in rejects for group in _groups(view, each, days)]
 
 
-def letters(snapshot: Snapshot, table: str, days: DayRange | None = None) -> list[dict[str, Any]]:
+def letters(view: View, table: str, days: DayRange | None = None) -> list[dict[str, Any]]:
     """The rejected rows of ``days`` as they were landed, in the order of day, file and line."""
-    rows = snapshot.rows(table, days)
+    rows = view.rows(table, days)
     order = [(name, "ascending") for name in ("day", "source_file", "source_line")]
     rejected: list[dict[str, Any]] = [] if rows is None else rows.sort_by(order).to_pylist()
     return rejected
 
 
-def _groups(snapshot: Snapshot, rejects: Rejects, days: DayRange | None) -> list[Group]:
-    rows = letters(snapshot, rejects.table, days)
-    overtaken = resolved_positions(snapshot, rejects.source, rejects.typed, rows)
+def _groups(view: View, rejects: Rejects, days: DayRange | None) -> list[Group]:
+    rows = letters(view, rejects.table, days)
+    overtaken = resolved_positions(view, rejects.source, rejects.typed, rows)
     members: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         for reason in dict.fromkeys(map(general, row["reasons"])):
@@ -155,7 +155,7 @@ Row = Mapping[str, Any]
 Key = tuple[object, ...]
 
 
-def resolved_positions(snapshot: Snapshot, source: Source, accepted_in: str, rejected: Sequence[Row]) -> set[int]:
+def resolved_positions(view: View, source: Source, accepted_in: str, rejected: Sequence[Row]) -> set[int]:
     """The positions of those of ``rejected`` whose key was accepted as new as they are, or later if that is unreadable.
 
     Only days within the source's supersession window count. A row without a readable key cannot be found.
@@ -163,7 +163,7 @@ def resolved_positions(snapshot: Snapshot, source: Source, accepted_in: str, rej
     keyed = {number: key for number, row in enumerate(rejected) if (key := _key(source, row)) is not None}
     if not keyed:
         return set()
-    accepted = _accepted_rows(snapshot, source, accepted_in, [rejected[number] for number in keyed])
+    accepted = _accepted_rows(view, source, accepted_in, [rejected[number] for number in keyed])
     return {n for n, key in keyed.items() if any(_since(source, rejected[n], row) for row in accepted.get(key, ()))}
 
 
@@ -172,10 +172,10 @@ def _key(source: Source, row: Row) -> Key | None:
     return None if any(value is None or value == "" for value in values) else values
 
 
-def _accepted_rows(snapshot: Snapshot, source: Source, table: str, rejected: Sequence[Row]) -> dict[Key, list[Row]]:
+def _accepted_rows(view: View, source: Source, table: str, rejected: Sequence[Row]) -> dict[Key, list[Row]]:
     window = source.supersession_window_days
     days = DayRange(min(row["day"] for row in rejected), max(row["day"] for row in rejected))
-    near = snapshot.rows(
+    near = view.rows(
         table,
         days.widened(before=window, after=window),
         _of_keys(source, rejected),

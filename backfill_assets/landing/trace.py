@@ -28,14 +28,14 @@ from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.model.rules import FewUnknown
 from backfill_assets.published.history import history
 from backfill_assets.published.reading import PublishedTable, read_switches
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 
 BETWEEN = "/"
 
 
-def typed_key(snapshot: Snapshot, origin: Rejects, key: str) -> pc.Expression | None:
+def typed_key(view: View, origin: Rejects, key: str) -> pc.Expression | None:
     """Typed rows with this key; None if it cannot be one."""
-    published = snapshot.table(origin.typed)
+    published = view.table(origin.typed)
     names, texts = origin.key, key.split(BETWEEN)
     if published is None or len(texts) != len(names):
         return None
@@ -132,15 +132,13 @@ class Trail:
         return (*self.raw, *self.quarantined, *self.typed, *self.counted)
 
 
-def trails(
-    snapshot: Snapshot, catalog: Catalog, key: str, table: str | None = None, day: date | None = None
-) -> list[Trail]:
+def trails(view: View, catalog: Catalog, key: str, table: str | None = None, day: date | None = None) -> list[Trail]:
     """The trail of ``key`` in each dataset that has it; of ``table``'s dataset and of event ``day`` if they are given.
 
     A key of several columns is written with ``/`` between. Raises :class:`InvalidRequest` for a key that nothing has,
     and for one that is on too many days to report at once.
     """
-    tracing = Tracing(snapshot, catalog)
+    tracing = Tracing(view, catalog)
     origins = tracing.origins(table)
     trails_found = [trail for origin in origins if (trail := tracing.trail(origin, key, day)) is not None]
     if not trails_found:
@@ -157,7 +155,7 @@ def trails(
 class Tracing:
     """Follows rows through what is declared, as of one moment."""
 
-    snapshot: Snapshot
+    view: View
     catalog: Catalog
 
     def origins(self, table: str | None) -> tuple[Rejects, ...]:
@@ -183,7 +181,7 @@ class Tracing:
 
     def trail(self, origin: Rejects, key: str, day: date | None) -> Trail | None:
         days = DayRange.of(day) if day else None
-        typed = self.matching(self.catalog.table(origin.typed), typed_key(self.snapshot, origin, key), days)
+        typed = self.matching(self.catalog.table(origin.typed), typed_key(self.view, origin, key), days)
         landed = landed_keys(origin, key)
         quarantined = self.matching(self.catalog.table(origin.table), landed, days)
         also = places([found.row for found in typed])
@@ -208,7 +206,7 @@ class Tracing:
         return [found for found in raw if place_of(found.row) in chosen]
 
     def matching(self, table: Table, chosen: pc.Expression | None, days: DayRange | None) -> list[Found]:
-        rows = None if chosen is None else self.snapshot.rows(table.name, days, chosen)
+        rows = None if chosen is None else self.view.rows(table.name, days, chosen)
         if rows is None:
             return []
         held = sorted(set(rows.column("day").to_pylist()))
@@ -226,7 +224,7 @@ class Tracing:
         """Follow what current versions read: a table that reads the row's day, and whose key the row has, counts it."""
         held = {trail.origin.typed: list(trail.typed)}
         unnamed: dict[Unnamed, None] = {}
-        for step in with_current(self.catalog.steps, read_switches(self.snapshot.storage)):
+        for step in with_current(self.catalog.steps, read_switches(self.view.storage)):
             if step.source is None and step.name != trail.origin.typed:
                 for counting in self.counting(step, held):
                     if isinstance(counting, Unnamed):
@@ -259,14 +257,14 @@ class Tracing:
             key = self.catalog.table(other.table).key
             if any(name not in values for name in table.key) and key and all(name in values for name in key):
                 days = DayRange(found.day + timedelta(days=other.first), found.day + timedelta(days=other.last))
-                rows = self.snapshot.rows(other.table, days, _equal(values, key))
+                rows = self.view.rows(other.table, days, _equal(values, key))
                 entries = python_rows(rows.sort_by("day")) if rows is not None else []
                 values = {**(entries[-1] if entries else {}), **values}
         unknown = {rule.column: rule.unknown for rule in table.rules if isinstance(rule, FewUnknown)}
         return {**unknown, **values}
 
 
-def deleted_by(snapshot: Snapshot, trail: Trail) -> dict[Place, str]:
+def deleted_by(view: View, trail: Trail) -> dict[Place, str]:
     """The publication that brought the deletion of each row of ``trail`` that its source has taken back, and when.
 
     It is the first version of raw that has the deletion: so it is found also when its files were compacted since.
@@ -274,11 +272,11 @@ def deleted_by(snapshot: Snapshot, trail: Trail) -> dict[Place, str]:
     found: dict[Place, str] = {}
     for deletion in (each for each in trail.raw if each.row["record_kind"] == DELETION and each.row["source_file"]):
         same = _equal(deletion.row, ("day", "source_file", "source_line", "content_hash", "record_kind"))
-        for record in reversed(history(snapshot.storage, deletion.table, DayRange.of(deletion.day))):
+        for record in reversed(history(view.storage, deletion.table, DayRange.of(deletion.day))):
             version = record.tables[deletion.table].version
             deletes = record.reason.startswith(REFRESH) or is_of_stream(record.publication)
             if deletes and version is not None and record.outcome == "done":
-                then = PublishedTable(deletion.table, snapshot.storage.uri(deletion.table), version, snapshot.storage)
+                then = PublishedTable(deletion.table, view.storage.uri(deletion.table), version, view.storage)
                 if then.dataset().count_rows(filter=same):
                     found.setdefault(place_of(deletion.row), f"{record.publication} on {record.prepared_at:%Y-%m-%d}")
                     break

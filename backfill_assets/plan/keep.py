@@ -27,9 +27,9 @@ from backfill_assets.plan.situation import Machine, PlanContext
 from backfill_assets.published.boundaries import merge_tables
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.positions import read_boundaries
-from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.published.standing import files_may_go, free_bytes, gc_paused, observe_tables
 from backfill_assets.published.stream_positions import moved_by_streams
+from backfill_assets.published.view import View
 from backfill_assets.rebuild.changed_files import compare_days
 from backfill_assets.rebuild.person import UNKNOWN, Person
 from backfill_assets.rebuild.step_build import StepRequest
@@ -178,9 +178,9 @@ def plan_as_of_now(
 
 def with_boundaries(storage: Storage, made: Plan, observed: LogView) -> Plan:
     """``made`` with up to where topics had been read for the days that it reads; as it is if there is no stream."""
-    snapshot = Snapshot(storage, observed.sequence, observed.versions)
+    view = View(storage, observed.sequence, observed.versions)
     read = {each.table: days_of(each.days) for each in made.pinned}
-    found = planned_boundaries(merge_tables(read_boundaries(snapshot, read)))
+    found = planned_boundaries(merge_tables(read_boundaries(view, read)))
     return made.model_copy(update={"boundaries": found}) if found else made
 
 

@@ -32,8 +32,7 @@ from backfill_assets.publication_log.files import LOG_TABLE
 from backfill_assets.publication_log.fold import left_behind
 from backfill_assets.publication_log.log import Head, HeadState
 from backfill_assets.publication_log.pinned import pinned_files
-from backfill_assets.published.moments import files_then
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 
 _STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\d{{2}})/[^/]+")
 
@@ -228,8 +227,7 @@ def _by_named_timelines(storage: Storage, table: str, now: datetime) -> set[str]
     paths = {f"{table}/{path}" for path in files_of_timelines(kept, table)}
     bases = {each.versions[table]: each for timeline in kept for each in timeline.bases if table in each.versions}
     for base in bases.values():
-        snapshot = Snapshot(storage, base.sequence, base.versions)
-        paths |= {f"{table}/{path}" for path in files_then(snapshot, table)}
+        paths |= {f"{table}/{path}" for path in View.at(storage, base).paths(table)}
     return paths
 
 

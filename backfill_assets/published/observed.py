@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, newest_version, read_log
-from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.current_versions import with_current
@@ -49,6 +49,20 @@ class LogView:
         """``steps``, as they are declared, with the versions that were current then."""
         return with_current(steps, self.switches)
 
+    def over(self, records: DayRecords) -> LogView:
+        """This view with days laid over it, in place of those it has.
+
+        Such a day is of no publication. One that was never published is missing, also if this view has it.
+        """
+        states = {
+            TableDay(table, day): DayState(table, day, "", self.sequence, each.physical, each.content)
+            for table, days in records.items()
+            for day, each in days.items()
+        }
+        files = {table: _files_over(self.pinned.get(table, {}), days) for table, days in records.items()}
+        pinned = {**self.pinned, **files}
+        return replace(self, states={**self.states, **states}, newest=pinned, pinned=pinned)
+
     def contents(self, table: str) -> dict[date, DayContent | None]:
         """What the days of ``table`` hold that a build would find; None for a foreign write."""
         files = self.pinned.get(table, {})
@@ -59,6 +73,11 @@ class LogView:
             if state.physical == files.get(day, fingerprints.EMPTY_DAY)
         }
         return {**dict.fromkeys(files), **known}
+
+
+def _files_over(files: Mapping[date, str], over: Mapping[date, DayRecord]) -> Mapping[date, str]:
+    below = {day: physical for day, physical in files.items() if day not in over}
+    return below | {day: each.physical for day, each in over.items() if each.files}
 
 
 def observe(

@@ -32,8 +32,8 @@ from backfill_assets.published.boundaries import (
     merge_tables,
 )
 from backfill_assets.published.reading import anything_published, closing_entry
-from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.published.stream_positions import KAFKA, TopicPositions, parse_positions
+from backfill_assets.published.view import View
 
 RAW_PREFIX = "raw_"
 """Begins the names of the tables that hold what was received."""
@@ -46,26 +46,26 @@ _Row = Mapping[str, Any]
 # ------------------------------------------------------------------ which state
 
 
-def snapshot_of(storage: Storage, publication: str) -> Snapshot:
+def view_of(storage: Storage, publication: str) -> View:
     """All tables as they were when ``publication`` was closed; raises :class:`InvalidRequest` if it was not."""
     entry = closing_entry(storage, publication)
-    return Snapshot(storage, int(entry["sequence"]), json.loads(entry["detail"]))
+    return View(storage, int(entry["sequence"]), json.loads(entry["detail"]))
 
 
-def snapshot_at(storage: Storage, at: datetime) -> Snapshot:
+def view_at(storage: Storage, at: datetime) -> View:
     """All tables as of the last publication that was closed by ``at``; raises :class:`InvalidRequest` without one."""
     if anything_published(storage):
         for rows in PublicationLog(storage, utc_now).files().newest_first(["event", "at", "sequence", "detail"]):
             closed = equal(rows, event="closed")
             found = closed.filter(pc.less_equal(closed.column("at"), at)).to_pylist()
             if found:
-                return Snapshot(storage, found[-1]["sequence"], json.loads(found[-1]["detail"]))
+                return View(storage, found[-1]["sequence"], json.loads(found[-1]["detail"]))
     raise InvalidRequest(
         f"Nothing was published by {at:%Y-%m-%d %H:%M:%S} UTC.", hint="backfill history lists the publications."
     )
 
 
-def snapshot_with(storage: Storage, table: str, version: int) -> Snapshot:
+def view_with(storage: Storage, table: str, version: int) -> View:
     """All tables as of the publication that ``version`` of ``table`` came from.
 
     Raises :class:`InvalidRequest` for a version that there is none of, and for one without a publication.
@@ -79,8 +79,8 @@ def snapshot_with(storage: Storage, table: str, version: int) -> Snapshot:
         raise InvalidRequest(
             f"Nothing was published to {table} by version {version}.", hint="backfill history lists the versions."
         )
-    found = snapshot_of(storage, rows[-1]["publication"])
-    return Snapshot(storage, rows[-1]["sequence"], {**found.versions, table: version})
+    found = view_of(storage, rows[-1]["publication"])
+    return View(storage, rows[-1]["sequence"], {**found.versions, table: version})
 
 
 def _published_rows(storage: Storage, table: str, high: int | None = None) -> list[_Row]:
@@ -203,7 +203,7 @@ Versions = Mapping[str, frozenset[int]]
 class DaySources:
     """Follows days back to the raw versions that they were computed from, as of one entry of the log."""
 
-    snapshot: Snapshot
+    view: View
     _rows: dict[str, dict[date, list[_Row]]] = field(default_factory=dict)
     _brought: dict[tuple[str, TableDay], _Row] = field(default_factory=dict)
     """What single publications brought, where the rows of whole tables are not needed."""
@@ -223,7 +223,7 @@ class DaySources:
 
     def of_publications(self, publications: Collection[str]) -> dict[tuple[str, TableDay], Versions]:
         """Of the days that ``publications`` brought. Reads their entries, and those of what they read from main."""
-        files = PublicationLog(self.snapshot.storage, utc_now).files().holding("publication", publications)
+        files = PublicationLog(self.view.storage, utc_now).files().holding("publication", publications)
         rows = among(equal(files.read(_COLUMNS), event="published"), "publication", publications).to_pylist()
         self._brought |= {(row["publication"], _key(row)): row for row in rows if row["rows"] is not None}
         nodes = {key: _node(*key[1], row) for key, row in self._brought.items() if not is_raw(key[1].table)}
@@ -289,7 +289,7 @@ class DaySources:
             return {}
         return {
             (publication, key): lineage
-            for (publication, _), days in lineages(self.snapshot.storage, publications).items()
+            for (publication, _), days in lineages(self.view.storage, publications).items()
             for key, lineage in days.items()
         }
 
@@ -313,7 +313,7 @@ class DaySources:
     def _rows_of(self, table: str) -> dict[date, list[_Row]]:
         if table not in self._rows:
             by_day: dict[date, list[_Row]] = {}
-            for row in _published_rows(self.snapshot.storage, table, self.snapshot.sequence):
+            for row in _published_rows(self.view.storage, table, self.view.sequence):
                 by_day.setdefault(date.fromisoformat(row["day"]), []).append(row)
             self._rows[table] = by_day
         return self._rows[table]
@@ -334,37 +334,37 @@ def _content(row: _Row) -> tuple[Any, ...]:
 # ----------------------------------------------------------------- boundaries
 
 
-def table_boundaries(snapshot: Snapshot, table: str) -> list[DaysBoundary]:
-    """What had been read when ``table`` was as in ``snapshot``: of a raw table as a whole, of others by days.
+def table_boundaries(view: View, table: str) -> list[DaysBoundary]:
+    """What had been read when ``table`` was as in ``view``: of a raw table as a whole, of others by days.
 
     Raises :class:`InvalidRequest` if nothing was published to it by then, :class:`VersionGone` where that is not
     known any more.
     """
-    version = snapshot.versions.get(table)
+    version = view.versions.get(table)
     if version is None:
         raise InvalidRequest(
-            f"Nothing was published to {table} by entry {snapshot.sequence} of the publication log.",
+            f"Nothing was published to {table} by entry {view.sequence} of the publication log.",
             hint=f"backfill history {table} lists its publications.",
         )
-    raw = RawVersions(snapshot.storage)
+    raw = RawVersions(view.storage)
     if is_raw(table):
         return [DaysBoundary((table,), (), raw.require(table, version))]
-    return group_days(_boundaries(DaySources(snapshot).of_table(table), raw.at), table)
+    return group_days(_boundaries(DaySources(view).of_table(table), raw.at), table)
 
 
-def read_boundaries(snapshot: Snapshot, read: Mapping[str, Collection[date]]) -> list[DaysBoundary]:
-    """Up to where topics had been read when these days were computed, as they are in ``snapshot``; days by table.
+def read_boundaries(view: View, read: Mapping[str, Collection[date]]) -> list[DaysBoundary]:
+    """Up to where topics had been read when these days were computed, as they are in ``view``; days by table.
 
     Empty while no topic is read: then nothing more is looked up.
     """
-    raw = RawVersions(snapshot.storage)
-    if not (streamed := raw.streamed(snapshot.versions)):
+    raw = RawVersions(view.storage)
+    if not (streamed := raw.streamed(view.versions)):
         return []
-    sources = DaySources(snapshot)
+    sources = DaySources(view)
     return [
         each
         for table, days in read.items()
-        if (version := snapshot.versions.get(table)) is not None
+        if (version := view.versions.get(table)) is not None
         for each in group_days(_boundaries(_only(sources.of_days(table, days, version), streamed), raw.at), table)
     ]
 
@@ -377,7 +377,7 @@ def publication_boundaries(storage: Storage, publications: Collection[str]) -> d
     if not publications or not anything_published(storage):
         return {}
     head, raw = PublicationLog(storage, utc_now).head(), RawVersions(storage)
-    newest = Snapshot(storage, head.version, head.state.versions)
+    newest = View(storage, head.version, head.state.versions)
     if not (streamed := raw.streamed(newest.versions)):
         return {}
     found: dict[str, dict[str, dict[date, Versions]]] = {}

@@ -14,7 +14,7 @@ from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.publication_log.files import among, equal
 from backfill_assets.publication_log.lineage import lineages
 from backfill_assets.publication_log.log import PublicationLog, utc_now
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 
 _COLUMNS = ["sequence", "at", "publication", "kind", "run", "launched_by", "git_commit"]
 _COLUMNS += ["table", "day", "table_version", "code_version"]
@@ -36,20 +36,20 @@ class Stamp:
     """What the publication computed the day from and with; None if it computed nothing, or that was not recorded."""
 
 
-def stamps(snapshot: Snapshot, of: Collection[TableDay]) -> dict[TableDay, Stamp]:
-    """The stamp of each of these tables and days, as of the log entry of ``snapshot``."""
+def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Stamp]:
+    """The stamp of each of these tables and days, as of the log entry of ``view``."""
     if not of:
         return {}
     tables, days = {table for table, _ in of}, {str(day) for _, day in of}
-    files = PublicationLog(snapshot.storage, utc_now).files().between("sequence", high=snapshot.sequence)
+    files = PublicationLog(view.storage, utc_now).files().between("sequence", high=view.sequence)
     found_rows = equal(
         files.holding("table", tables).holding("day", days).read([*_COLUMNS, "event"]), event="published"
     )
     found_rows = among(among(found_rows, "table", tables), "day", days)
-    rows = found_rows.filter(pc.less_equal(found_rows.column("sequence"), snapshot.sequence)).to_pylist()
+    rows = found_rows.filter(pc.less_equal(found_rows.column("sequence"), view.sequence)).to_pylist()
     newest = {TableDay(row["table"], date.fromisoformat(row["day"])): row for row in rows}
     rows_of = {each: newest[each] for each in of if each in newest}
-    made = lineages(snapshot.storage, {row["publication"] for row in rows_of.values()})
+    made = lineages(view.storage, {row["publication"] for row in rows_of.values()})
     by_id = {publication: days for (publication, _), days in made.items()}
     return {each: _stamp(row, by_id.get(row["publication"], {}).get(each)) for each, row in rows_of.items()}
 

@@ -16,9 +16,9 @@ from backfill_assets.lakehouse.records import DayRecord, DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Presence, expand_tables, read_by, reading, steps_of
-from backfill_assets.published.moments import records_at, snapshot_closed_by
+from backfill_assets.published.moments import view_closed_by
 from backfill_assets.published.positions import RawVersions
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets.rebuild import decide
 from backfill_assets.timeline.view import inputs_shown
 
@@ -28,37 +28,33 @@ def needed_tables(steps: Sequence[Step], tables: Collection[str]) -> list[str]:
     return expand_tables(steps, tables, upstream=True)
 
 
-def base_of(snapshot: Snapshot, tables: Iterable[str]) -> TimelineBase:
-    """``snapshot`` as a timeline keeps it, of ``tables`` alone."""
-    versions = {name: snapshot.versions[name] for name in sorted(tables) if name in snapshot.versions}
-    return TimelineBase(sequence=snapshot.sequence, versions=versions)
+def base_of(view: View, tables: Iterable[str]) -> TimelineBase:
+    """``view`` as a timeline keeps it, of ``tables`` alone."""
+    versions = {name: view.versions[name] for name in sorted(tables) if name in view.versions}
+    return TimelineBase(sequence=view.sequence, versions=versions)
 
 
-def snapshot_of_base(storage: Storage, base: TimelineBase) -> Snapshot:
-    return Snapshot(storage, base.sequence, base.versions)
-
-
-def raw_reads(snapshot: Snapshot, steps: Sequence[Step], tables: Collection[str]) -> tuple[RawRead, ...]:
-    """What every raw table that ``tables`` are computed from held in ``snapshot``, and how far it had been read."""
+def raw_reads(view: View, steps: Sequence[Step], tables: Collection[str]) -> tuple[RawRead, ...]:
+    """What every raw table that ``tables`` are computed from held in ``view``, and how far it had been read."""
     needed = set(needed_tables(steps, tables))
     names = [
         name
         for step in steps
         if step.source is not None
         for name in step.table_names
-        if name in needed and name in snapshot.versions
+        if name in needed and name in view.versions
     ]
-    held, positions = records_at(snapshot, names), RawVersions(snapshot.storage)
-    return tuple(_raw_read(snapshot, name, held[name].values(), positions) for name in names)
+    held, positions = view.records(names), RawVersions(view.storage)
+    return tuple(_raw_read(view, name, held[name].values(), positions) for name in names)
 
 
-def _raw_read(snapshot: Snapshot, table: str, held: Iterable[DayRecord], positions: RawVersions) -> RawRead:
+def _raw_read(view: View, table: str, held: Iterable[DayRecord], positions: RawVersions) -> RawRead:
     contents = [each.content for each in held if each.content is not None]
-    boundary = positions.at(table, snapshot.versions[table])
+    boundary = positions.at(table, view.versions[table])
     return RawRead(
         table=table,
-        version=snapshot.versions[table],
-        sequence=snapshot.sequence,
+        version=view.versions[table],
+        sequence=view.sequence,
         rows=sum(each.rows for each in contents),
         checksum=str(sum(int(each.checksum) for each in contents)),
         offsets=tuple(
@@ -84,7 +80,7 @@ def arrivals_between(
 def _days_at(storage: Storage, read: RawRead | None) -> Mapping[date, DayRecord]:
     if read is None:
         return {}
-    return records_at(Snapshot(storage, read.sequence, {read.table: read.version}), [read.table])[read.table]
+    return View(storage, read.sequence, {read.table: read.version}).records([read.table])[read.table]
 
 
 def arrivals(then: Mapping[date, DayRecord], now: Mapping[date, DayRecord]) -> list[ArrivedRows]:
@@ -159,7 +155,7 @@ def held_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimel
             f"The timeline {timeline.name} does not keep what its days were computed from.",
             hint="It was not rewound, or by earlier code. backfill timeline rewind TABLES makes one that does.",
         )
-    return records_at(snapshot_of_base(storage, timeline.moment_base), needed_tables(steps, timeline.days))
+    return View.at(storage, timeline.moment_base).records(needed_tables(steps, timeline.days))
 
 
 def base_at_moment(storage: Storage, timeline: NamedTimeline) -> TimelineBase:
@@ -170,8 +166,8 @@ def base_at_moment(storage: Storage, timeline: NamedTimeline) -> TimelineBase:
     if timeline.moment_base is None:
         raise AssertionError(f"{timeline.name} has no moment.")
     then = timeline.moment_base
-    every = snapshot_closed_by(storage, then.sequence)
-    others = records_at(every, every.versions.keys() - then.versions.keys())
+    every = view_closed_by(storage, then.sequence)
+    others = every.records(every.versions.keys() - then.versions.keys())
     whole = [name for name, held in others.items() if not missing_files(storage, name, held.values())]
     return TimelineBase(sequence=then.sequence, versions={**base_of(every, whole).versions, **then.versions})
 
@@ -194,23 +190,23 @@ def days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords) 
     }
 
 
-def arrived_since(snapshot: Snapshot, steps: Sequence[Step], timeline: NamedTimeline) -> Arrived:
-    """What raw holds in ``snapshot``, and what of it arrived since ``timeline`` was made or last went forward."""
-    reads = raw_reads(snapshot, steps, timeline.days)
+def arrived_since(view: View, steps: Sequence[Step], timeline: NamedTimeline) -> Arrived:
+    """What raw holds in ``view``, and what of it arrived since ``timeline`` was made or last went forward."""
+    reads = raw_reads(view, steps, timeline.days)
     known = timeline.reads or timeline.moment_reads
-    since = arrivals_between(snapshot.storage, known, reads) if known else {}
-    return Arrived(reads, since, waiting_days(snapshot, steps, timeline, since) if since else {})
+    since = arrivals_between(view.storage, known, reads) if known else {}
+    return Arrived(reads, since, waiting_days(view, steps, timeline, since) if since else {})
 
 
 def waiting_days(
-    snapshot: Snapshot, steps: Sequence[Step], timeline: NamedTimeline, arrived: Mapping[str, Sequence[ArrivedRows]]
+    view: View, steps: Sequence[Step], timeline: NamedTimeline, arrived: Mapping[str, Sequence[ArrivedRows]]
 ) -> dict[str, list[date]]:
     """The days between raw and ``timeline`` that main has not computed from the rows that ``arrived``, by table.
 
     A look back reaches days that have no inputs of their own yet: these are days to come.
     """
     needed = needed_tables(steps, timeline.days)
-    held = records_at(snapshot, needed)
+    held = view.records(needed)
     moved: dict[str, set[date]] = {table: {each.day for each in days} for table, days in arrived.items()}
     found: dict[str, list[date]] = {}
     there = Presence(held)

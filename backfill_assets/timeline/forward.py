@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import (
     NamedTimeline,
-    TimelineBase,
     change_timeline,
     create_timeline,
     require_free_name,
@@ -27,8 +26,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.moments import records_at
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
@@ -85,7 +83,7 @@ def forward(
     steps = lake.with_current(steps)
     chosen = versions_to_use(steps, timeline, version)
     lake.publisher.recover({name for step in steps for name in step.table_names})
-    base = Snapshot.newest(lake.storage)
+    base = View.newest(lake.storage)
     arrived, inputs = NOTHING_ARRIVED, NOTHING_LAID
     if arrivals:
         arrived = arrived_since(base, steps, timeline)
@@ -102,7 +100,7 @@ def forward(
     if not arrivals:
         then = {"reads": timeline.moment_reads, "arrived": {}, "base": base_at_moment(lake.storage, timeline)}
         return Forwarded(made.model_copy(update=then), tuple(done), arrived)
-    through = TimelineBase(sequence=base.sequence, versions=base.versions)
+    through = base.base
     return Forwarded(arrived.recorded_on(made).model_copy(update={"base": through}), tuple(done), arrived)
 
 
@@ -122,7 +120,7 @@ def overlay_of(timeline: NamedTimeline, below: Overlay = NOTHING_LAID) -> Overla
     return below.with_records({table: timeline.held(table) for table in timeline.days})
 
 
-def overlay_of_moment(storage: Storage, now: Snapshot, steps: Sequence[Step], timeline: NamedTimeline) -> Overlay:
+def overlay_of_moment(storage: Storage, now: View, steps: Sequence[Step], timeline: NamedTimeline) -> Overlay:
     """Everything that the days of ``timeline`` are computed from as it was at its moment, in place of main's.
 
     A day that came since has no rows, and counts as never published. Raises :class:`PublicationRefused` where files of
@@ -130,7 +128,7 @@ def overlay_of_moment(storage: Storage, now: Snapshot, steps: Sequence[Step], ti
     """
     then = held_at_moment(storage, steps, timeline)
     require_files(storage, days_read(steps, timeline, then), timeline.moment)
-    since = records_at(now, then)
+    since = now.records(then)
     return Overlay(
         {
             table: {day: held.get(day, DayRecord(day=day)) for day in {*held, *since[table]}}

@@ -19,7 +19,6 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import (
     LONGEST_NAME,
     NamedTimeline,
-    TimelineBase,
     TimelineVersion,
     change_timeline,
     create_timeline,
@@ -31,8 +30,7 @@ from backfill_assets.lakehouse.timelines import TIMELINES, open_timelines
 from backfill_assets.model.current_versions import is_declared
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of, walk_downstream
-from backfill_assets.published.moments import main_days
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View, main_days
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
@@ -76,7 +74,7 @@ def take_days(
     found = find_of_version(storage, now, asked.step, asked.version)
     if found is None:
         return _created(lake, name_of_version(asked.step, asked.version), asked, days, change, by), True
-    values = {"base": _newest_base(storage), "of_version": asked}
+    values = {"base": View.newest(storage).base, "of_version": asked}
     return change_timeline(storage, found.with_days(days).model_copy(update=values), change, now), False
 
 
@@ -100,11 +98,6 @@ def _created(
     made = new_timeline(lake.storage, name, by, lake.publisher.now())
     values = {"change": change, "targets": (asked.step,), "of_version": asked}
     return create_timeline(lake.storage, made.model_copy(update=values).with_days(days))
-
-
-def _newest_base(storage: Storage) -> TimelineBase:
-    newest = Snapshot.newest(storage)
-    return TimelineBase(sequence=newest.sequence, versions=newest.versions)
 
 
 def days_to_keep(steps: Sequence[Step], asked: TimelineVersion, published: Days) -> dict[str, set[date]]:
@@ -182,7 +175,7 @@ def days_published(lake: Lake, steps: Sequence[Step]) -> Days:
 
 def _following_main(lake: Lake, asked: NamedTimeline) -> NamedTimeline:
     """``asked`` whose days are those of main."""
-    base, held = _newest_base(lake.storage), main_days(lake.publisher.log, asked.days)
+    base, held = View.newest(lake.storage).base, main_days(lake.publisher.log, asked.days)
     days = {
         table: tuple(held[table].get(each.day, DayRecord(day=each.day)) for each in own)
         for table, own in asked.days.items()

@@ -10,28 +10,24 @@ built on Delta's kernel open it, delta-rs does not. A revision of a timeline nev
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from deltalake import Schema
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.arrow_dataset import dataset_of_files
 from backfill_assets.lakehouse.delta_log import AddedFile, oldest_version
-from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
+from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, opened_folder
 from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication_log.log import utc_now
-from backfill_assets.published.moments import records_at
-from backfill_assets.published.reading import PublishedTable
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets.timeline.view import StaleDays, find_place, is_of_campaign, stale_days, tables_around
 
 if TYPE_CHECKING:
@@ -52,21 +48,23 @@ class OpenedTimeline:
     def tables(self) -> list[str]:
         return sorted({*self.timeline.days, *self.timeline.base.versions})
 
+    @cached_property
+    def shown(self) -> View:
+        return View.of(self.storage, self.timeline)
+
     def held(self, table: str) -> dict[date, DayRecord]:
         """What every day of ``table`` holds, ascending; raises :class:`InvalidRequest` if it has none."""
-        base = self.timeline.base
-        published = records_at(Snapshot(self.storage, base.sequence, base.versions), [table])[table]
-        held = {**published, **self.timeline.held(table)}
+        held = self.shown.records([table])[table]
         if not held:
             raise InvalidRequest(
                 f"{self.timeline.name} has no days of {table}.", hint=f"It has: {', '.join(self.tables) or 'nothing'}."
             )
-        return {day: held[day] for day in sorted(held)}
+        return held
 
     def stale_days(self, steps: Sequence[Step]) -> StaleDays:
         """The days that were computed from others than it shows, and why."""
         base, around = self.timeline.base, tables_around(steps, self.timeline.days)
-        published = records_at(Snapshot(self.storage, base.sequence, base.versions), around)
+        published = View.at(self.storage, base).records(around)
         return stale_days(steps, self.timeline, published)
 
     def files(self, table: str) -> list[AddedFile]:
@@ -75,7 +73,7 @@ class OpenedTimeline:
 
     def dataset(self, table: str) -> ds.Dataset:
         """The rows of ``table``, read when they are asked for; filters on ``day`` leave other days' files closed."""
-        return dataset_of_files(self.storage, table, self.files(table), self.schema(table))
+        return dataset_of_files(self.storage, table, self.files(table), self.shown.schema(table))
 
     def plain_table(self, table: str) -> str:
         """Write the log of a plain Delta table of ``table``, if there is none yet; what Spark is given to open it."""
@@ -83,7 +81,7 @@ class OpenedTimeline:
         if not self.storage.exists(f"{path}/_delta_log/{0:020d}.json"):
             create_table_with_add_actions(
                 self.storage.uri(path),
-                self.schema(table),
+                self.shown.schema(table),
                 [self._add(table, file) for file in self.files(table)],
                 partition_by=[PARTITION_COLUMN],
                 storage_options=dict(self.storage.options),
@@ -128,52 +126,6 @@ class OpenedTimeline:
         address = self.storage.spark_uri(f"{table}/{file.path}")
         whole = address if "://" in address else f"file://{address}"
         return AddAction(whole, file.size, {PARTITION_COLUMN: file.day}, file.modified_ms, True, file.stats)
-
-    def schema(self, table: str) -> Schema:
-        """Main's columns, and those that only staged days of the timeline have, or of the campaign that it is."""
-        main = MainTable.open(self.storage, table)
-        shapes = [] if main is None else [main.handle.schema().to_json()]
-        shapes += [each.schema() for each in self._staged_on(table)]
-        fields: dict[str, Mapping[str, Any]] = {}
-        for shape in shapes:
-            for field in json.loads(shape)["fields"]:
-                fields.setdefault(field["name"], field)
-        return Schema.from_json(json.dumps({"type": "struct", "fields": list(fields.values())}))
-
-    def _staged_on(self, table: str) -> list[Timeline]:
-        paths = {file.path for held in self.timeline.days.get(table, ()) for file in held.files}
-        staged = {path.split("/", 2)[1]: path for path in paths if path.startswith(f"{TIMELINES}/")}
-        found = [Timeline.holding(self.storage, table, staged[name]) for name in sorted(staged)]
-        return [each for each in found if (each.is_named or each.name.startswith(CAMPAIGN)) and each.exists()]
-
-
-@dataclass(frozen=True)
-class TimelineSnapshot(Snapshot):
-    """All tables as a timeline has them, for questions about several tables."""
-
-    opened: OpenedTimeline
-
-    @classmethod
-    def of(cls, opened: OpenedTimeline) -> TimelineSnapshot:
-        base = opened.timeline.base
-        return cls(opened.storage, base.sequence, base.versions, opened)
-
-    def table(self, name: str) -> PublishedTable | None:
-        """With the timeline's own days; None if there are none, and nothing was published to it by the base."""
-        if name not in self.opened.timeline.days:
-            return super().table(name)
-        version = self.versions.get(name, _NO_VERSION)
-        return TableOnTimeline(name, self.storage.uri(name), version, self.storage, self.opened)
-
-
-@dataclass(frozen=True)
-class TableOnTimeline(PublishedTable):
-    """One table as a timeline has it; ``version`` is that of its base."""
-
-    opened: OpenedTimeline
-
-    def dataset(self) -> ds.Dataset:
-        return self.opened.dataset(self.table)
 
 
 def _escape(text: str) -> str:

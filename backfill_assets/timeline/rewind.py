@@ -8,16 +8,16 @@ from datetime import date, datetime
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, new_timeline_id, timeline_called
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, new_timeline_id, timeline_called
 from backfill_assets.lakehouse.records import DayRecord, DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of, walk_downstream
 from backfill_assets.published.boundaries import boundary_line
 from backfill_assets.published.history import PublicationRecord, history
-from backfill_assets.published.moments import Moment, differing, find_moment, is_version, records_at
-from backfill_assets.published.positions import read_boundaries, snapshot_of
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.moments import Moment, find_moment, is_version
+from backfill_assets.published.positions import read_boundaries, view_of
+from backfill_assets.published.view import View, differing
 from backfill_assets.text import format_count
 from backfill_assets.timeline.arrivals import base_of, missing_files, needed_tables, raw_reads
 from backfill_assets.timeline.view import inputs_shown, made_of, tables_around
@@ -35,13 +35,13 @@ class RewindRequest:
 
 def new_timeline(storage: Storage, name: str, by: str, now: datetime) -> NamedTimeline:
     """A timeline without days of its own: all of them read through to what is published now."""
-    base = Snapshot.newest(storage)
+    base = View.newest(storage)
     return NamedTimeline(
         id=new_timeline_id(now),
         name=name,
         made_at=now,
         by=by,
-        base=TimelineBase(sequence=base.sequence, versions=base.versions),
+        base=base.base,
         changed_at=now,
     )
 
@@ -55,7 +55,7 @@ def copied_timeline(timeline: NamedTimeline, name: str, by: str, now: datetime) 
 
 def differing_from_main(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:
     """The timeline's own days, by table, that hold something else than what is published now."""
-    main = records_at(Snapshot.newest(storage), timeline.days)
+    main = View.newest(storage).records(timeline.days)
     own = {table: timeline.held(table) for table in timeline.days}
     found = differing(own, main)
     return {table: found[table] & own[table].keys() for table in own}
@@ -75,8 +75,8 @@ def rewound_timeline(
     tables = {name for step in concerned for name in step.table_names}
     timeline = new_timeline(storage, asked.name, asked.by, now)
     around = tables_around(steps, tables)
-    then = records_at(moment.snapshot, around)
-    since = records_at(Snapshot(storage, timeline.base.sequence, timeline.base.versions), around)
+    then = moment.view.records(around)
+    since = View.at(storage, timeline.base).records(around)
     days = days_to_rewind(steps, asked, *({table: held[table] for table in tables} for held in (then, since)))
     if not days:
         raise InvalidRequest(
@@ -86,16 +86,16 @@ def rewound_timeline(
         )
     held = days_after_rewind(steps, asked, days, then, since)
     require_files(storage, held, moment.text)
-    reads = {table: found for table, found in days.items() if table in moment.snapshot.versions}
+    reads = {table: found for table, found in days.items() if table in moment.view.versions}
     needed = needed_tables(steps, days)
     return timeline.with_days(held).model_copy(
         update={
             "change": f"rewound to {moment.text}",
             "moment": moment.text,
             "targets": tuple(asked.tables),
-            "moment_base": base_of(moment.snapshot, needed),
-            "moment_reads": raw_reads(moment.snapshot, steps, days),
-            "read_up_to": tuple(map(boundary_line, read_boundaries(moment.snapshot, reads))),
+            "moment_base": base_of(moment.view, needed),
+            "moment_reads": raw_reads(moment.view, steps, days),
+            "read_up_to": tuple(map(boundary_line, read_boundaries(moment.view, reads))),
         }
     )
 
@@ -213,7 +213,7 @@ def earliest_moment(storage: Storage, table: str) -> PublicationRecord | None:
     low, high = 0, len(records)
     while low < high:
         middle = (low + high) // 2
-        held = records_at(snapshot_of(storage, records[middle].publication), [table])
+        held = view_of(storage, records[middle].publication).records([table])
         low, high = (middle + 1, high) if missing_files(storage, table, held[table].values()) else (low, middle)
     return records[low] if low < len(records) else None
 
@@ -240,7 +240,7 @@ def timeline_based_on(storage: Storage, base: str, name: str, by: str, now: date
             hint="Name a publication (backfill history), a time in UTC, or another timeline.",
         )
     moment = find_moment(storage, base, "")
-    require_files(storage, records_at(moment.snapshot, moment.snapshot.versions), moment.text)
-    found = TimelineBase(sequence=moment.snapshot.sequence, versions=moment.snapshot.versions)
+    require_files(storage, moment.view.records(moment.view.versions), moment.text)
+    found = moment.view.base
     change = f"created at {moment.text}"
     return new_timeline(storage, name, by, now).model_copy(update={"base": found, "change": change})

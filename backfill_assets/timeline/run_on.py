@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, change_timeline
 from backfill_assets.model.declaration import Step
-from backfill_assets.published.moments import records_at
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets.quality import gates
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import touched_tables
@@ -89,7 +88,7 @@ def place_of(lake: Lake, timeline: NamedTimeline, asked: Sequence[StepRequest]) 
     """The timeline over its base, as far as the steps write, read or look at tables: main may have moved on since."""
     looked_at = {name for each in asked for table in each.step.tables for name in gates.metrics_needed(table)}
     tables = looked_at.union(*(touched_tables(each.step) for each in asked))
-    base = records_at(Snapshot(lake.storage, timeline.base.sequence, timeline.base.versions), tables)
+    base = View.at(lake.storage, timeline.base).records(tables)
     return Place(timeline.id, overlay_of(timeline), base)
 
 

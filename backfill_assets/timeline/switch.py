@@ -32,9 +32,9 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of
 from backfill_assets.publication.pin import Pin
 from backfill_assets.publication.publisher import Published
-from backfill_assets.published.moments import main_days
 from backfill_assets.published.observed import observe
 from backfill_assets.published.readers import left_stale
+from backfill_assets.published.view import View, main_days
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.lake import Lake, provenance
 from backfill_assets.rebuild.outcome import RunInfo
@@ -53,7 +53,6 @@ from backfill_assets.timeline.of_version import (
     version_of,
     with_days_to_keep,
 )
-from backfill_assets.timeline.opened import OpenedTimeline
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def readiness_of(
     """
     own = with_days_to_keep(timeline, to_keep)
     walk = Walk(lake, Place(timeline.id, overlay_of(own)), RunInfo(""), lambda _: None)
-    brought = _Brought(OpenedTimeline(lake.storage, timeline))
+    brought = _Brought(View.of(lake.storage, timeline))
     for step in steps_of(steps, to_keep):
         days = sorted(own.days_of(step.table_names))
         version = asked.version if step.name == asked.step else step.current
@@ -120,7 +119,7 @@ def days_behind(lake: Lake, timeline: NamedTimeline) -> int | None:
 class _Brought:
     """What a switch publishes: the days of the timeline that main does not hold just so."""
 
-    opened: OpenedTimeline
+    view: View
     overlay: Overlay = NOTHING_LAID
     changes: list[TableChange] = field(default_factory=list)
     inputs: list[InputRead] = field(default_factory=list)
@@ -147,7 +146,7 @@ class _Brought:
 
     @cached_property
     def schema_of(self) -> Callable[[str], Schema]:
-        return cache(self.opened.schema)
+        return cache(self.view.schema)
 
 
 def _is_in_main(pin: Pin, table: str, held: DayRecord) -> bool:

@@ -9,23 +9,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import campaign_of, plan_of
-from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, find_timeline, kept_timelines
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline, kept_timelines
 from backfill_assets.lakehouse.plans import PlanUnderWay, under_way
-from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState
+from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, newest_days
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import read_by, reading, steps_of
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.moments import differing, observe_at
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.reading import read_switches
-from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.published.standing import gc_paused
+from backfill_assets.published.view import View, differing
 from backfill_assets.rebuild import decide
 from backfill_assets.text import format_range, format_ranges, suggest_or_list
 
@@ -62,7 +60,7 @@ def refuse_campaign(name: str) -> None:
 
 
 def _of_campaign(storage: Storage, plan: PlanUnderWay) -> NamedTimeline:
-    campaign, base = campaign_of(plan.plan), Snapshot.newest(storage)
+    campaign, base = campaign_of(plan.plan), View.newest(storage)
     staged = {
         table: {day: each.record for day, (_, each) in newest_days(storage, table, campaign).items() if each.record}
         for table in plan.tables
@@ -71,7 +69,7 @@ def _of_campaign(storage: Storage, plan: PlanUnderWay) -> NamedTimeline:
         id=campaign,
         name=campaign,
         made_at=plan.since,
-        base=TimelineBase(sequence=base.sequence, versions=base.versions),
+        base=base.base,
         change=f"staged by the campaign of {plan.plan}",
         changed_at=plan.since,
     )
@@ -81,35 +79,6 @@ def _of_campaign(storage: Storage, plan: PlanUnderWay) -> NamedTimeline:
 StaleDays = Mapping[str, Mapping[date, str]]
 """By table and day, why a day is stale: a clause that follows the day."""
 _MOST_RANGES = 3
-
-
-def timeline_view(base: LogView, timeline: NamedTimeline) -> LogView:
-    """``base``, observed at the timeline's base, with the timeline's own days in place of those it has.
-
-    An own day is of no publication. One that was never published is missing, also if the base has it.
-    """
-    own = {
-        TableDay(table, held.day): state_of(table, held, base.sequence)
-        for table, days in timeline.days.items()
-        for held in days
-    }
-    files = {table: _files(base.pinned.get(table, {}), timeline.held(table)) for table in timeline.days}
-    pinned = {**base.pinned, **files}
-    return replace(base, states={**base.states, **own}, newest=pinned, pinned=pinned)
-
-
-def _files(base: Mapping[date, str], own: Mapping[date, DayRecord]) -> Mapping[date, str]:
-    read_through = {day: physical for day, physical in base.items() if day not in own}
-    return read_through | {day: _physical(held) for day, held in own.items() if held.files}
-
-
-def state_of(table: str, held: DayRecord, sequence: int) -> DayState:
-    """A day of a timeline as the log would have it, of no publication."""
-    return DayState(table, held.day, publication="", sequence=sequence, physical=_physical(held), content=held.content)
-
-
-def _physical(held: DayRecord) -> str:
-    return fingerprints.physical(file.path for file in held.files)
 
 
 # ------------------------------------------------------------------ stale days
@@ -229,9 +198,7 @@ class ObservedTimeline:
 def observe_timeline(publisher: Publisher, tables: Iterable[str], name: str) -> ObservedTimeline:
     """``tables`` as the timeline ``name`` has them; raises :class:`InvalidRequest` if there is no such timeline."""
     found = find_place(publisher.storage, name, publisher.now())
-    base = Snapshot(publisher.storage, found.base.sequence, found.base.versions)
     with gc_paused():
-        observed = observe_at(base, list(tables))
+        observed = View.of(publisher.storage, found).observed(tables)
     # Which version is current is of now, also on an old base: another one is asked for by its name.
-    view = replace(timeline_view(observed, found), switches=read_switches(publisher.storage))
-    return ObservedTimeline(found, view)
+    return ObservedTimeline(found, replace(observed, switches=read_switches(publisher.storage)))

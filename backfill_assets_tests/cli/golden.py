@@ -57,7 +57,7 @@ from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTer
 from backfill_assets.publication.outbox import announce
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.publication.rollback import roll_back
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets_tests.cli.terminal import terminal
 from backfill_assets_tests.cli.without_spark import without_spark
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
@@ -199,7 +199,7 @@ def build(home: Path) -> None:
     lakehouse.publish(FACTS, {FACT: {day: [100, day.day] for day in DAYS}}, code="v1")
     lakehouse.publish("20170601t120330-fact-daily-revenue-7a8b9cad", {REVENUE: {day: [day.day] for day in DAYS}})
     lakehouse.publish(AGAIN, {FACT: {day: [200, day.day] for day in DAYS}}, code="v2")
-    base = Snapshot.newest(lakehouse.storage)
+    base = View.newest(lakehouse.storage)
     lakehouse.minutes += 1
     undone = PROVENANCE.model_copy(update={"reason": f"rollback of {AGAIN}"})
     roll_back(lakehouse.publisher, AGAIN, id=UNDO, steps=CATALOG.steps, provenance=undone)

@@ -42,7 +42,7 @@ def test_a_state_is_main_a_timeline_or_a_moment(lakehouse: SmallLakehouse) -> No
     lakehouse.publish("three", {REVENUE: {SECOND: [6]}})
 
     def rows(text: str, table: str = "") -> dict[date, int]:
-        found = find_state(lakehouse.storage, text, lakehouse.now(), table).held([REVENUE])[REVENUE]
+        found = find_state(lakehouse.storage, text, lakehouse.now(), table).view.records([REVENUE])[REVENUE]
         return {day: each.content.rows for day, each in found.items() if each.content}
 
     assert rows("main") == {FIRST: 2, SECOND: 1}
@@ -58,7 +58,7 @@ def test_a_state_is_main_a_timeline_or_a_moment(lakehouse: SmallLakehouse) -> No
 def test_days_that_differ_and_own_days_of_timelines_are_compared(lakehouse: SmallLakehouse) -> None:
     trial = on_a_timeline(lakehouse)
     main = find_state(lakehouse.storage, "main", lakehouse.now())
-    state = LakehouseState("trial", main.snapshot, trial)
+    state = LakehouseState("trial", main.view, trial)
     before = {REVENUE: {FIRST: held(FIRST, 9), SECOND: held(SECOND, 2), THIRD: held(THIRD, 1)}}
     after = {REVENUE: {FIRST: held(FIRST, 9), SECOND: held(SECOND, 3), THIRD: held(THIRD, 1)}}
     assert days_to_compare(main, state, before, after, None) == {REVENUE: {FIRST, SECOND}}

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from backfill_assets.days import DayRange
 from backfill_assets.landing.quarantine import resolved_positions
 from backfill_assets.model.declaration import Source
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets_tests.stories.personal_key import VISITS
 
 DAY = date(2017, 3, 10)
@@ -35,7 +35,7 @@ def row(sent_at: str, key: str, day: date) -> dict[str, object]:
 
 def resolved(source: Source, accepted: list[tuple[str, date]], *rejected: tuple[str, date]) -> set[int]:
     rows = [row("2017-01-01T00:00:00Z", key, day) for key, day in rejected]
-    return resolved_positions(cast("Snapshot", Accepted(accepted)), source, "bronze", rows)
+    return resolved_positions(cast("View", Accepted(accepted)), source, "bronze", rows)
 
 
 def test_a_row_out_of_the_window_resolves_nothing_whichever_rows_are_asked_for_with_it() -> None:

@@ -13,7 +13,7 @@ from backfill_assets.days import Cadence, DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.trace import Found, Tracing, Unnamed, occurrences
 from backfill_assets.model.declaration import Step
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 
 DAY = date(2017, 3, 4)
 MONTH = DayRange(date(2017, 3, 1), date(2017, 3, 31))
@@ -21,7 +21,7 @@ ROW = Found("fact_sales_transactions", "fact", {"day": DAY, "store_id": "330"}, 
 
 
 class OneRow:
-    """A snapshot whose every table has one row, and remembers what was asked for."""
+    """A view whose every table has one row, and remembers what was asked for."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -38,19 +38,19 @@ def close_keyed(*key: str) -> Step:
 
 def test_a_report_with_one_row_a_month_counts_the_row_of_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its key is the first day of the month, and not the day of the row."""
-    snapshot = OneRow()
+    view = OneRow()
     step = close_keyed("day")
     (read,) = step.version().reads
-    found = Tracing(cast("Snapshot", snapshot), CATALOG).row_that_counts(step, step.tables[0], read, ROW)
+    found = Tracing(cast("View", view), CATALOG).row_that_counts(step, step.tables[0], read, ROW)
     assert found == [Found("report_monthly_close", "report", {"day": MONTH.first, "revenue_eur": 1}, MONTH)]
-    assert snapshot.asked == [("2017-03-01..2017-03-01", "(day == 2017-03-01)")]
+    assert view.asked == [("2017-03-01..2017-03-01", "(day == 2017-03-01)")]
 
 
 def test_a_report_whose_key_the_row_does_not_have_is_named_all_the_same() -> None:
     """Nothing that counts a row is left out without a word."""
     step = close_keyed("size_class", "store_id")
     (read,) = step.version().reads
-    found = Tracing(cast("Snapshot", OneRow()), CATALOG).row_that_counts(step, step.tables[0], read, ROW)
+    found = Tracing(cast("View", OneRow()), CATALOG).row_that_counts(step, step.tables[0], read, ROW)
     assert found == [Unnamed("report_monthly_close", MONTH, ("size_class",))]
 
 

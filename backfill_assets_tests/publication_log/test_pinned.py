@@ -13,7 +13,7 @@ from backfill_assets.publication.publisher import Published
 from backfill_assets.publication.reclaim import reclaimable
 from backfill_assets.published.observed import observe
 from backfill_assets.published.reading import published_versions, read_published
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets.upkeep.maintenance_plan import Chore
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
@@ -43,7 +43,7 @@ def test_a_table_at_rest_stays_readable_when_its_pinned_version_is_cleaned_up(la
     observed = observe(lake.storage, ["t", "u"])
     assert observed.newest == observed.pinned and observed.versions["t"] == newest
     assert published_versions(lake.storage)["t"] == read_published(lake.storage, "t").version == newest
-    assert Snapshot.newest(lake.storage).versions["t"] == newest
+    assert View.newest(lake.storage).versions["t"] == newest
     assert lake.publisher().pin({}, {"t": [D1]}).inputs["t"].version == newest
     assert reclaimable(lake.publisher(), "t") == []
     request = lake.request(

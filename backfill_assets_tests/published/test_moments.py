@@ -14,8 +14,8 @@ from backfill_assets.publication_log import files as log_files
 from backfill_assets.publication_log.fold import fold
 from backfill_assets.published import moments
 from backfill_assets.published.history import history
-from backfill_assets.published.moments import differing, find_moment, moment_before, records_at
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.moments import find_moment, moment_before
+from backfill_assets.published.view import View, differing
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -34,7 +34,7 @@ def lakehouse(tmp_path: Path) -> SmallLakehouse:
 
 
 def rows(lakehouse: SmallLakehouse, text: str) -> dict[date, int | None]:
-    held = records_at(find_moment(lakehouse.storage, text, FACTS).snapshot, [FACTS])[FACTS]
+    held = find_moment(lakehouse.storage, text, FACTS).view.records([FACTS])[FACTS]
     return {day: each.content.rows if each.content else None for day, each in held.items()}
 
 
@@ -55,7 +55,7 @@ def test_a_time_as_history_prints_it_is_after_what_was_closed_in_its_second(tmp_
         lake.publish(f"at-{name.split()[0]}", {"t": {D1: [name]}})
 
     def held(moment: str) -> object:
-        return lake.rows("t", find_moment(lake.storage, moment, "t").snapshot.versions["t"])[D1]
+        return lake.rows("t", find_moment(lake.storage, moment, "t").view.versions["t"])[D1]
 
     assert held("2026-03-04 06:00:00Z") == ["in the second"]
     assert held("2026-03-04 06:00:00.399Z") == ["before"]
@@ -69,15 +69,15 @@ def test_the_beginning_of_an_id_is_no_time(text: str) -> None:
 
 def test_just_before_a_publication(lakehouse: SmallLakehouse) -> None:
     found = moment_before(lakehouse.storage, "two")
-    assert found.snapshot.versions == find_moment(lakehouse.storage, "one", FACTS).snapshot.versions
-    assert records_at(found.snapshot, ["others"]) == {"others": {}}
+    assert found.view.versions == find_moment(lakehouse.storage, "one", FACTS).view.versions
+    assert found.view.records(["others"]) == {"others": {}}
     with pytest.raises(InvalidRequest, match="Nothing was published before one"):
         moment_before(lakehouse.storage, "one")
 
 
 def test_a_day_names_the_files_that_it_had(lakehouse: SmallLakehouse) -> None:
-    then = records_at(find_moment(lakehouse.storage, "one", FACTS).snapshot, [FACTS])[FACTS]
-    now = records_at(Snapshot.newest(lakehouse.storage), [FACTS])[FACTS]
+    then = find_moment(lakehouse.storage, "one", FACTS).view.records([FACTS])[FACTS]
+    now = View.newest(lakehouse.storage).records([FACTS])[FACTS]
     assert then[FIRST] == now[FIRST] and "run-one" in then[SECOND].files[0].path
     assert differing({FACTS: then}, {FACTS: now}) == {FACTS: {SECOND}}
 
@@ -85,20 +85,20 @@ def test_a_day_names_the_files_that_it_had(lakehouse: SmallLakehouse) -> None:
 def test_where_the_delta_log_was_cleaned_up_the_publications_name_the_files(
     lakehouse: SmallLakehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    snapshot = find_moment(lakehouse.storage, "one", FACTS).snapshot
-    expected = records_at(snapshot, [FACTS])
+    view = find_moment(lakehouse.storage, "one", FACTS).view
+    expected = view.records([FACTS])
 
     def gone(*_: object) -> None:
         raise VersionGone("The commit is gone.")
 
     monkeypatch.setattr(moments, "read_log", gone)
-    assert records_at(snapshot, [FACTS]) == expected
+    assert view.records([FACTS]) == expected
 
 
 def test_the_content_of_a_foreign_write_is_not_known(lakehouse: SmallLakehouse) -> None:
     lakehouse.write_past_the_protocol(FACTS, FIRST, [7])
     newest = lakehouse.newest(FACTS).version()
-    held = records_at(Snapshot(lakehouse.storage, 99, {FACTS: newest}), [FACTS])[FACTS]
+    held = View(lakehouse.storage, 99, {FACTS: newest}).records([FACTS])[FACTS]
     assert held[FIRST].content is None and held[FIRST].foreign and held[FIRST].logical.startswith("foreign")
     assert held[SECOND].content is not None
 
@@ -121,8 +121,8 @@ def test_a_time_names_the_state_of_then_also_when_entries_were_folded_by_kind(
         lake.clock += timedelta(hours=1)
 
     def found() -> tuple[int, object]:
-        snapshot = find_moment(lake.storage, moment, "t").snapshot
-        return snapshot.sequence, lake.rows("t", snapshot.versions["t"])[D1]
+        view = find_moment(lake.storage, moment, "t").view
+        return view.sequence, lake.rows("t", view.versions["t"])[D1]
 
     before = found()
     assert before[1] == ["good"]

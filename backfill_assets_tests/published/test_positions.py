@@ -20,12 +20,12 @@ from backfill_assets.published.positions import (
     RawVersions,
     publication_boundaries,
     read_boundaries,
-    snapshot_at,
-    snapshot_of,
-    snapshot_with,
     table_boundaries,
+    view_at,
+    view_of,
+    view_with,
 )
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets_tests.streamed_lakehouse import BRONZE, FACT, QUARANTINE, RAW, TOPIC, StreamedLakehouse
 
 pytestmark = pytest.mark.protocol
@@ -47,7 +47,7 @@ def upto(*offsets: int, live: int | None = 10) -> tuple[PartitionPosition, ...]:
 
 
 def raw_now(lakehouse: StreamedLakehouse) -> RawBoundary:
-    (found,) = table_boundaries(Snapshot.newest(lakehouse.storage), RAW)
+    (found,) = table_boundaries(View.newest(lakehouse.storage), RAW)
     return found.boundary
 
 
@@ -55,13 +55,13 @@ def test_raw_has_its_positions_at_every_version(lakehouse: StreamedLakehouse) ->
     """By version, by publication and by moment: the same state is found."""
     lakehouse.stream("batch-1", {SECOND: [4]}, {0: (10, 12), 1: (0, 3)})
     assert raw_now(lakehouse).positions == upto(12, 3)
-    history = snapshot_of(lakehouse.storage, "history")
-    for snapshot in (
+    history = view_of(lakehouse.storage, "history")
+    for view in (
         history,
-        snapshot_with(lakehouse.storage, RAW, history.versions[RAW]),
-        snapshot_at(lakehouse.storage, datetime(2017, 6, 1, 12, 2, 30, tzinfo=UTC)),
+        view_with(lakehouse.storage, RAW, history.versions[RAW]),
+        view_at(lakehouse.storage, datetime(2017, 6, 1, 12, 2, 30, tzinfo=UTC)),
     ):
-        (found,) = table_boundaries(snapshot, RAW)
+        (found,) = table_boundaries(view, RAW)
         assert found.boundary.positions == upto(10)
         assert found.boundary.versions == (history.versions[RAW],)
 
@@ -71,7 +71,7 @@ def test_a_rollback_gives_the_positions_back(lakehouse: StreamedLakehouse) -> No
     lakehouse.stream("batch-1", {SECOND: [4]}, {0: (10, 12), 1: (0, 3)})
     roll_back(lakehouse.publisher, "batch-1", id="back", steps=CATALOG.steps)
     assert raw_now(lakehouse).positions == upto(10)
-    (then,) = table_boundaries(snapshot_of(lakehouse.storage, "batch-1"), RAW)
+    (then,) = table_boundaries(view_of(lakehouse.storage, "batch-1"), RAW)
     assert then.boundary.positions == upto(12, 3)
 
 
@@ -105,7 +105,7 @@ def test_a_backfill_beside_a_stream_has_the_boundary_that_it_has_read(lakehouse:
     statuses = day_statuses(steps, observe(lakehouse.storage, [RAW, BRONZE, QUARANTINE]), DayRange(FIRST, SECOND))
     assert statuses[BRONZE] == {FIRST: DayStatus.FRESH, SECOND: DayStatus.INPUT_CHANGED}
     lakehouse.build_bronze("follow", {SECOND: [3, 10, 11, 12]})
-    found = table_boundaries(Snapshot.newest(lakehouse.storage), BRONZE)
+    found = table_boundaries(View.newest(lakehouse.storage), BRONZE)
     assert [(each.days, each.boundary.positions) for each in found] == [((FIRST,), upto(10)), ((SECOND,), upto(13))]
 
 
@@ -115,9 +115,9 @@ def test_a_day_is_followed_through_tables_and_publications(lakehouse: StreamedLa
     lakehouse.build_fact("fact", {FIRST: [1, 2], SECOND: [3]})
     lakehouse.stream("batch", {SECOND: [4]}, {0: (10, 15)})
     lakehouse.build_both("both", {SECOND: [3, 4]})
-    newest = table_boundaries(Snapshot.newest(lakehouse.storage), FACT)
+    newest = table_boundaries(View.newest(lakehouse.storage), FACT)
     assert [(each.days, each.boundary.positions) for each in newest] == [((FIRST,), upto(10)), ((SECOND,), upto(15))]
-    earlier = table_boundaries(snapshot_of(lakehouse.storage, "fact"), FACT)
+    earlier = table_boundaries(view_of(lakehouse.storage, "fact"), FACT)
     assert [(each.days, each.boundary.positions) for each in earlier] == [((FIRST, SECOND), upto(10))]
     (both,) = publication_boundaries(lakehouse.storage, ["both"])["both"]
     assert both.tables == (BRONZE, FACT, QUARANTINE) and both.boundary.positions == upto(15)
@@ -129,7 +129,7 @@ def test_an_undo_puts_back_the_boundary_too(lakehouse: StreamedLakehouse) -> Non
     lakehouse.stream("batch", {SECOND: [4]}, {0: (10, 15)})
     lakehouse.build_bronze("later", {SECOND: [3, 4]})
     roll_back(lakehouse.publisher, "later", id="back", steps=CATALOG.steps)
-    (found,) = table_boundaries(Snapshot.newest(lakehouse.storage), BRONZE)
+    (found,) = table_boundaries(View.newest(lakehouse.storage), BRONZE)
     assert found.boundary.positions == upto(10)
 
 
@@ -137,9 +137,9 @@ def test_what_a_plan_reads_has_the_boundary_of_its_snapshot(lakehouse: StreamedL
     """Of raw as a whole, and of bronze what its days were computed from."""
     lakehouse.build_bronze("bronze", {FIRST: [1, 2]})
     lakehouse.stream("batch", {SECOND: [4]}, {0: (10, 15)})
-    snapshot = Snapshot.newest(lakehouse.storage)
+    view = View.newest(lakehouse.storage)
     lakehouse.stream("later", {SECOND: [5]}, {0: (15, 16)})
-    found = read_boundaries(snapshot, {RAW: [FIRST, SECOND], BRONZE: [FIRST]})
+    found = read_boundaries(view, {RAW: [FIRST, SECOND], BRONZE: [FIRST]})
     assert [(each.tables, each.days, each.boundary.positions) for each in found] == [
         ((RAW,), (FIRST, SECOND), upto(15)),
         ((BRONZE,), (FIRST,), upto(10)),
@@ -152,8 +152,8 @@ def test_without_a_stream_nothing_is_looked_up(tmp_path: Path) -> None:
     landed.land("landed", {FIRST: [1]}, "sales/2017-03-01/a.jsonl.gz")
     landed.build_bronze("bronze", {FIRST: [1]})
     assert publication_boundaries(landed.storage, ["bronze"]) == {}
-    assert read_boundaries(Snapshot.newest(landed.storage), {RAW: [FIRST]}) == []
-    (found,) = table_boundaries(Snapshot.newest(landed.storage), BRONZE)
+    assert read_boundaries(View.newest(landed.storage), {RAW: [FIRST]}) == []
+    (found,) = table_boundaries(View.newest(landed.storage), BRONZE)
     assert found.boundary.landed_files == 1
 
 
@@ -170,7 +170,7 @@ def test_positions_outlive_the_delta_log_of_raw(lakehouse: StreamedLakehouse) ->
     for number in range(3):
         newest = lakehouse.stream(f"batch-{number}", {SECOND: [10 + number]}, {0: (10 + number, 11 + number)})
     _clean_up(lakehouse, RAW, newest)
-    (found,) = table_boundaries(Snapshot.newest(lakehouse.storage), BRONZE)
+    (found,) = table_boundaries(View.newest(lakehouse.storage), BRONZE)
     assert found.boundary.positions == upto(10)
     assert found.boundary.landed_files is None and f"those of version {newest}" in found.boundary.unknown
 
@@ -182,19 +182,19 @@ def test_a_version_that_is_gone_names_the_oldest_that_can_be_had(tmp_path: Path)
         newest = landed.land(f"landed-{number}", {FIRST: [number]}, f"sales/2017-03-0{number + 1}/a.jsonl.gz")
     _clean_up(landed, RAW, newest)
     with pytest.raises(VersionGone, match=f"(?s)Version 1 of raw_sales .* oldest version that can be read is {newest}"):
-        table_boundaries(snapshot_with(landed.storage, RAW, 1), RAW)
+        table_boundaries(view_with(landed.storage, RAW, 1), RAW)
     assert RawVersions(landed.storage).at(RAW, newest).landed_files == 3
 
 
 def test_states_that_never_were_are_errors(lakehouse: StreamedLakehouse) -> None:
     """Each names what there is."""
     with pytest.raises(InvalidRequest, match="has no version 99: its newest version is"):
-        snapshot_with(lakehouse.storage, RAW, 99)
+        view_with(lakehouse.storage, RAW, 99)
     with pytest.raises(InvalidRequest, match="nothing was published to it"):
-        snapshot_with(lakehouse.storage, FACT, 0)
+        view_with(lakehouse.storage, FACT, 0)
     with pytest.raises(InvalidRequest, match="Nothing was published by 2017-01-01"):
-        snapshot_at(lakehouse.storage, datetime(2017, 1, 1, tzinfo=UTC))
+        view_at(lakehouse.storage, datetime(2017, 1, 1, tzinfo=UTC))
     with pytest.raises(InvalidRequest, match="Did you mean history"):
-        snapshot_of(lakehouse.storage, "histori")
+        view_of(lakehouse.storage, "histori")
     with pytest.raises(InvalidRequest, match="Nothing was published to bronze_sales by entry"):
-        table_boundaries(snapshot_of(lakehouse.storage, "history"), BRONZE)
+        table_boundaries(view_of(lakehouse.storage, "history"), BRONZE)

@@ -17,8 +17,8 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.published.stream_positions import TopicPositions, topic_positions
+from backfill_assets.published.view import View
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.query import Trigger
@@ -96,7 +96,7 @@ class SmallStream:
 
     def raw(self) -> list[dict[str, Any]]:
         """The rows of raw, without markers."""
-        rows = Snapshot.newest(self.storage).rows("raw_sales")
+        rows = View.newest(self.storage).rows("raw_sales")
         return [] if rows is None else [row for row in rows.to_pylist() if row["record_kind"] == "received"]
 
     def read(self) -> Counter[tuple[str, int]]:

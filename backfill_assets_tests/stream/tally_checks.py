@@ -20,7 +20,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.live import LiveSpec, SaleVersion, live_events
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.log import PublicationLog, utc_now
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets.text import format_are
 from backfill_assets.upkeep.accounting import account
 from backfill_assets_tests.examples.sample.live_tally import LiveTally, winner_checksum
@@ -86,7 +86,7 @@ class TallyCheck:
         return [sentence for check in (*checks, self._publications) for sentence in check()]
 
     def _rows(self, table: str, columns: list[str]) -> list[dict[str, Any]]:
-        rows = Snapshot.newest(self.storage).rows(table, columns=columns)
+        rows = View.newest(self.storage).rows(table, columns=columns)
         found: list[dict[str, Any]] = [] if rows is None else rows.to_pylist()
         return found
 

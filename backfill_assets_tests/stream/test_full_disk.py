@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.published.stream_positions import topic_positions
+from backfill_assets.published.view import View
 from backfill_assets_tests.stream.killed_commands import Processes
 from backfill_assets_tests.stream.small_stream import Topic, sale
 
@@ -96,7 +96,7 @@ def test_a_disk_that_fills_up_is_named_and_no_event_is_lost(kafka_broker: Broker
     assert full.status == 1 and "the disk is full" in full.message and "Free some space" in full.message
     assert (roomy.status, roomy.published > 0, full.published > 0) == (0, True, True), roomy.error
     storage = Storage(str(results / "lakehouse"))
-    rows = Snapshot.newest(storage).rows("raw_sales")
+    rows = View.newest(storage).rows("raw_sales")
     assert rows is not None
     read = Counter((row["source_file"], row["source_line"]) for row in rows.to_pylist())
     assert read == topic.sent

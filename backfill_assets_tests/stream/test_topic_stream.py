@@ -22,7 +22,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.history import history
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets.rebuild.append import AppendBuild
 from backfill_assets.stream import events as stream_events
 from backfill_assets.stream import live
@@ -219,7 +219,7 @@ def test_a_null_value_deletes_what_came_before_of_its_key(stream: SmallStream, t
         topic.send([None], partition=0, key=key_of(number))
     topic.send([sale(4, sales_value="7.00")], partition=0)
     stream.run()
-    rows = Snapshot.newest(stream.storage).rows("raw_sales")
+    rows = View.newest(stream.storage).rows("raw_sales")
     assert rows is not None
     kinds = Counter((row["record_kind"], row["basket_id"]) for row in rows.to_pylist())
     assert {basket: n for (kind, basket), n in kinds.items() if kind == "deletion"} == {"1": 1, "3": 2, "4": 1}
@@ -232,7 +232,7 @@ def test_a_null_value_deletes_what_came_before_of_its_key(stream: SmallStream, t
 
 def standing(stream: SmallStream) -> list[dict[str, Any]]:
     """The rows of raw that no deletion has cancelled."""
-    rows = Snapshot.newest(stream.storage).rows("raw_sales")
+    rows = View.newest(stream.storage).rows("raw_sales")
     everything = [] if rows is None else rows.to_pylist()
     place = itemgetter("day", "source_file", "source_line", "content_hash")
     gone = {place(row) for row in everything if row["record_kind"] == "deletion"}

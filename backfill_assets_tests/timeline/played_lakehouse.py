@@ -33,7 +33,7 @@ from backfill_assets.publication.publisher import Published, Publisher
 from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.moments import find_moment, moment_before
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.view import View
 from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
@@ -248,11 +248,11 @@ class PlayedLakehouse:
 
     def main(self) -> Rows:
         publisher = self.publisher()
-        snapshot = Snapshot.newest(self.storage)
-        states = publisher.log.day_states(publisher.log.head()) if snapshot.versions else {}
+        view = View.newest(self.storage)
+        states = publisher.log.day_states(publisher.log.head()) if view.versions else {}
         found: dict[str, dict[date, tuple[str, tuple[str, ...]]]] = {}
         for table in ("raw", "fact", "report"):
-            rows = snapshot.rows(table)
+            rows = view.rows(table)
             names = _by_day(rows.to_pylist() if rows is not None else [])
             days = {key.day: state.content for key, state in states.items() if key.table == table and state.content}
             assert names.keys() <= days.keys()

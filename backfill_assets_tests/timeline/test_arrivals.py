@@ -21,9 +21,9 @@ from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline
 from backfill_assets.lakehouse.records import DayContent, DayRecord
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.rollback import roll_back
-from backfill_assets.published.moments import find_moment, records_at
-from backfill_assets.published.positions import snapshot_of
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.moments import find_moment
+from backfill_assets.published.positions import view_of
+from backfill_assets.published.view import View
 from backfill_assets.report.answer import shown
 from backfill_assets.timeline.arrivals import (
     add_arrivals,
@@ -84,14 +84,14 @@ def test_a_rewound_timeline_keeps_the_positions_of_its_moment(tmp_path: Path) ->
     assert read.newest_arrival == SECOND and made.moment_base is not None
     assert made.moment_base.versions[RAW] == read.version
     lakehouse.stream("batch", {FIRST: [5]}, {0: (10, 11)})
-    found = arrived_since(Snapshot.newest(lakehouse.storage), CATALOG.steps, made)
+    found = arrived_since(View.newest(lakehouse.storage), CATALOG.steps, made)
     after = found.recorded_on(made)
     assert [each.next_offset for each in after.reads[0].offsets] == [11]
     assert after.arrived == {RAW: (ArrivedRows(day=FIRST, rows=1, checksum="5"),)}
     (line,) = (shown(raw) for raw in raw_since(after))
     then, now = f"5 rows at its moment, version {read.version}", f"6 in version {after.reads[0].version}"
     assert line == f"raw_sales: {then}; 1 row since on 2017-03-01; {now}"
-    again = arrived_since(Snapshot.newest(lakehouse.storage), CATALOG.steps, after)
+    again = arrived_since(View.newest(lakehouse.storage), CATALOG.steps, after)
     assert again.since_last == {} and again.recorded_on(after) == after
 
 
@@ -111,7 +111,7 @@ def test_the_moment_is_read_by_its_own_files_also_if_raw_was_compacted_since(tmp
     made = rewound(lakehouse)
     lakehouse.land("late", {FIRST: [3], SECOND: [4]}, "sales/2017-03-03/a.jsonl.gz")
     compact(lakehouse.publisher, RAW, [FIRST], id="c")
-    now = Snapshot.newest(lakehouse.storage)
+    now = View.newest(lakehouse.storage)
     overlay = overlay_of_moment(lakehouse.storage, now, CATALOG.steps, made)
     then = overlay.days[RAW]
     assert then[FIRST].logical == fingerprints.logical(2, 3)
@@ -133,11 +133,11 @@ def test_the_base_at_the_moment_has_all_tables_of_then_whose_files_are_there(tmp
     lakehouse.build_fact("fact-0", {SECOND: [2]})
     made = rewound(lakehouse)
     lakehouse.build_fact("fact-1", {SECOND: [9]})
-    then = snapshot_of(lakehouse.storage, "bronze-1")
+    then = view_of(lakehouse.storage, "bronze-1")
     assert made.moment_base is not None and FACT not in made.moment_base.versions
     found = base_at_moment(lakehouse.storage, made)
     assert (found.sequence, found.versions) == (then.sequence, then.versions)
-    (file,) = records_at(then, [FACT])[FACT][SECOND].files
+    (file,) = then.records([FACT])[FACT][SECOND].files
     lakehouse.storage.delete(f"{FACT}/{file.path}")
     found = base_at_moment(lakehouse.storage, made)
     assert found.versions == {table: version for table, version in then.versions.items() if table != FACT}
@@ -151,10 +151,10 @@ def test_what_main_has_not_taken_in_is_named(tmp_path: Path) -> None:
     lakehouse.build_fact("fact-0", {SECOND: [2]})
     made = rewound(lakehouse).model_copy(update={"days": {FACT: (DayRecord(day=FIRST),)}})
     lakehouse.land("late", {SECOND: [3]}, "sales/2017-03-03/a.jsonl.gz")
-    found = arrived_since(Snapshot.newest(lakehouse.storage), CATALOG.steps, made)
+    found = arrived_since(View.newest(lakehouse.storage), CATALOG.steps, made)
     assert found.waiting[BRONZE] == [SECOND] and SECOND in found.waiting[FACT]
     lakehouse.build_bronze("bronze-3", {SECOND: [2, 3]})
-    found = arrived_since(Snapshot.newest(lakehouse.storage), CATALOG.steps, made)
+    found = arrived_since(View.newest(lakehouse.storage), CATALOG.steps, made)
     assert BRONZE not in found.waiting and SECOND in found.waiting[FACT]
 
 
@@ -166,7 +166,7 @@ def test_days_to_come_are_not_named_as_behind(tmp_path: Path) -> None:
     lakehouse.build_fact("fact-0", {SECOND: [2]})
     made = rewound(lakehouse).model_copy(update={"days": {FACT: (DayRecord(day=FIRST),)}})
     arrived = {"raw_fx_rates": [ArrivedRows(day=FIRST, rows=1, checksum="1")]}
-    found = waiting_days(Snapshot.newest(lakehouse.storage), CATALOG.steps, made, arrived)
+    found = waiting_days(View.newest(lakehouse.storage), CATALOG.steps, made, arrived)
     assert (found["bronze_fx_rates"], found[FACT]) == ([FIRST], [SECOND])
 
 
@@ -208,9 +208,7 @@ def test_each_row_is_counted_once_in_any_order(happenings: list[tuple[str, set[d
             elif what == "take back" and landed and landed[-1] == f"landed-{number - 1}":
                 roll_back(lakehouse.publisher, landed.pop(), id=f"undo-{number}", steps=CATALOG.steps)
             elif what == "forward":
-                timeline = arrived_since(Snapshot.newest(lakehouse.storage), CATALOG.steps, timeline).recorded_on(
-                    timeline
-                )
+                timeline = arrived_since(View.newest(lakehouse.storage), CATALOG.steps, timeline).recorded_on(timeline)
                 assert_all_counted(timeline, then, rows_of_raw(lakehouse))
 
 

@@ -11,7 +11,7 @@ import pytest
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_timeline, delete_timeline
 from backfill_assets.publication.reclaim import reclaim
-from backfill_assets.timeline.opened import OpenedTimeline, TimelineSnapshot
+from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import timeline_based_on
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -36,7 +36,7 @@ def create(lakehouse: SmallLakehouse, base: str, name: str = "x") -> NamedTimeli
 
 def ids(lakehouse: SmallLakehouse, timeline: NamedTimeline) -> list[int]:
     opened = OpenedTimeline(lakehouse.storage, timeline)
-    rows = TimelineSnapshot.of(opened).rows(REVENUE, columns=["id"])
+    rows = opened.shown.rows(REVENUE, columns=["id"])
     assert rows is not None
     found = sorted(rows.column("id").to_pylist())
     assert found == sorted(opened.dataset(REVENUE).to_table().column("id").to_pylist())
@@ -57,9 +57,9 @@ def test_another_timeline_is_a_base_with_its_days(lakehouse: SmallLakehouse) -> 
     copied = create(lakehouse, "held", "copy")
     assert copied.days == other.days and copied.base == other.base and copied.id != other.id
     assert ids(lakehouse, copied) == [1, 2, 3]
-    snapshot = TimelineSnapshot.of(OpenedTimeline(lakehouse.storage, copied))
-    rows = snapshot.rows(REVENUE, chosen=pc.field("day") == SECOND)
-    assert rows is not None and rows.column("id").to_pylist() == [3] and snapshot.table("nothing") is None
+    view = OpenedTimeline(lakehouse.storage, copied).shown
+    rows = view.rows(REVENUE, chosen=pc.field("day") == SECOND)
+    assert rows is not None and rows.column("id").to_pylist() == [3] and view.table("nothing") is None
 
 
 def test_what_names_no_state_of_all_tables_is_refused(lakehouse: SmallLakehouse) -> None:

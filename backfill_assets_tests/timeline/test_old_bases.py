@@ -65,7 +65,7 @@ def test_days_that_read_through_are_kept_when_the_log_of_their_version_is_cleane
     opened = open_timeline(lakehouse.storage, "old")
     assert ids(opened, REVENUE) == {FIRST: [1, 2], SECOND: [4, 5]}
     assert "versionAsOf" not in opened.view(REVENUE) and opened.storage.root in opened.view(REVENUE)
-    held = find_state(lakehouse.storage, "old", lakehouse.now()).held([REVENUE])[REVENUE]
+    held = find_state(lakehouse.storage, "old", lakehouse.now()).view.records([REVENUE])[REVENUE]
     assert {day: each.content.rows for day, each in held.items() if each.content} == {FIRST: 2, SECOND: 2}
     delete_timeline(lakehouse.storage, made, lakehouse.now())
     assert len(reclaim(lakehouse.publisher, REVENUE, clock_checked=True)) >= 2

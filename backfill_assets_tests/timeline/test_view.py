@@ -16,10 +16,9 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
 from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState
 from backfill_assets.plan.status import DayStatus, day_statuses
-from backfill_assets.published.moments import observe_at
 from backfill_assets.published.observed import LogView, observe
-from backfill_assets.published.positions import snapshot_of
-from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.published.positions import view_of
+from backfill_assets.published.view import View
 from backfill_assets.rebuild import decide
 from backfill_assets.timeline.view import (
     inputs_shown,
@@ -27,7 +26,6 @@ from backfill_assets.timeline.view import (
     stale_days,
     stale_lines,
     tables_around,
-    timeline_view,
 )
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -73,8 +71,12 @@ def statuses(view: LogView) -> dict[tuple[str, date], str]:
     return {(REVENUE, day): status.value for day, status in day_statuses(STEPS, view)[REVENUE].items()}
 
 
+def laid_over(timeline: NamedTimeline) -> LogView:
+    return base().over({table: timeline.held(table) for table in timeline.days})
+
+
 def test_days_of_its_own_make_stale_what_the_base_has_computed_from_others() -> None:
-    view = timeline_view(base(), timeline(**{FACT: (DayRecord(day=SECOND, content=content(5), files=(file("new"),)),)}))
+    view = laid_over(timeline(**{FACT: (DayRecord(day=SECOND, content=content(5), files=(file("new"),)),)}))
     assert statuses(view) == {(REVENUE, FIRST): "fresh", (REVENUE, SECOND): "stale: input changed"}
     assert view.states[TableDay(FACT, SECOND)].publication == "" and view.sequence == 3
     assert view.states[TableDay(FACT, FIRST)].publication == "one"
@@ -82,11 +84,11 @@ def test_days_of_its_own_make_stale_what_the_base_has_computed_from_others() -> 
     both = timeline(
         **{FACT: (DayRecord(day=SECOND, content=content(5), files=(file("new"),)),), REVENUE: (fresh,)},
     )
-    assert statuses(timeline_view(base(), both))[REVENUE, SECOND] == "fresh"
+    assert statuses(laid_over(both))[REVENUE, SECOND] == "fresh"
 
 
 def test_a_day_that_was_never_published_is_missing_though_the_base_has_it() -> None:
-    view = timeline_view(base(), timeline(**{REVENUE: (DayRecord(day=FIRST),)}))
+    view = laid_over(timeline(**{REVENUE: (DayRecord(day=FIRST),)}))
     assert statuses(view) == {(REVENUE, FIRST): "missing", (REVENUE, SECOND): "fresh"}
     assert view.pinned[REVENUE].keys() == {SECOND}
 
@@ -94,7 +96,7 @@ def test_a_day_that_was_never_published_is_missing_though_the_base_has_it() -> N
 def test_an_empty_day_is_there_and_a_foreign_write_is_one() -> None:
     empty = DayRecord(day=FIRST, content=replace(revenue_of(FIRST, content(2)), rows=0, checksum="0"))
     foreign = DayRecord(day=SECOND, files=(file("foreign"),), foreign=fingerprints.physical(["foreign"]))
-    view = timeline_view(base(), timeline(**{REVENUE: (empty, foreign)}))
+    view = laid_over(timeline(**{REVENUE: (empty, foreign)}))
     assert statuses(view) == {(REVENUE, FIRST): "fresh", (REVENUE, SECOND): DayStatus.FOREIGN_WRITE}
 
 
@@ -153,9 +155,9 @@ def test_a_moment_is_observed_as_it_was_seen_then(tmp_path: Path) -> None:
     lakehouse.publish("one", {FACT: {FIRST: [1, 2], SECOND: [3]}, REVENUE: {FIRST: [3]}})
     lakehouse.write_past_the_protocol(REVENUE, SECOND, [9])
     seen = observe(lakehouse.storage, [FACT, REVENUE])
-    assert observe_at(Snapshot.newest(lakehouse.storage), [FACT, REVENUE]).states == seen.states
+    assert View.newest(lakehouse.storage).observed([FACT, REVENUE]).states == seen.states
     lakehouse.publish("two", {FACT: {SECOND: [4], THIRD: [5]}})
-    then = observe_at(snapshot_of(lakehouse.storage, "one"), [FACT, REVENUE])
+    then = view_of(lakehouse.storage, "one").observed([FACT, REVENUE])
     assert (then.states, then.pinned) == (seen.states, seen.pinned)
-    now = observe_at(Snapshot.newest(lakehouse.storage), [FACT, REVENUE])
+    now = View.newest(lakehouse.storage).observed([FACT, REVENUE])
     assert now.pinned == observe(lakehouse.storage, [FACT, REVENUE]).pinned

@@ -31,7 +31,7 @@ def rejected(file: str, line: int) -> dict[str, Any]:
 def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     found = [rejected(FILE, 3), rejected("kafka:orders/2", 0)]
     for module in (quarantine, answers):
-        monkeypatch.setattr(module, "letters", lambda snapshot, table, days=None: found)
+        monkeypatch.setattr(module, "letters", lambda view, table, days=None: found)
     monkeypatch.setattr(quarantine, "resolved_positions", lambda *arguments: set())
     return found
 
