@@ -95,13 +95,12 @@ class View:
         return [file for record in self.records([table])[table].values() for file in record.files]
 
     def paths(self, table: str) -> set[str]:
-        """Of all its files, also of those that lie in no day."""
+        """Of all files of ``table`` below the days that lie over it, also of those that lie in no day."""
+        version = self.versions.get(table)
         try:
-            version = self.versions.get(table)
-            active = set() if version is None else set(read_log(self.storage, table, version).active)
+            return set() if version is None else set(read_log(self.storage, table, version).active)
         except VersionGone:
-            active = set()
-        return active | {file.path for file in self.files(table)}
+            return {file.path for file in self.files(table)}
 
     def table(self, name: str) -> PublishedTable | None:
         """Its rows for Arrow; None if there are none, and nothing was published to it."""

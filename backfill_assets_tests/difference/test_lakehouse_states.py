@@ -12,6 +12,7 @@ from backfill_assets.difference.lakehouse_states import LakehouseState, days_to_
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_timeline
 from backfill_assets.lakehouse.records import DayContent, DayRecord
+from backfill_assets.published.view import View
 from backfill_assets.timeline.rewind import new_timeline
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -58,7 +59,7 @@ def test_a_state_is_main_a_timeline_or_a_moment(lakehouse: SmallLakehouse) -> No
 def test_days_that_differ_and_own_days_of_timelines_are_compared(lakehouse: SmallLakehouse) -> None:
     trial = on_a_timeline(lakehouse)
     main = find_state(lakehouse.storage, "main", lakehouse.now())
-    state = LakehouseState("trial", main.view, trial)
+    state = LakehouseState("trial", View.of(lakehouse.storage, trial), trial)
     before = {REVENUE: {FIRST: held(FIRST, 9), SECOND: held(SECOND, 2), THIRD: held(THIRD, 1)}}
     after = {REVENUE: {FIRST: held(FIRST, 9), SECOND: held(SECOND, 3), THIRD: held(THIRD, 1)}}
     assert days_to_compare(main, state, before, after, None) == {REVENUE: {FIRST, SECOND}}

@@ -12,7 +12,7 @@ from backfill_assets.lakehouse.delta_log import VersionGone
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log import files as log_files
 from backfill_assets.publication_log.fold import fold
-from backfill_assets.published import moments
+from backfill_assets.published import view as view_module
 from backfill_assets.published.history import history
 from backfill_assets.published.moments import find_moment, moment_before
 from backfill_assets.published.view import View, differing
@@ -91,7 +91,7 @@ def test_where_the_delta_log_was_cleaned_up_the_publications_name_the_files(
     def gone(*_: object) -> None:
         raise VersionGone("The commit is gone.")
 
-    monkeypatch.setattr(moments, "read_log", gone)
+    monkeypatch.setattr(view_module, "read_log", gone)
     assert view.records([FACTS]) == expected
 
 
