@@ -14,7 +14,7 @@ from backfill_assets.publication_log import files as log_files
 from backfill_assets.publication_log.fold import fold
 from backfill_assets.published import view as view_module
 from backfill_assets.published.history import history
-from backfill_assets.published.moments import find_moment, moment_before
+from backfill_assets.published.moments import find_moment, moment_before, parse_time
 from backfill_assets.published.view import View, differing
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -64,7 +64,7 @@ def test_a_time_as_history_prints_it_is_after_what_was_closed_in_its_second(tmp_
 @pytest.mark.parametrize("text", ["20260303t060000", "20260303T06", "2026-W10-2", "20260303", "2026"])
 def test_the_beginning_of_an_id_is_no_time(text: str) -> None:
     """Ids begin with the time when they were made, and their publication was closed later."""
-    assert moments.parse_time(text) is None
+    assert parse_time(text) is None
 
 
 def test_just_before_a_publication(lakehouse: SmallLakehouse) -> None:
@@ -136,4 +136,4 @@ def test_a_time_names_the_state_of_then_also_when_entries_were_folded_by_kind(
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
 def test_a_time_whose_year_in_utc_is_none_is_no_moment(text: str) -> None:
-    assert moments.parse_time(text) is None
+    assert parse_time(text) is None
