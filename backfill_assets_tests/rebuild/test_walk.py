@@ -1,0 +1,192 @@
+"""What a walk promises, over generated pasts: rows, corrections and rates that arrived, and what was built of them.
+
+``WALKS`` and ``WALKS_SEED`` ask for more pasts, or others, than the default. No JVM starts.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import get_args
+
+import pytest
+
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline
+from backfill_assets.model.declaration import Metrics, Table
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild import stage as staging
+from backfill_assets.rebuild.builder import silent
+from backfill_assets.rebuild.decide import Decision
+from backfill_assets.rebuild.place import Place
+from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.walk import Walk
+from backfill_assets_tests.campaign.undo_lakehouse import (
+    DAILY,
+    DAYS,
+    DONE,
+    FACT,
+    RUN,
+    WEEKLY,
+    Arrival,
+    Died,
+    Life,
+    UndoLakehouse,
+)
+from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
+
+pytestmark = pytest.mark.protocol
+SEED, WALKS = int(os.environ.get("WALKS_SEED", "20170401")), int(os.environ.get("WALKS", "6"))
+OWNER, BESIDE = f"{CAMPAIGN}walked", f"{CAMPAIGN}beside"
+MOST_POINTS = 60
+"""More crash points than a walk passes."""
+Contents = Mapping[TableDay, tuple[str, str]]
+"""What each day holds, and what it was made of."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """What happened before a walk, and what it is asked for."""
+
+    arrivals: Sequence[tuple[Arrival, date, bool]]
+    """What arrived on which day, and whether the reports were built of it."""
+    days: tuple[date, ...]
+    version: str
+    bad: Collection[date]
+    """Days of the fact that fail their gates in a campaign."""
+
+    @classmethod
+    def of(cls, seed: int) -> Past:
+        draw = random.Random(seed)
+        first = draw.randrange(len(DAYS) - 2)
+        days = draw.choice([DAYS, DAYS[first : first + 3]])
+        arrivals = [
+            (draw.choice(get_args(Arrival)), draw.choice(DAYS), draw.random() < 0.5) for _ in range(draw.randrange(4))
+        ]
+        return cls(arrivals, days, draw.choice(["v1", "v2", "v2"]), draw.sample(days, draw.randrange(2)))
+
+    def requests(self) -> list[StepRequest]:
+        versions = {FACT.name: self.version}
+        return [
+            StepRequest(step, step.cadence.starts(self.days), versions.get(step.name, ""))
+            for step in (FACT, DAILY, WEEKLY)
+        ]
+
+
+@dataclass(frozen=True)
+class Lived:
+    """A lakehouse with a past."""
+
+    past: Past
+    played: UndoLakehouse
+
+    def begin(self, owner: str = OWNER, dies_after: int | None = None) -> Walk:
+        """A walk by a process of its own."""
+        return Walk(self.played.lake(Life(dies_after)), Place(owner), RUN, silent)
+
+    def walk(self, owner: str = OWNER, dies_after: int | None = None) -> Walk:
+        """Through all steps."""
+        walk = self.begin(owner, dies_after)
+        for asked in self.past.requests():
+            walk.take(asked)
+        return walk
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
+    with pytest.MonkeyPatch.context() as patch:
+        staged_by_arrow(patch)
+        found = UndoLakehouse(tmp_path_factory.mktemp("begun"))
+        found.begin()
+        yield found
+
+
+@pytest.fixture(params=range(SEED, SEED + WALKS), ids=lambda seed: f"WALKS_SEED={seed}")
+def lived(begun: UndoLakehouse, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lived]:
+    past = Past.of(request.param)
+    real = staging.measured_days
+
+    def measured_days(spark: object, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:
+        found = real(spark, table, timeline, days)  # type: ignore[arg-type]
+        broken = past.bad if table.name == FACT.name and timeline.name.startswith(CAMPAIGN) else ()
+        return {day: {**metrics, "violating": int(day in broken)} for day, metrics in found.items()}
+
+    monkeypatch.setattr(staging, "measured_days", measured_days)
+    found = Lived(past, begun.copy())
+    for number, (what, day, reports) in enumerate(past.arrivals):
+        assert found.played.do(*found.played.arrive(what, day, "reports" if reports else "bronze", number)) == DONE
+    yield found
+    found.played.remove()
+
+
+def contents(walk: Walk) -> Contents:
+    """Of all days that are kept or staged, and not held back."""
+    found = {}
+    for done in walk.done:
+        for key in (TableDay(done.step, day) for day in (*done.kept, *done.from_main, *done.staged)):
+            content = done.build.content(key)
+            assert content is not None, key
+            found[key] = (content.logical, content.input_fingerprint)
+    return found
+
+
+def held_back(walk: Walk) -> set[TableDay]:
+    return {TableDay(each.table, each.day) for done in walk.done for each in done.held_back}
+
+
+def test_it_agrees_with_itself_and_walked_again_nothing_is_computed(lived: Lived) -> None:
+    """Every day that is not held back is made of just what the place shows after the walk."""
+    walk = lived.walk()
+    for asked in lived.past.requests():
+        _, found = walk.look(asked)
+        out = {key.day for key in held_back(walk) if key.table == asked.step.name}
+        assert set(found.days(Decision.KEEP)) == set(asked.days) - out
+    again = lived.walk()
+    assert (contents(again), held_back(again)) == (contents(walk), held_back(walk))
+    assert not set().union(*(done.build.computed for done in again.done)) - {day for _, day in held_back(again)}
+
+
+def test_with_or_without_what_was_staged_before_and_in_other_chunks_it_gives_the_same(
+    lived: Lived, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was staged before saves work, and never changes a result."""
+    walk = lived.walk()
+    monkeypatch.setattr(decide, "_MOST_DAYS", 1)
+    beside = lived.walk(BESIDE)
+    assert (contents(beside), held_back(beside)) == (contents(walk), held_back(walk))
+
+
+def test_killed_anywhere_and_walked_again_it_gives_what_it_gives_at_once(lived: Lived) -> None:
+    at_once = lived.walk(BESIDE)
+    draw = random.Random(len(contents(at_once)))
+    for points in sorted(draw.sample(range(MOST_POINTS), 4)):
+        owner = f"{OWNER}-{points}"
+        try:
+            lived.walk(owner, dies_after=points)
+        except Died:
+            again = lived.walk(owner)
+            assert (contents(again), held_back(again)) == (contents(at_once), held_back(at_once)), points
+
+
+def test_what_a_look_decides_is_what_the_walk_does(lived: Lived) -> None:
+    walk = lived.begin()
+    for asked in lived.past.requests():
+        _, found = walk.look(asked)
+        done = walk.take(asked)
+        assert set(found.days(Decision.KEEP)) == set(done.kept)
+        assert set(found.days(Decision.BLOCKED)) == {each.day for each in done.held_back if each.because_of}
+        tried = {*done.staged, *(each.day for each in done.held_back if not each.because_of)}
+        assert set(found.days(Decision.COMPUTE)) == tried
+
+
+def test_no_day_lies_over_main_that_was_made_from_one_that_is_held_back(lived: Lived) -> None:
+    walk = lived.walk()
+    out: dict[str, frozenset[date]] = {}
+    for done in walk.done:
+        laid = walk.place.overlay.days.get(done.step, {})
+        assert not decide.days_reading(done.build.step, done.build.version, list(laid), out)
+        out[done.step] = frozenset(each.day for each in done.held_back)
+        assert not out[done.step].intersection(laid)
