@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.model import catalog
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import Step
 
 if TYPE_CHECKING:
     import pytest

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 from pyspark.sql import types as T
 
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.declaration import Dataset, Source
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed_dataset import LandedDataset
 from benchmarks.backfill.contenders import wide
 

@@ -22,7 +22,7 @@ from rich.table import Table as Rows
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.model.declaration import Dataset
+from backfill_assets.model.dataset import Dataset
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings

@@ -31,7 +31,8 @@ from backfill_assets.defs.specs import FORCE_TAG, VERIFY_TAG, VERSION_TAG, asset
 from backfill_assets.defs.watchdogs import unchanged_watchdogs
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.model.declaration import Dataset, Step, Table
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import Step, Table
 from backfill_assets.model.graph import later_readers
 from backfill_assets.quality.checks import checks_of
 from backfill_assets.rebuild.outcome import BuildResult, DaysFailed

@@ -26,7 +26,7 @@ from backfill_assets.defs.upkeep import daily, upkeep_jobs, upkeep_schedules
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog, chains, discover
-from backfill_assets.model.declaration import Dataset
+from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.graph import build_order
 from backfill_assets.settings import Settings
 

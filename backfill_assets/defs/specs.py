@@ -17,7 +17,8 @@ from backfill_assets.defs.checks import FRESH, WATCHDOG
 from backfill_assets.defs.look_back import LATER_DAYS, later_days_text
 from backfill_assets.defs.partitions import Chain, partition_mapping
 from backfill_assets.model.contract import DeclaredField, declared_types
-from backfill_assets.model.declaration import Dataset, DayRule, Layer, Reads, Step, Table
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import DayRule, Layer, Reads, Step, Table
 from backfill_assets.model.lineage import column_lineage
 from backfill_assets.quality import watchdogs
 from backfill_assets.quality.checks import TableCheck, checks_of

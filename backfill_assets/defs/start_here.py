@@ -31,7 +31,7 @@ from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
 from backfill_assets.model.catalog import chains
-from backfill_assets.model.declaration import Dataset
+from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.graph import build_order
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.report.answer import Answer, Line

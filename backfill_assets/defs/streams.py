@@ -25,7 +25,8 @@ from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.defs.under_way import is_alive
 from backfill_assets.errors import StreamFailed
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import Step
 from backfill_assets.stream.lease import RUN_VARIABLE, StreamPosition, StreamStatus, read_stream, refusal
 from backfill_assets.stream.restart import EarlierStart, Ending, RestartDecision, decide_restart
 

@@ -25,7 +25,8 @@ from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable, SparkLost
 from backfill_assets.lakehouse.records import DayState
-from backfill_assets.model.declaration import Dataset, Step, Table
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import Step, Table
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.quality import watchdogs
 from backfill_assets.rebuild.outcome import BuiltDay

@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import chains
-from backfill_assets.model.declaration import Dataset
+from backfill_assets.model.dataset import Dataset
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.published.reading import anything_published
 

@@ -21,10 +21,9 @@ from backfill_assets.landing.quarantine import Rejects, all_rejects
 from backfill_assets.landing.trace_outcomes import RECEIVED, Place, Row, deleted_rows, place_of
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import with_current
-from backfill_assets.model.declaration import Reads, Step, Table
+from backfill_assets.model.declaration import OCCURRENCE, Reads, Step, Table
 from backfill_assets.model.deletion import DELETION, REFRESH
 from backfill_assets.model.joined_key import parts_of_key
-from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.model.rules import FewUnknown
 from backfill_assets.published.history import history
 from backfill_assets.published.reading import PublishedTable, read_switches

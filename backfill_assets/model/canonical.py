@@ -6,24 +6,13 @@ text, a typed row from its values, and both get the same number, whichever way t
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.errors import InvalidRequest
-from backfill_assets.model.declaration import Source
+from backfill_assets.model.declaration import Source, landed_pattern
 
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-_PATTERNS: Mapping[str, str] = MappingProxyType(
-    {
-        "bigint": "[+-]?[0-9]{1,18}",
-        "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
-        "timestamp": "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?Z",
-    }
-)
 _BETWEEN = "\u001f"
 """Separates fields; no typed value has it."""
 
@@ -35,7 +24,7 @@ def parsed(text: Column, spark_type: str, well_written: Column | None = None) ->
     """
     if spark_type == "string":
         return text
-    pattern = f"^{_pattern(spark_type)}$"
+    pattern = f"^{landed_pattern(spark_type)}$"
     allowed = text.rlike(pattern) if well_written is None else well_written | text.rlike(pattern)
     return F.when(allowed, text.try_cast(spark_type))
 
@@ -47,7 +36,7 @@ def all_well_written(source: Source, column: Callable[[str], Column] = F.col) ->
     """
     typed = source.parsed_columns
     together = F.concat_ws(_BETWEEN, *(F.coalesce(column(name), F.lit("")) for name in typed))
-    return together.rlike(f"^{_BETWEEN.join(f'({_pattern(source.type_of(name))})?' for name in typed)}$")
+    return together.rlike(f"^{_BETWEEN.join(f'({landed_pattern(source.type_of(name))})?' for name in typed)}$")
 
 
 def canonical(value: Column, spark_type: str) -> Column:
@@ -126,31 +115,6 @@ def whole_hash(high: Column, low: Column) -> Column:
     return (shifted + low.cast("decimal(20,0)")).cast("decimal(38,0)")
 
 
-def require_landed_type(spark_type: str) -> None:
-    """Raise :class:`InvalidRequest` for a type that landed text cannot be typed as."""
-    if spark_type != "string":
-        _pattern(spark_type)
-
-
-def landed_pattern(spark_type: str) -> str:
-    """How a landed text is written that may be a value of ``spark_type``; not every such text is one."""
-    return _pattern(spark_type)
-
-
 def _content_hash(source: Source, text: Callable[[str], Column]) -> Column:
     # XXH64 in Spark passes over nulls; the name in front keeps two fields that change places apart.
     return F.xxhash64(*[F.concat(F.lit(f"{name}="), text(name)) for name in source.columns])
-
-
-def _pattern(spark_type: str) -> str:
-    decimal = _DECIMAL.fullmatch(spark_type)
-    if decimal is None:
-        if spark_type not in _PATTERNS:
-            raise InvalidRequest(
-                f"Landed text cannot be typed as {spark_type}.",
-                hint=f"Use one of {', '.join(_PATTERNS)}, decimal(p,s).",
-            )
-        return _PATTERNS[spark_type]
-    precision, scale = int(decimal[1]), int(decimal[2])
-    fraction = rf"([.][0-9]{{1,{scale}}}0*)?" if scale else ""
-    return rf"[+-]?[0-9]{{1,{precision - scale}}}{fraction}"

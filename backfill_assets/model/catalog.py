@@ -14,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 
 from backfill_assets.errors import BackfillError, InvalidRequest
-from backfill_assets.model.declaration import Dataset, Step, Table
-from backfill_assets.model.declaration_check import require_sound
+from backfill_assets.model.dataset import Dataset, require_sound
+from backfill_assets.model.declaration import Step, Table
 from backfill_assets.model.graph import build_order, step_by_table
 from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.text import suggest_or_list

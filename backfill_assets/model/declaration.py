@@ -7,11 +7,13 @@ side and one is declared current, so that history can be rebuilt with the new lo
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from backfill_assets.days import Cadence, DayRange
@@ -47,6 +49,8 @@ IDENTICAL = "duplicates_identical"
 """Those of them that gave way to a line of equal content."""
 CORRECTED = "corrected"
 """The metric of the rejected rows that came again, sound, measured on days where it matters."""
+OCCURRENCE = "occurrence"
+"""The column that numbers identical lines, and the name by which a key asks for it."""
 OWN = ""
 """Stands for a rule's own table in what it needs."""
 PUBLISHED_DAYS = "published_days"
@@ -357,37 +361,34 @@ class Step:
         raise InvalidRequest(f"{self.name} has no version {wanted!r}.", hint=f"Versions: {known}.")
 
 
-@dataclass(frozen=True)
-class Dataset:
-    """A named chain of steps from landed files to what people read, in build order."""
+# ------------------------------------------------------------------ how landed text is written
 
-    name: str
-    description: str
-    owners: tuple[str, ...]
-    steps: tuple[Step, ...]
-    first_day: date
-    """The first day that can have data; what reads each other across datasets must share it."""
-    streamed: bool = False
-    """Rows of its first source may come all day: Dagster has an asset for the stream."""
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_PATTERNS: Mapping[str, str] = MappingProxyType(
+    {
+        "bigint": "[+-]?[0-9]{1,18}",
+        "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
+        "timestamp": "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?Z",
+    }
+)
 
-    def __post_init__(self) -> None:
-        from backfill_assets.model.declaration_check import require_sound
 
-        object.__setattr__(self, "steps", tuple(self._begin(step) for step in self.steps))
-        require_sound([self], complete=False)
+def require_landed_type(spark_type: str) -> None:
+    """Raise :class:`InvalidRequest` for a type that landed text cannot be typed as."""
+    if spark_type != "string":
+        landed_pattern(spark_type)
 
-    def _begin(self, step: Step) -> Step:
-        """``step`` whose source knows the first day, which is its earliest unless it declares another one."""
-        if step.source is None or step.source.first_day == self.first_day:
-            return step
-        return replace(step, source=replace(step.source, first_day=self.first_day))
 
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        return tuple(table for step in self.steps for table in step.tables)
-
-    def step_of(self, table: str) -> Step:
-        for step in self.steps:
-            if any(t.name == table for t in step.tables):
-                return step
-        raise InvalidRequest(f"The dataset {self.name} has no table {table!r}.")
+def landed_pattern(spark_type: str) -> str:
+    """How a landed text is written that may be a value of ``spark_type``; not every such text is one."""
+    decimal = _DECIMAL.fullmatch(spark_type)
+    if decimal is None:
+        if spark_type not in _PATTERNS:
+            raise InvalidRequest(
+                f"Landed text cannot be typed as {spark_type}.",
+                hint=f"Use one of {', '.join(_PATTERNS)}, decimal(p,s).",
+            )
+        return _PATTERNS[spark_type]
+    precision, scale = int(decimal[1]), int(decimal[2])
+    fraction = rf"([.][0-9]{{1,{scale}}}0*)?" if scale else ""
+    return rf"[+-]?[0-9]{{1,{precision - scale}}}{fraction}"

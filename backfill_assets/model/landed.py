@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pyspark.sql import types as T
 
 from backfill_assets.model.contract import Contract, Field, once
-from backfill_assets.model.declaration import Source, Step, Table, Version
+from backfill_assets.model.declaration import OCCURRENCE, Source, Step, Table, Version
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.model.rules import (
     ArrivedWithin,
@@ -29,8 +29,6 @@ from backfill_assets.model.rules import (
 _HASH = "XXH64 over the landed fields; equal for text and typed values."
 _FILE = "The landed file, relative to the landing zone; of an event kafka:<topic>/<partition>"
 _LINE = "Its line in the file, from 1; of an event its offset, from 0."
-OCCURRENCE = "occurrence"
-"""The column that numbers identical lines, and the name by which a key asks for it."""
 _WITHIN_A_WEEK = ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20)
 _ACCOUNTING = ("deduplicated_rows", "deduplicated_hash")
 _DAY = "The event day: the day that the row belongs to."

@@ -17,9 +17,10 @@ from pyspark.sql import functions as F
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.contract import Contract, declared_types
+from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import (
+    OCCURRENCE,
     PUBLISHED_DAYS,
-    Dataset,
     DayRule,
     Follows,
     Layer,
@@ -29,7 +30,7 @@ from backfill_assets.model.declaration import (
     Table,
     Version,
 )
-from backfill_assets.model.landed import OCCURRENCE, Delivery, bronze_contract, landed_steps
+from backfill_assets.model.landed import Delivery, bronze_contract, landed_steps
 from backfill_assets.model.refinement import Refinement
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from backfill_assets.model.canonical import landed_pattern
+from backfill_assets.model.declaration import landed_pattern
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

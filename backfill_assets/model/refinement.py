@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import all_well_written, high_half, low_half, parsed, whole_hash
 from backfill_assets.model.contract_columns import as_declared, sound, struct_type, violations
-from backfill_assets.model.declaration import Source
+from backfill_assets.model.dataset import require_sound_refinement
+from backfill_assets.model.declaration import OCCURRENCE, Source
 from backfill_assets.model.joined_key import joined_key
-from backfill_assets.model.landed import OCCURRENCE, quarantine_contract
+from backfill_assets.model.landed import quarantine_contract
 from backfill_assets.model.placement import IMPLAUSIBLE
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ class Refinement:
     """Text columns joined of others, such as a key of two fields: see :func:`joined_key`."""
 
     def __post_init__(self) -> None:
-        from backfill_assets.model.declaration_check import require_sound_refinement
-
         require_sound_refinement(self.source, self.contract, self.key, self.derived)
 
     def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:

@@ -19,12 +19,12 @@ from backfill_assets.model.declaration import (
     DUPLICATES,
     EXAMPLE,
     IDENTICAL,
+    OCCURRENCE,
     DayFacts,
     Metrics,
     Source,
     Table,
 )
-from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.model.refinement import with_occurrence
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.quality.measures import as_metrics

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.model.declaration import Dataset
+from backfill_assets.model.dataset import Dataset
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.repair import first_ranges
 

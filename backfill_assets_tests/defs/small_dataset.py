@@ -8,7 +8,8 @@ from datetime import date
 from pyspark.sql.types import DateType, DecimalType, StringType
 
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.declaration import Dataset, Layer, Reads, Source, Step, Table, Version
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import Layer, Reads, Source, Step, Table, Version
 
 
 class Anything(Contract):

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.judge.compare import value_text
 from backfill_assets.judge.engine import engine
-from backfill_assets.model.canonical import key_value, landed_pattern, landed_text, parsed
+from backfill_assets.model.canonical import key_value, landed_text, parsed
+from backfill_assets.model.declaration import landed_pattern
 from backfill_assets.model.landed_values import key_value as key_here
 from backfill_assets.model.landed_values import typed_value
 from backfill_assets_tests.strategies.how_many import drawn

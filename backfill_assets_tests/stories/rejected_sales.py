@@ -15,7 +15,8 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sales import SALES, FactSalesTransactions, SalesLine
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.model.contract import Field
-from backfill_assets.model.declaration import Dataset, Step, Version
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.landed import bronze_contract
 from backfill_assets_tests.declared import declare
 from backfill_assets_tests.stories.landed_lines import land_lines

@@ -14,7 +14,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.real import land_readings
 from backfill_assets.landing import declaration_trial
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.model.declaration import Dataset
+from backfill_assets.model.dataset import Dataset
 from backfill_assets_tests.cli.command import Backfill, work_with
 from backfill_assets_tests.declared import declare
 from backfill_assets_tests.stories.toll_passages import FIRST, NUMBERED, SOURCE, WITHOUT_KEY, passage

@@ -23,7 +23,7 @@ from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from backfill_assets.landing.declaration_trial import CheckedFile, Find
-    from backfill_assets.model.declaration import Dataset
+    from backfill_assets.model.dataset import Dataset
     from backfill_assets.rebuild.lake import Lake, Progress
 
 _EPILOG = """

@@ -47,7 +47,8 @@ from backfill_assets.defs.under_way import is_alive
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, campaign_of, newest_entries, plan_of
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import Step
 from backfill_assets.plan.keep import look_again, observe_context_of, plan_and_keep, require_carried_out
 from backfill_assets.plan.records import PlanRequest, Scope
 from backfill_assets.plan.waves import Shares

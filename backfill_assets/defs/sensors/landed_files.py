@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.delta_log import newest_version
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import SUFFIX, LandingZone, file_positions
 from backfill_assets.model.catalog import chains
-from backfill_assets.model.declaration import Dataset
+from backfill_assets.model.dataset import Dataset
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.published.reading import anything_published
 from backfill_assets.rebuild.decide import AS_PUBLISHED

@@ -35,7 +35,8 @@ from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.under_way import busy_days, launch_backfill
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import build_order
 from backfill_assets.plan.keep import days_of_open_plans
 from backfill_assets.publication_log.log import PublicationLog, utc_now

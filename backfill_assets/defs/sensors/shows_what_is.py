@@ -54,7 +54,8 @@ from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.last_days import last_days
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import build_order
 from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.publication_log.log import PublicationLog

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -36,7 +36,7 @@ from backfill_assets.defs.under_way import launch_backfill
 from backfill_assets.defs.watchdogs import watchdog_job
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.demo.progress import Phases, shown
+from backfill_assets.examples.demo.progress import BackfillProgress, Phases, shown
 from backfill_assets.settings import Settings
 from backfill_assets.text import format_count
 from backfill_assets.ui_addresses import backfill_page
@@ -189,30 +189,6 @@ def require_success(last: BackfillProgress, daemon_log: Path, dev: RunningDev | 
 
 
 # ------------------------------------------------------------- where it stands, its end
-
-
-@dataclass(frozen=True)
-class BackfillProgress:
-    """Where a backfill stands. ``steps`` maps a step's name to its status in the newest run that reached it."""
-
-    backfill_id: str
-    status: str
-    steps: Mapping[str, str]
-    step_seconds: Mapping[str, float]
-    """Of each step that has begun, up to now while it runs."""
-    message: str = ""
-    """The newest message of a run about its days, with the time left."""
-    error: str = ""
-    failure: str = ""
-    """The message of the step that failed, with what to do next."""
-
-    @property
-    def ended(self) -> bool:
-        return BulkActionStatus(self.status) in BULK_ACTION_TERMINAL_STATUSES
-
-    @property
-    def succeeded(self) -> bool:
-        return self.status in (BulkActionStatus.COMPLETED_SUCCESS.value, BulkActionStatus.COMPLETED.value)
 
 
 def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress:

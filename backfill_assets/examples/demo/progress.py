@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from rich.console import Group
 from rich.live import Live
@@ -14,15 +14,38 @@ from rich.table import Table
 from rich.text import Text
 
 from backfill_assets.cli.output import console, say
-
-if TYPE_CHECKING:
-    from backfill_assets.examples.demo.backfill import BackfillProgress
-
-    Show = Callable[[BackfillProgress], None]
+from backfill_assets.defs.dagster_internals import BULK_ACTION_TERMINAL_STATUSES, BulkActionStatus
 
 _DONE, _FAILED, _RUNNING, _WAITING = "done", "failed", "running", "waiting"
 _STATES = {"SUCCESS": _DONE, "FAILURE": _FAILED, "SKIPPED": "not run", "": _WAITING}
 _COLOURS = {_DONE: "green", _FAILED: "red", _RUNNING: "yellow"}
+
+
+@dataclass(frozen=True)
+class BackfillProgress:
+    """Where a backfill stands. ``steps`` maps a step's name to its status in the newest run that reached it."""
+
+    backfill_id: str
+    status: str
+    steps: Mapping[str, str]
+    step_seconds: Mapping[str, float]
+    """Of each step that has begun, up to now while it runs."""
+    message: str = ""
+    """The newest message of a run about its days, with the time left."""
+    error: str = ""
+    failure: str = ""
+    """The message of the step that failed, with what to do next."""
+
+    @property
+    def ended(self) -> bool:
+        return BulkActionStatus(self.status) in BULK_ACTION_TERMINAL_STATUSES
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status in (BulkActionStatus.COMPLETED_SUCCESS.value, BulkActionStatus.COMPLETED.value)
+
+
+Show = Callable[[BackfillProgress], None]
 
 
 class Phases:

@@ -35,7 +35,7 @@ class SampleDelivery:
 
 
 @dataclass(frozen=True)
-class Place:
+class SalePlace:
     """Where a defect strikes: a day, the range of days that are made, and the randomness to use."""
 
     day: date
@@ -57,7 +57,7 @@ class Defect:
 
     description: str
     rate: float
-    deliver: Callable[[Values, Place], list[SampleDelivery]]
+    deliver: Callable[[Values, SalePlace], list[SampleDelivery]]
     days_ahead: int = 0
     """How many days of the range must follow the row's own day."""
     shortest_range: int = 1
@@ -69,22 +69,22 @@ class Defect:
         return DayRange(of.first, of.last - timedelta(days=self.days_ahead))
 
 
-def exact_duplicate(row: Values, place: Place) -> list[SampleDelivery]:
+def exact_duplicate(row: Values, place: SalePlace) -> list[SampleDelivery]:
     return [_publish(row, place.day), _drop(row, place.day, place.day, "deduplicated")]
 
 
-def newer_version(row: Values, place: Place) -> list[SampleDelivery]:
+def newer_version(row: Values, place: SalePlace) -> list[SampleDelivery]:
     newer = row | {"updated_at": _later(row["updated_at"]), "sales_value": _double(row["sales_value"])}
     return [_drop(row, place.day, place.day, "deduplicated"), _publish(newer, place.day)]
 
 
-def tied_version(row: Values, place: Place) -> list[SampleDelivery]:
+def tied_version(row: Values, place: SalePlace) -> list[SampleDelivery]:
     """Equal ``updated_at``: the content decides. The amount is the same, so totals do not depend on the winner."""
     other = row | {"retail_disc": _double(row["retail_disc"]) if row["retail_disc"] != "0.00" else "9.99"}
     return [_publish(row, place.day), _drop(other, place.day, place.day, "deduplicated")]
 
 
-def moved_version(row: Values, place: Place) -> list[SampleDelivery]:
+def moved_version(row: Values, place: SalePlace) -> list[SampleDelivery]:
     window = timedelta(days=SUPERSESSION_WINDOW_DAYS)
     target = place.day
     while target == place.day:
@@ -94,7 +94,7 @@ def moved_version(row: Values, place: Place) -> list[SampleDelivery]:
     return [_drop(row, place.day, place.day, "superseded"), _publish(newer, target, arrival)]
 
 
-def overtaken_version(row: Values, place: Place) -> list[SampleDelivery]:
+def overtaken_version(row: Values, place: SalePlace) -> list[SampleDelivery]:
     target = place.one_of(
         place.after(1), min(place.after(SUPERSESSION_WINDOW_DAYS - 1), place.days.last - timedelta(1))
     )
@@ -102,12 +102,12 @@ def overtaken_version(row: Values, place: Place) -> list[SampleDelivery]:
     return [_publish(newer, target), _drop(row, place.day, target + timedelta(days=1), "superseded")]
 
 
-def malformed_amount(row: Values, place: Place) -> list[SampleDelivery]:
+def malformed_amount(row: Values, place: SalePlace) -> list[SampleDelivery]:
     wrong = str(place.rng.choice(["12,50", "abc", "", "1.2.3", "--5", "USD 4"]))
     return [_drop(row | {"sales_value": wrong}, place.day, place.day, "quarantined")]
 
 
-def missing_key(row: Values, place: Place) -> list[SampleDelivery]:
+def missing_key(row: Values, place: SalePlace) -> list[SampleDelivery]:
     key = str(place.rng.choice(["basket_id", "product_id"]))
     absent: dict[str, str | None] = {name: value for name, value in row.items() if name != key}
     kinds = (absent, row | {key: ""}, absent | {key: None})
@@ -115,26 +115,26 @@ def missing_key(row: Values, place: Place) -> list[SampleDelivery]:
     return [SampleDelivery(place.day, place.day, text, "quarantined")]
 
 
-def unknown_field(row: Values, place: Place) -> list[SampleDelivery]:
+def unknown_field(row: Values, place: SalePlace) -> list[SampleDelivery]:
     extra = row | {"loyalty_tier": str(place.rng.choice(["gold", "caf\u00e9", 'say "hi"'])), "till": "7"}
     return [_publish(extra, place.day)]
 
 
-def late_row(row: Values, place: Place) -> list[SampleDelivery]:
+def late_row(row: Values, place: SalePlace) -> list[SampleDelivery]:
     return [_publish(row, place.day, place.one_of(place.after(1), place.after(MOST_LATE_DAYS)))]
 
 
-def absurd_date(row: Values, place: Place) -> list[SampleDelivery]:
+def absurd_date(row: Values, place: SalePlace) -> list[SampleDelivery]:
     wrong = str(place.rng.choice(["1970-01-01T00:00:00Z", "2099-12-31T23:59:59Z"]))
     return [_drop(row | {"transaction_timestamp": wrong}, place.day, place.day, "quarantined")]
 
 
-def unreadable_date(row: Values, place: Place) -> list[SampleDelivery]:
+def unreadable_date(row: Values, place: SalePlace) -> list[SampleDelivery]:
     wrong = str(place.rng.choice(["yesterday", "2017-13-45T00:00:00Z", "2017-02-30T12:00:00Z", ""]))
     return [_drop(row | {"transaction_timestamp": wrong}, place.day, place.day, "quarantined")]
 
 
-def broken_line(row: Values, place: Place) -> list[SampleDelivery]:
+def broken_line(row: Values, place: SalePlace) -> list[SampleDelivery]:
     whole = line(row)
     wrong = (whole[: len(whole) // 2], "[1,2,3]", "not json", '"text"')
     return [SampleDelivery(place.day, place.day, wrong[int(place.rng.integers(len(wrong)))], "quarantined")]

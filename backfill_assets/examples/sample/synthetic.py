@@ -12,7 +12,7 @@ import numpy as np
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.sample.defects import DEFECTS, FATES, Place, SampleDelivery, SampleFate
+from backfill_assets.examples.sample.defects import DEFECTS, FATES, SalePlace, SampleDelivery, SampleFate
 from backfill_assets.examples.sample.landing_writer import LandedCounts, LandingWriter, landing
 from backfill_assets.examples.sample.references import land_rates, land_synthetic_products
 from backfill_assets.examples.sample.sales_line import FIELDS, Row, lines, sound_rows
@@ -120,7 +120,7 @@ def _strike(
     rows = sound_rows(day, spec.rows_per_day, spec.seed)
     names = [name for name, count in defects.items() for _ in range(count)]
     struck = dict(zip(rng.permutation(len(rows)).tolist(), names, strict=False))
-    place = Place(day, spec.days, rng)
+    place = SalePlace(day, spec.days, rng)
     deliveries = [
         (name, delivery)
         for index, name in struck.items()

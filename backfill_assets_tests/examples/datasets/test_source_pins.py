@@ -40,7 +40,7 @@ def test_a_fingerprint_covers_what_a_transform_calls_and_refers_to() -> None:
     for name in (
         "model.refinement._winners",
         "model.canonical.parsed",
-        "model.canonical._PATTERNS",
+        "model.declaration._PATTERNS",
         "model.checks._Compared",
         "model.contract_columns.KINDS",
         "model.refinement.Refinement",

@@ -25,14 +25,13 @@ from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.demo import backfill as backfill_module
 from backfill_assets.examples.demo.backfill import (
-    BackfillProgress,
     DemoBackfill,
     DemoFailed,
     launch_demo,
     require_success,
     watch_and_report,
 )
-from backfill_assets.examples.demo.progress import Phases
+from backfill_assets.examples.demo.progress import BackfillProgress, Phases
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.service import command_line
 from backfill_assets_tests.defs import fake_location

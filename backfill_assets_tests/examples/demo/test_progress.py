@@ -8,8 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from backfill_assets.examples.demo.backfill import BackfillProgress
-from backfill_assets.examples.demo.progress import happening, shown, step_rows
+from backfill_assets.examples.demo.progress import BackfillProgress, happening, shown, step_rows
 
 STEPS = ["raw_sales", "bronze_sales"]
 LAUNCHED = BackfillProgress("abcdefgh", "REQUESTED", steps={}, step_seconds={})

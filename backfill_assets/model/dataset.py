@@ -1,4 +1,4 @@
-"""Judges declarations: each name in a dataset must be the name of something, before anything is built from it.
+"""Datasets, and what must be so of them: each name must be the name of something, before anything is built from it.
 
 What is wrong is collected, so that all of it is said at once, with the names that were probably meant.
 """
@@ -8,14 +8,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.model.canonical import require_landed_type
 from backfill_assets.model.contract import NUMBERS, Contract, declared_types
-from backfill_assets.model.declaration import OWN, Dataset, DayRule, Source, Step, Table, Version
-from backfill_assets.model.landed import OCCURRENCE
+from backfill_assets.model.declaration import (
+    OCCURRENCE,
+    OWN,
+    DayRule,
+    Source,
+    Step,
+    Table,
+    Version,
+    require_landed_type,
+)
 from backfill_assets.text import suggest_or_list
 
 ADDED_BY_INGESTION = (
@@ -24,6 +32,43 @@ ADDED_BY_INGESTION = (
 )
 _FOLDER = re.compile(r"[a-z][a-z0-9_]*")
 _TOTAL = "total_"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A named chain of steps from landed files to what people read, in build order."""
+
+    name: str
+    description: str
+    owners: tuple[str, ...]
+    steps: tuple[Step, ...]
+    first_day: date
+    """The first day that can have data; what reads each other across datasets must share it."""
+    streamed: bool = False
+    """Rows of its first source may come all day: Dagster has an asset for the stream."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", tuple(self._begin(step) for step in self.steps))
+        require_sound([self], complete=False)
+
+    def _begin(self, step: Step) -> Step:
+        """``step`` whose source knows the first day, which is its earliest unless it declares another one."""
+        if step.source is None or step.source.first_day == self.first_day:
+            return step
+        return replace(step, source=replace(step.source, first_day=self.first_day))
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(table for step in self.steps for table in step.tables)
+
+    def step_of(self, table: str) -> Step:
+        for step in self.steps:
+            if any(t.name == table for t in step.tables):
+                return step
+        raise InvalidRequest(f"The dataset {self.name} has no table {table!r}.")
+
+
+# ------------------------------------------------------------------ what must be so
 
 
 @dataclass(frozen=True)

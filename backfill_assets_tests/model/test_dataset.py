@@ -15,8 +15,8 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sea_temperatures import SEA, SeaReading
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.declaration import Dataset, DayRule, Reads, Source, Step, Table, Version
-from backfill_assets.model.declaration_check import require_sound
+from backfill_assets.model.dataset import Dataset, require_sound
+from backfill_assets.model.declaration import DayRule, Reads, Source, Step, Table, Version
 from backfill_assets.model.landed import BronzeColumns, Delivery, bronze_contract, landed_steps
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import (
