@@ -467,15 +467,6 @@ def refuse_failed(staged: Mapping[date, Sequence[StagedTableDay]]) -> None:
         raise DaysFailed([failed_day(day) for day in failed], staged=len(staged.keys() - bad))
 
 
-def merge_changes(table: str, requests: Iterable[Publication]) -> TableChange:
-    """The days of ``table`` in several requests, as one change."""
-    changes = [change for request in requests for change in request.tables if change.table == table]
-    days = sorted((day for change in changes for day in change.days), key=lambda day: day.day)
-    # A version that came later may have a column more: in the rows of the others it is null.
-    widest = max((change.table_schema for change in changes), key=len)
-    return changes[0].model_copy(update={"table_schema": widest, "days": tuple(days)})
-
-
 def _taken_day(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schema: str) -> StagedTableDay:
     if staged.verdict is None or staged.verdict.content is None:
         raise PublicationRefused(f"{timeline.table} {day} in the timeline {timeline.name} was never judged.")

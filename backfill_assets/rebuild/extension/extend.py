@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 from backfill_assets.days import Cadence, TableDay
@@ -31,7 +31,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
 from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.rebuild.step_build import StepBuild, StepRequest, merge_changes
+from backfill_assets.rebuild.step_build import StepBuild, StepRequest, by_version
 from backfill_assets.rebuild.walk import HeldBack
 from backfill_assets.text import format_count
 
@@ -134,7 +134,7 @@ def _follows(version: Version) -> str:
 
 @dataclass
 class _Call:
-    """One call: what it has staged of each step, by the version of its logic."""
+    """One call: what it has staged of each step, each day by the version that it was published with."""
 
     lake: Lake
     steps: Sequence[Step]
@@ -143,7 +143,7 @@ class _Call:
     memory: InputMemory
     open_days: frozenset[date] = frozenset()
     transaction: str = ""
-    builds: dict[tuple[str, str], StepBuild] = field(default_factory=dict)
+    builds: dict[str, StepBuild] = field(default_factory=dict)
     grown: dict[TableDay, GrownDay] = field(default_factory=dict)
     held_back: dict[TableDay, tuple[HeldBack, ...]] = field(default_factory=dict)
     left: dict[date, str] = field(default_factory=dict)
@@ -223,32 +223,31 @@ class _Call:
         self.held_back |= {
             TableDay(step.name, day): (HeldBack(step.name, day, because_of=why),) for day, why in paused.items()
         }
-        for name, part in self.versions(step, [day for day in days if day not in blocked], pin).items():
-            build = self.build_by(step, step.version(name))
-            build.place = Place(overlay=self.overlay())
-            own = build.place.overlay.over(_only(pin, build.version))
-            done = self.extend_days(build, part, own, growth)
+        build = self.build_of(step)
+        build.place = Place(overlay=self.overlay())
+        seen = build.place.overlay.over(pin)
+        versions = self.versions(step, [day for day in days if day not in blocked], pin)
+        build.versions |= versions
+        for version, part in by_version(versions):
+            done = self.extend_days(build, version, part, seen, growth)
             if done.reasons:
                 build.stage(sorted(done.reasons))
             build.staged |= {day: list(extended.staged) for day, extended in done.extended.items()}
             self.sort_out(build, part, done.reasons)
 
-    def versions(self, step: Step, days: Sequence[date], pin: Pin) -> dict[str, list[date]]:
-        """``days`` by the version that each was published with; a day whose version is gone is left as it is."""
-        declared = {version.name for version in step.versions}
-        found: dict[str, list[date]] = {}
-        for day in days:
-            name = published_version(step, day, pin.states) or step.current
-            if name in declared:
-                found.setdefault(name, []).append(day)
-            else:
-                self.leave([day], f"{step.name} was published with {name}, which is not declared any more")
-        return found
+    def versions(self, step: Step, days: Sequence[date], pin: Pin) -> dict[date, Version]:
+        """The version that each of ``days`` was published with; a day whose version is gone is left as it is."""
+        names = {day: published_version(step, day, pin.states) or step.current for day in days}
+        declared = {version.name: version for version in step.versions}
+        for day in (day for day, name in names.items() if name not in declared):
+            self.leave([day], f"{step.name} was published with {names[day]}, which is not declared any more")
+        return {day: declared[name] for day, name in names.items() if name in declared}
 
-    def extend_days(self, build: StepBuild, days: Sequence[date], pin: Pin, growth: Growth) -> Extended:
+    def extend_days(
+        self, build: StepBuild, version: Version, days: Sequence[date], pin: Pin, growth: Growth
+    ) -> Extended:
         """Extend those of ``days`` that can be. Those that are published just as they would be are not looked at."""
-        step, version = build.step, build.version
-        wanted = decide.wanted(step, version, days, {name: read.days for name, read in pin.inputs.items()})
+        wanted = decide.wanted(build.step, version, days, {name: read.days for name, read in pin.inputs.items()})
         changed = []
         for day in days:
             if decide.made_from(wanted[day].input_fingerprint, [build.of_main(key, pin) for key in build.keys(day)]):
@@ -257,14 +256,14 @@ class _Call:
                 changed.append(day)
         match _follows(version):
             case "keys":
-                done = extend_refined(growth, build, changed, pin, wanted)
+                done = extend_refined(growth, build, version, changed, pin, wanted)
             case "rows":
-                done = extend_followers(growth, build, changed, pin, wanted)
+                done = extend_followers(growth, build, version, changed, pin, wanted)
             case _:
                 return Extended(reasons=dict.fromkeys(changed, ""))
         for day, extended in done.extended.items():
             figures = (extended.added, extended.removed, extended.rewritten)
-            self.grown[TableDay(step.name, day)] = GrownDay(step.name, day, _EXTENDED, "", *figures)
+            self.grown[TableDay(build.step.name, day)] = GrownDay(build.step.name, day, _EXTENDED, "", *figures)
         return done
 
     def sort_out(self, build: StepBuild, days: Iterable[date], reasons: Mapping[date, str]) -> None:
@@ -302,12 +301,11 @@ class _Call:
             out |= dict.fromkeys(each.table_names, held)
         return {day for version in step.versions for day in decide.days_reading(step, version, days, out)}
 
-    def build_by(self, step: Step, version: Version) -> StepBuild:
-        key = (step.name, version.name)
-        if key not in self.builds:
-            asked = StepRequest(step, (), version.name)
-            self.builds[key] = StepBuild(self.lake, asked, self.run, self.progress, open_days=self.open_days)
-        return self.builds[key]
+    def build_of(self, step: Step) -> StepBuild:
+        if step.name not in self.builds:
+            asked = StepRequest(step, (), decide.AS_PUBLISHED)
+            self.builds[step.name] = StepBuild(self.lake, asked, self.run, self.progress, open_days=self.open_days)
+        return self.builds[step.name]
 
     def overlay(self) -> Overlay:
         """Everything that is staged so far, as the later steps read it."""
@@ -339,11 +337,10 @@ class _Call:
         for build in builds:
             build.place = place
         requests = [build.request() for build in builds]
-        tables = dict.fromkeys(change.table for request in requests for change in request.tables)
         return Publication(
             id=self.lake.new_id(name),
             kind="replace",
-            tables=tuple(merge_changes(table, [each for each in requests if table in each.writes]) for table in tables),
+            tables=tuple(change for request in requests for change in request.tables),
             inputs=tuple(read for request in requests for read in request.inputs if read.days),
             provenance=provenance(self.run, requests[0].provenance.timeline),
             transaction=self.transaction,
@@ -385,11 +382,6 @@ def summary(result: ExtendResult) -> str:
     parts += [f"{each.table} {each.day} is held back: {each.why}" for each in result.held_back]
     parts += [f"{day} is left for the next time: {why}" for day, why in result.left.items()]
     return "; ".join(parts) or "nothing to extend"
-
-
-def _only(pin: Pin, version: Version) -> Pin:
-    """``pin`` with the tables that ``version`` reads, and no others."""
-    return replace(pin, inputs={read.table: pin.inputs[read.table] for read in version.reads})
 
 
 def _held_back(staged: Iterable[StagedTableDay]) -> Iterator[HeldBack]:

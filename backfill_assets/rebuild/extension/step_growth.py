@@ -17,7 +17,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.timelines import StagedAs
 from backfill_assets.landing.deletions import days_with_deletions
 from backfill_assets.model.contract_columns import struct_type
-from backfill_assets.model.declaration import DUPLICATES, OCCURRENCE, Step, Table
+from backfill_assets.model.declaration import DUPLICATES, OCCURRENCE, Step, Table, Version
 from backfill_assets.model.refinement import Refinement, accepted, rejected
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publication.publisher import Pin
@@ -53,22 +53,24 @@ from backfill_assets.text import format_count
 # ------------------------------------------------------------------ raw rows become typed rows
 
 
-def extend_refined(growth: Growth, build: StepBuild, days: Sequence[date], pin: Pin, now: Wanted) -> Extended:
+def extend_refined(
+    growth: Growth, build: StepBuild, version: Version, days: Sequence[date], pin: Pin, now: Wanted
+) -> Extended:
     """Extend ``days`` of the step that refines raw rows: winners and rejected rows."""
-    refinement = build.version.transform
+    refinement = version.transform
     if not isinstance(refinement, Refinement) or OCCURRENCE in refinement.key:
         return Extended(reasons=dict.fromkeys(days, "its key numbers identical lines"))
-    raw = build.version.reads[0].table
+    raw = version.reads[0].table
     corrected = days_with_deletions(pin.states, growth.lake.catalog.table(raw), days)
-    reasons = {day: why for day in days if (why := growth.why_not(build, day))}
+    reasons = {day: why for day in days if (why := growth.why_not(build.step, version, day))}
     reasons |= dict.fromkeys(corrected, f"the source has taken rows of {raw} back")
     rest = [day for day in days if day not in reasons]
     files = _input_files(growth, raw, rest, pin)
-    gained = _gained(growth, build, raw, rest, files, pin)
+    gained = _gained(growth, build, version, raw, rest, files, pin)
     reasons |= {day: f"which rows of {raw} are new is not known" for day in rest if day not in gained}
     done = Extended(reasons=reasons)
     if gained:
-        _extend_refined(growth, build, refinement, gained, files, pin, now, done)
+        _extend_refined(growth, build, version, refinement, gained, files, pin, now, done)
     return done
 
 
@@ -80,14 +82,14 @@ def _input_files(growth: Growth, table: str, days: Sequence[date], pin: Pin) -> 
 
 
 def _gained(
-    growth: Growth, build: StepBuild, raw: str, days: Sequence[date], files: Files, pin: Pin
+    growth: Growth, build: StepBuild, version: Version, raw: str, days: Sequence[date], files: Files, pin: Pin
 ) -> dict[date, tuple[AddedFile, ...]]:
     """The files that each day of ``raw`` gained since its refined rows were built; days of which it is known."""
     paths = {day: frozenset(file.path for file in files[day]) for day in days}
     recorded = {day: growth.content(build.step.name, day).inputs for day in days}
 
     def fingerprint_of(day: date, logical: str) -> str:
-        return wanted(build.step, build.version, [day], {raw: {day: logical}})[day].inputs
+        return wanted(build.step, version, [day], {raw: {day: logical}})[day].inputs
 
     def gained_since(day: date, states: Sequence[EarlierState]) -> frozenset[str] | None:
         return plan.gained_files(recorded[day], partial(fingerprint_of, day), states, paths[day])
@@ -110,6 +112,7 @@ def _gained(
 def _extend_refined(
     growth: Growth,
     build: StepBuild,
+    version: Version,
     refinement: Refinement,
     gained: Files,
     files: Files,
@@ -118,11 +121,11 @@ def _extend_refined(
     done: Extended,
 ) -> None:
     started = time.monotonic()
-    days, raw = sorted(gained), build.version.reads[0].table
+    days, raw = sorted(gained), version.reads[0].table
     bronze, quarantine = build.step.tables
     new = [file for day in days for file in gained[day]]
     new_rows = growth.reader.raw(refinement, new)
-    keys = _find_keys(growth, build, refinement, new_rows, gained, files)
+    keys = _find_keys(growth, build, version, refinement, new_rows, gained, files)
     again = [file for day in days for file in files[day] if keys.counts[raw].get(file.path) and file not in gained[day]]
     judged = new_rows
     if again:
@@ -136,18 +139,19 @@ def _extend_refined(
         gain, growth, quarantine, rejected(new_rows, refinement), timelines[quarantine.name], staged_as
     )
     grown = side_by_side(growth.reader.spark, {bronze.name: grow_bronze, quarantine.name: grow_quarantine})
-    grown[bronze.name] |= _without_duplicates(growth, build, refinement, grown, judged, pin)
+    grown[bronze.name] |= _without_duplicates(growth, build, version, refinement, grown, judged, pin)
     if bronze.name in growth.keys:  # those of the days of another version
         for day in days:
             del growth.new_files[TableDay(bronze.name, day)]
     else:
         growth.keys[bronze.name] = keys
-    judge(growth, build, grown, timelines, days, pin, now, time.monotonic() - started, done)
+    judge(growth, build, version, grown, timelines, days, pin, now, time.monotonic() - started, done)
 
 
 def _without_duplicates(
     growth: Growth,
     build: StepBuild,
+    version: Version,
     refinement: Refinement,
     grown: Mapping[str, Mapping[date, GrownTable]],
     judged: DataFrame,
@@ -159,7 +163,7 @@ def _without_duplicates(
     out: they are built whole.
     """
     bronze = build.step.tables[0]
-    facts = {day: facts_of(build, bronze, grown, day, pin) for day in grown[bronze.name]}
+    facts = {day: facts_of(build, version, bronze, grown, day, pin) for day in grown[bronze.name]}
     known = {day: own for day, own in facts.items() if plan.had_no_duplicates(growth.content(bronze.name, day))}
 
     def rows(rule: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
@@ -175,10 +179,16 @@ def _without_duplicates(
 
 
 def _find_keys(
-    growth: Growth, build: StepBuild, refinement: Refinement, new_rows: DataFrame, gained: Files, files: Files
+    growth: Growth,
+    build: StepBuild,
+    version: Version,
+    refinement: Refinement,
+    new_rows: DataFrame,
+    gained: Files,
+    files: Files,
 ) -> RefinedKeys:
     """One job: where raw had the new keys before, and where the refined table and those that follow have them now."""
-    days, raw = sorted(gained), build.version.reads[0].table
+    days, raw = sorted(gained), version.reads[0].table
     changed = changed_keys(new_rows, refinement)
     old = tuple(file for day in days for file in files[day] if file not in gained[day])
     columns = tuple(F.col(name) for name in refinement.key)
@@ -203,47 +213,56 @@ def followers(steps: Sequence[Step], table: str, key: Sequence[str]) -> list[Tab
 # ------------------------------------------------------------------ tables that follow row by row
 
 
-def extend_followers(growth: Growth, build: StepBuild, days: Sequence[date], pin: Pin, now: Wanted) -> Extended:
+def extend_followers(
+    growth: Growth, build: StepBuild, version: Version, days: Sequence[date], pin: Pin, now: Wanted
+) -> Extended:
     """Extend ``days`` of a table whose rows each come from one row of its first input, of the same key."""
-    first = build.version.reads[0].table
+    first = version.reads[0].table
     keys = growth.keys.get(first)
     done = Extended()
     for day in days:
-        reason = growth.why_not(build, day)
+        reason = growth.why_not(build.step, version, day)
         if not reason and (keys is None or (first, day) not in growth.new_files):
             reason = f"{first} of that day was built whole, or by another version than the days before"
         if not reason and keys is not None and build.step.name not in keys.counts:
             reason = f"its key is not that of {first}"
-        if not reason and not _built_from_published(growth, build, day):
+        if not reason and not _built_from_published(growth, build, version, day):
             reason = "it was built from other inputs than those that were published"
         if reason:
             done.reasons[day] = reason
     rest = [day for day in days if day not in done.reasons]
     if rest and keys is not None:
-        _extend_followers(growth, build, keys, rest, pin, now, done)
+        _extend_followers(growth, build, version, keys, rest, pin, now, done)
     return done
 
 
-def _built_from_published(growth: Growth, build: StepBuild, day: date) -> bool:
+def _built_from_published(growth: Growth, build: StepBuild, version: Version, day: date) -> bool:
     """Whether the published day was built from the inputs that are published, before they are extended."""
-    logicals = {read.table: growth.pin.inputs[read.table].days for read in build.version.reads}
+    logicals = {read.table: growth.pin.inputs[read.table].days for read in version.reads}
     recorded = growth.content(build.step.name, day).inputs
-    return wanted(build.step, build.version, [day], logicals)[day].inputs == recorded
+    return wanted(build.step, version, [day], logicals)[day].inputs == recorded
 
 
 def _extend_followers(
-    growth: Growth, build: StepBuild, keys: RefinedKeys, days: Sequence[date], pin: Pin, now: Wanted, done: Extended
+    growth: Growth,
+    build: StepBuild,
+    version: Version,
+    keys: RefinedKeys,
+    days: Sequence[date],
+    pin: Pin,
+    now: Wanted,
+    done: Extended,
 ) -> None:
     started = time.monotonic()
     [table] = build.step.tables
     timelines = growth.lake.timelines(build.step)
     build.use(timelines.values())
-    rows = build.version.transform(_inputs(growth, build, keys, days, pin))[table.name]
+    rows = version.transform(_inputs(growth, build, version, keys, days, pin))[table.name]
     staged_as = {day: StagedAs(input_fingerprint=now[day].input_fingerprint) for day in days}
     grown = {table.name: grow(growth, table, rows, keys, timelines[table.name], staged_as)}
-    _require_keys_of(growth, build.version.reads[0].table, table, keys, days)
+    _require_keys_of(growth, version.reads[0].table, table, keys, days)
     growth.keys[table.name] = keys
-    judge(growth, build, grown, timelines, days, pin, now, time.monotonic() - started, done)
+    judge(growth, build, version, grown, timelines, days, pin, now, time.monotonic() - started, done)
 
 
 def _require_keys_of(growth: Growth, first: str, table: Table, keys: RefinedKeys, days: Sequence[date]) -> None:
@@ -263,10 +282,10 @@ def _require_keys_of(growth: Growth, first: str, table: Table, keys: RefinedKeys
 
 
 def _inputs(
-    growth: Growth, build: StepBuild, keys: RefinedKeys, days: Sequence[date], pin: Pin
+    growth: Growth, build: StepBuild, version: Version, keys: RefinedKeys, days: Sequence[date], pin: Pin
 ) -> dict[str, DataFrame]:
     """The changed rows of the first input, and the others as they are read for whole days."""
-    first, *others = build.version.reads
+    first, *others = version.reads
     source = growth.lake.catalog.table(first.table)
     files = [file for day in days for file in growth.new_files[TableDay(first.table, day)]]
     rows = growth.reader.of(source, files)

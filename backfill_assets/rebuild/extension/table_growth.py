@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.rows import stage, take_in, write
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.contract_columns import struct_type
-from backfill_assets.model.declaration import DUPLICATES, EXAMPLE, DayFacts, Metrics, RuleOutcome, Step, Table
+from backfill_assets.model.declaration import DUPLICATES, EXAMPLE, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.quality import gates, measures
@@ -98,15 +98,15 @@ class Growth:
     def files_of(self, table: str, days: Sequence[date]) -> tuple[AddedFile, ...]:
         return tuple(file for day in days for file in self.files[table].get(day, ()))
 
-    def why_not(self, build: StepBuild, day: date) -> str:
+    def why_not(self, step: Step, version: Version, day: date) -> str:
         """Why no table of a step can be extended on ``day``, as far as the tables themselves show."""
-        for table in build.step.tables:
+        for table in step.tables:
             key = TableDay(table.name, day)
             if day not in self.files[table.name]:
                 return "it is being published to"
             paths = (file.path for file in self.files[table.name][day])
             names = metric_names(table).numbers
-            if reason := plan.why_not_extendable(self.pin.states.get(key), paths, build.version, names):
+            if reason := plan.why_not_extendable(self.pin.states.get(key), paths, version, names):
                 return reason
         return ""
 
@@ -249,6 +249,7 @@ def gain(
 def judge(
     growth: Growth,
     build: StepBuild,
+    version: Version,
     grown: Mapping[str, Mapping[date, GrownTable]],
     timelines: Mapping[str, Timeline],
     days: Sequence[date],
@@ -263,7 +264,7 @@ def judge(
     for day in days:
         staged, reason = [], ""
         for table in build.step.tables:
-            facts = facts_of(build, table, grown, day, pin)
+            facts = facts_of(build, version, table, grown, day, pin)
             if reason := _why_whole(table, facts):
                 break
             rules = gates.judge(table, facts)
@@ -271,7 +272,7 @@ def judge(
                 break
             old = growth.content(table.name, day)
             metrics = {**grown[table.name][day].metrics, EXTENSIONS: plan.extensions_of(old) + 1}
-            content = content_of(metrics, build.version.name, now[day].inputs, build.upstream(pin, build.version, day))
+            content = content_of(metrics, version.name, now[day].inputs, build.upstream(pin, version, day))
             # What the whole day took, for plans; as unknown as it was.
             judged = replace(with_verdict(content, rules), staged_ms=old.staged_ms)
             files = grown[table.name][day].files
@@ -294,12 +295,17 @@ def judge(
 
 
 def facts_of(
-    build: StepBuild, table: Table, grown: Mapping[str, Mapping[date, GrownTable]], day: date, pin: Pin
+    build: StepBuild,
+    version: Version,
+    table: Table,
+    grown: Mapping[str, Mapping[date, GrownTable]],
+    day: date,
+    pin: Pin,
 ) -> DayFacts:
     """What the rules of ``table`` look at on a day that has grown."""
     return DayFacts(
         own=grown[table.name][day].metrics,
-        upstream={name: as_facts(content) for name, content in build.upstream(pin, build.version, day).items()},
+        upstream={name: as_facts(content) for name, content in build.upstream(pin, version, day).items()},
         companions={name: found[day].metrics for name, found in grown.items() if name != table.name},
     )
 

@@ -30,7 +30,7 @@ class Call(_Call):
     """One whose days are extended already: no Spark."""
 
     def stage(self, days: Sequence[date]) -> None:
-        build = self.build_by(STEP, STEP.version())
+        build = self.build_of(STEP)
         for day in days:
             content = DayContent(rows=1, checksum="1", code_version=STEP.current, inputs="")
             build.staged[day] = [StagedTableDay(name, day, (), content, (), PIN, "") for name in build.tables]
