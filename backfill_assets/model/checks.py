@@ -179,8 +179,10 @@ KINDS: Mapping[str, CheckKind] = MappingProxyType(
 """In the order in which pandera judges them."""
 
 
-def pandera_schema(contract: type[Contract]) -> DataFrameSchema:
+def pandera_schema(contract: type[Contract], examples: int | None = None) -> DataFrameSchema:
     """The contract as a schema of pandera over Ibis: columns in order, with types, nullability, checks and words.
+
+    Each check gives some ``examples`` of values that fail it, or all of them.
 
     Pandera knows no type of lists and of what is nested; those columns have none.
     """
@@ -194,7 +196,7 @@ def pandera_schema(contract: type[Contract]) -> DataFrameSchema:
         has_type = not (is_list(spark_type) or is_nested(spark_type))
         return pa.Column(
             DataType.from_pyarrow(to_arrow_type(spark_type, timezone="UTC")) if has_type else None,
-            [check(*positional, **named) for check, positional, named in made],
+            [check(*positional, **named, n_failure_cases=examples) for check, positional, named in made],
             nullable=declared.nullable,
             description=declared.description,
         )

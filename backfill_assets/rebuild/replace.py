@@ -35,6 +35,7 @@ from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
+from backfill_assets.rebuild.judged_now import judged_now
 from backfill_assets.rebuild.lake import Lake, Progress, built_from_log, failed_day, provenance, waiting
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed, RunInfo, adopted_line
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
@@ -121,23 +122,26 @@ class ReplaceBuild:
         fingerprints = {day: wanted[day].input_fingerprint for day in days}
         own = {table: self.adoptable_of(table, fingerprints) for table in self.tables}
         named = {table: self.adoptable_of_named(table, fingerprints, own[table]) for table in self.tables}
-        staged_days = {table: {**named[table], **own[table]} for table in self.tables}
-        adopted = {
-            day: [staged_days[table][day] for table in self.tables]
+        offered = {table: {**named[table], **own[table]} for table in self.tables}
+        taken = [
+            day
             for day in days
-            if all(day in held and self.lake.may_adopt(held[day][1].environment) for held in staged_days.values())
-        }
-        timelines = {timeline.path: timeline for held in adopted.values() for timeline, _ in held}
+            if all(day in held and self.lake.may_adopt(held[day][1].environment) for held in offered.values())
+        ]
+        adopted = {table: {day: held[day] for day in taken} for table, held in offered.items()}
+        timelines = {timeline.path: timeline for held in adopted.values() for timeline, _ in held.values()}
         self.use(timelines.values())
         schemas = {path: timeline.schema() for path, timeline in timelines.items()}
         for table, held_by in named.items():
-            self.record_adopted(table, {day: held_by[day][0] for day in adopted if day in held_by}, schemas, pin)
-        for day, held in adopted.items():
-            self.staged[day] = [
-                _adopt_day(timeline, staged, day, pin, schemas[timeline.path]) for timeline, staged in held
-            ]
-        if adopted:
-            self.progress(adopted_line(self.step.name, len(adopted)))
+            self.record_adopted(table, {day: held_by[day][0] for day in taken if day in held_by}, schemas, pin)
+        staged = {
+            table: {day: _adopt_day(held, each, day, pin, schemas[held.path]) for day, (held, each) in of_table.items()}
+            for table, of_table in adopted.items()
+        }
+        if taken:
+            judged = judged_now(self.lake, self.chunk(taken, wanted, pin), staged, adopted)
+            self.staged.update({day: [judged[table][day] for table in self.tables] for day in taken})
+            self.progress(adopted_line(self.step.name, len(taken)))
 
     def adoptable_of(self, table: str, fingerprints: Mapping[date, str]) -> Adoptable:
         """What this campaign has staged; or without one, what any other run has."""
@@ -171,16 +175,7 @@ class ReplaceBuild:
         with ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="judging") as judging:
             before: Future[list[StagedTableDay]] | None = None
             for part in decide.chunks(days, self.bytes_of_day(pin, days)):
-                chunk = Chunk(
-                    self.lake.catalog,
-                    self.step,
-                    self.version,
-                    part,
-                    wanted,
-                    pin,
-                    upstream=lambda day: self.upstream(pin, day),
-                    overlay=self.overlay,
-                )
+                chunk = self.chunk(part, wanted, pin)
                 with waiting(self.progress, f"{self.step.name}: Spark computes {part[0]} to {part[-1]}"):
                     written = write_chunk(spark, self.lake.storage, chunk, timelines, judging)
                 done += self.take(before)
@@ -189,6 +184,18 @@ class ReplaceBuild:
             with waiting(self.progress, f"{self.step.name}: the last days are measured"):
                 wait([before] if before else [])
             self.report_staged(done + self.take(before), len(days), started)
+
+    def chunk(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> Chunk:
+        return Chunk(
+            self.lake.catalog,
+            self.step,
+            self.version,
+            days,
+            wanted,
+            pin,
+            upstream=lambda day: self.upstream(pin, day),
+            overlay=self.overlay,
+        )
 
     def take(self, judged: Future[list[StagedTableDay]] | None) -> int:
         """Take the days of a chunk once they are judged; gives how many."""
