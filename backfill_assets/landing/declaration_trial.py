@@ -24,7 +24,7 @@ from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.quarantine import general
 from backfill_assets.landing.raw_rows import raw_rows
 from backfill_assets.landing.zone import LandedFile, LandingZone
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import (
     PUBLISHED_DAYS,
     Dataset,

@@ -23,7 +23,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
 from backfill_assets.landing.deletions import rows_that_stand
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.refinement import Refinement, rejected

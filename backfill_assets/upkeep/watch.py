@@ -23,7 +23,7 @@ from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
 from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.publication_log.log import Head, PublicationLog

@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pytest
 from click.testing import CliRunner, Result
+from pyspark.sql import types as T
 
 from backfill_assets.campaign.cutover import CutOver, cut_over
 from backfill_assets.cli import main
 from backfill_assets.days import Cadence
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.sales import FactSalesTransactions
+from backfill_assets.model.contract import Field
 from backfill_assets.model.declaration import Aggregates, DayFacts, DayRule, Dimension, GateFinding
 from backfill_assets.plan.records import days_of
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.reading import published_versions
 from backfill_assets.rebuild.outcome import ADOPTED
-from backfill_assets.rebuild.shadow import ShadowedStep, ShadowStep, shadow
+from backfill_assets.rebuild.shadow import ShadowedStep, shadow
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, RUN, TABLES, steps
 from backfill_assets_tests.workshop import Workshop
@@ -151,24 +154,32 @@ class NoLargeAmount(DayRule):
         return GateFinding(large == 0, f"{large} lines cost more than {self.at_most} euros", "no such line", "Look.")
 
 
+class OfCredits(FactSalesTransactions):
+    """No line is sold."""
+
+    amount_eur: Annotated[T.DecimalType, 18, 4] = Field(nullable=True, lt=0)
+
+
 def test_a_rule_that_was_declared_after_the_staging_judges_what_is_cut_over(wrong: Workshop) -> None:
     """From the staged files and without Spark: a day that breaks it is refused in words, and nothing is published."""
     staged(wrong)
     before, sessions = checksums(wrong), wrong.sessions
 
-    def by(rule: DayRule) -> list[ShadowStep]:
+    def cut_over_with(*rules: DayRule, **changes: Any) -> CutOver:
         first, *others = steps()
-        table = replace(first.step.tables[0], rules=(*first.step.tables[0].rules, rule))
-        return [replace(first, step=replace(first.step, tables=(table,))), *others]
-
-    def cut_over_by(rule: DayRule) -> CutOver:
-        return cut_over(wrong.builder.lake, "campaign-fx", by(rule), RUN, wrong.messages.append)
+        fact = first.step.tables[0]
+        table = replace(fact, rules=(*fact.rules, *rules), **changes)
+        again = [replace(first, step=replace(first.step, tables=(table,))), *others]
+        return cut_over(wrong.builder.lake, "campaign-fx", again, RUN, wrong.messages.append)
 
     limit = int(wrong.read(FACT)["amount_eur"].max()) // 2
     with pytest.raises(GateFailed, match=rf"{FACT} \S+: no_large_amount: \d+ lines cost more than {limit} euros"):
-        cut_over_by(NoLargeAmount(limit))
+        cut_over_with(NoLargeAmount(limit))
     assert (checksums(wrong), wrong.sessions) == (before, sessions)
-    done = cut_over_by(NoLargeAmount(10**9))
+    with pytest.raises(GateFailed, match=r"contract_holds: .*amount_eur: less_than\(0\), for example \d"):
+        cut_over_with(contract=OfCredits)
+    assert checksums(wrong) == before
+    done = cut_over_with(NoLargeAmount(10**9))
     assert done.days[FACT] == tuple(DAYS)
     assert all(state.content.metrics["large_amounts"] == 0 for state in wrong.states(FACT).values() if state.content)
 

@@ -18,7 +18,7 @@ from backfill_assets.judge.second_look import with_second_look
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.timelines import StagedAs
 from backfill_assets.landing.deletions import days_with_deletions
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DUPLICATES, Step, Table
 from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.model.refinement import Refinement, accepted, rejected
