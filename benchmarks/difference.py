@@ -27,7 +27,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
 from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
-from backfill_assets.model.contract_columns import as_declared, struct_type
+from backfill_assets.model.checks import as_declared, struct_type
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.stage import StagedTableDay, content_of, measured_days, record_verdicts
 from backfill_assets.rebuild.step_build import StepRequest

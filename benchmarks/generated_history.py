@@ -11,8 +11,8 @@ from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
 from backfill_assets.publication_log.log import HeadState, PublicationLog, utc_now
 

@@ -139,7 +139,7 @@ def _publications_to_replace(lake: Lake, campaign: str, steps: Sequence[StepRequ
 
 def _refuse_held_back(campaign: str, done: Sequence[StepBuilt], accepted: set[TableDay]) -> None:
     if held := [each for each in _days_held_back(done) if (each.table, each.day) not in accepted]:
-        named = ", ".join(f"{each.table} {each.day}" for each in held[:5])
+        named = "; ".join(f"{each.table} {each.day}: {each.why}" for each in held[:5])
         raise GateFailed(
             f"{campaign}: {format_are(len(held), 'day')} held back: {named}. Nothing was published.",
             hint="Fix the cause and run the plan again, or approve with --without-held-back to publish the others.",

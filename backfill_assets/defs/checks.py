@@ -108,13 +108,15 @@ def _broken_rule(rule: RuleOutcome) -> str:
 
 
 def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, dg.MetadataValue]:
-    """What was seen and what was to be seen; several rules are a table."""
+    """What was seen and what was to be seen; several rules are a table. Beside it what pandera says of wrong rows."""
+    details = [line for rule in outcomes for line in rule.details]
+    said = {"pandera": dg.MetadataValue.text("\n".join(details))} if details else {}
     if len(outcomes) > 1:
-        return {"rules": rules_table(outcomes, judged_for(day) if day.reused else "")}
+        return {"rules": rules_table(outcomes, judged_for(day) if day.reused else ""), **said}
     values = {
         name: text for rule in outcomes for name, text in (("observed", rule.observed), ("expected", rule.expected))
     }
-    return {name: dg.MetadataValue.text(text) for name, text in values.items()}
+    return {**{name: dg.MetadataValue.text(text) for name, text in values.items()}, **said}
 
 
 def freshness(

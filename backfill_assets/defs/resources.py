@@ -141,7 +141,7 @@ class Backfill(dg.ConfigurableResource[Any]):
     def watch(self) -> Watch | None:
         """Reads published days afresh; None as long as nothing was published."""
         log = self.publications()
-        return Watch(self.catalog, self.storage, log, self.spark.session) if log else None
+        return Watch(self.catalog, self.storage, log, self.spark.session, asks_pandera=True) if log else None
 
     def maintenance(self) -> Maintenance:
         publisher = Publisher(self.storage, retention_days=self.settings.rollback_window_days)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.judge.measure import measure_files
 from backfill_assets.lakehouse.records import DayContent, InputRead
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Metric, Metrics, Table
 from backfill_assets.quality import measures
 from backfill_assets.rebuild.lake import Lake

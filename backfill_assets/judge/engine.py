@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date
 from functools import lru_cache
@@ -45,7 +45,9 @@ SHARE_OF_MEMORY = 0.25
 _SPILL, _LEFT_SECONDS = "backfill-judge", 24 * 3600
 _FILE, _LABEL = "its file", "its label"
 """No column has a space in its name."""
-_PATTERN = re.compile(r"([*?\[])")
+_LABEL_OF_FILE = f"""COALESCE("{_LABEL}", error('DuckDB has another name for a file that it read: ' || "{_FILE}"))"""
+_PATTERN = re.compile(r"[*?\[]")
+"""What DuckDB takes for a pattern. Not all names of files with such a character can be written as one."""
 
 
 def files_by_day(folder: str, files: Iterable[AddedFile]) -> DayFiles:
@@ -54,6 +56,11 @@ def files_by_day(folder: str, files: Iterable[AddedFile]) -> DayFiles:
     for file in files:
         found.setdefault(date.fromisoformat(file.day), []).append(file.below(folder))
     return found
+
+
+def of_days(files: DayFiles, days: Collection[date]) -> DayFiles:
+    """Those of ``files`` that have rows of ``days``."""
+    return {day: some for day, some in files.items() if day in days}
 
 
 @contextmanager
@@ -141,16 +148,15 @@ def select_rows(
 ) -> str:
     """:func:`labelled_rows` as a query in DuckDB's SQL: Ibis would take longer than the files of a micro-batch."""
     kinds, name = _kinds(columns), f"rows {uuid4().hex}"
-    written = {each: each for each in kinds}
-    if not any(files.values()):
+    read = {each: _quoted(each) for each in kinds}
+    source, paths = f'"{name}"', [file.path for some in files.values() for file in some]
+    if not paths:
         connection.register(name, columns.empty_table())
-        source = f'"{name}"'
-    elif storage.is_folder:
-        source, written[label] = _in_folder(connection, storage, columns, label, files, name), _LABEL
+    elif storage.is_folder and not _PATTERN.search(" ".join([storage.uri(), *paths])):
+        source, read[label] = _in_folder(connection, storage, columns, label, files, name), _LABEL_OF_FILE
     else:
-        connection.register(name, _in_store(storage, columns, label, files))
-        source = f'"{name}"'
-    listed = ", ".join(f"CAST({_quoted(written[each])} AS {kind}) AS {_quoted(each)}" for each, kind in kinds.items())
+        connection.register(name, _by_arrow(storage, columns, label, files))
+    listed = ", ".join(f"CAST({read[each]} AS {kind}) AS {_quoted(each)}" for each, kind in kinds.items())
     return f"SELECT {listed} FROM {source}"  # noqa: S608 - declared names, and types that are DuckDB's
 
 
@@ -200,9 +206,11 @@ def _in_folder(
     # DuckDB names each file as it was asked for.
     root = Path(storage.uri()).absolute()
     labels = {f"{root}/{file.path}": key for key, some in files.items() for file in some}
+    if len(labels) < sum(map(len, files.values())):
+        raise LakehouseUnusable("A file is named twice among those to be read.", hint="Look who wrote its table's log.")
     of_files = pa.array(labels.values(), columns.field(label).type)
     connection.register(name, pa.table({_FILE: list(labels), _LABEL: of_files}))
-    connection.execute(f'SET VARIABLE "{name}" = ?', [[_PATTERN.sub(r"[\1]", path) for path in labels]])
+    connection.execute(f'SET VARIABLE "{name}" = ?', [list(labels)])
     # No file needs to have a column that is declared.
     none = ", ".join(
         f"CAST(NULL AS {kind}) AS {_quoted(each)}" for each, kind in _kinds(columns).items() if each != label
@@ -210,12 +218,12 @@ def _in_folder(
     return f"""(
         SELECT {none} WHERE false UNION ALL BY NAME FROM read_parquet(
             getvariable('{name}'), filename = '{_FILE}', hive_partitioning = false, union_by_name = true
-        ) INNER JOIN "{name}" USING ("{_FILE}")
+        ) LEFT JOIN "{name}" USING ("{_FILE}")
     ) AS read"""  # noqa: S608 - the same; paths are a variable
 
 
-def _in_store(storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles) -> ds.Dataset:
-    """Arrow reads, with its own file system for the store, and DuckDB takes batch after batch."""
+def _by_arrow(storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles) -> ds.Dataset:
+    """Arrow reads from a store, and files of any name, and DuckDB takes batch after batch."""
     import pyarrow.dataset as ds
 
     parquet, filesystem, kind = ds.ParquetFileFormat(), storage.filesystem(), columns.field(label).type

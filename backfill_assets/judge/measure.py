@@ -6,6 +6,7 @@ the rows, and adds them up itself where it has not, or where they are not to be 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
@@ -20,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.judge.engine import DAY, DayFiles, columns_of, database, select_rows
+from backfill_assets.judge.engine import DAY, DayFiles, columns_of, database, of_days, select_rows
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.canonical import sum_of_hashes
@@ -74,7 +75,7 @@ def measure_files(
         return found
     shown = [day for day, has in found.items() if measures.shows_examples(has, table)]
     if shown:
-        texts = _measured(storage, columns, _of_days(files, shown), query(table.contract, measures.examples(table)))
+        texts = _measured(storage, columns, of_days(files, shown), query(table.contract, measures.examples(table)))
         found |= {day: {**found[day], **texts[day]} for day in shown}
     return {day: measures.complete(has, table) for day, has in found.items()}
 
@@ -85,6 +86,12 @@ def prepare(tables: Iterable[Table]) -> None:
 
     for table in tables:
         query(table.contract, measures.numbers(table))
+
+
+def fingerprint(table: Table) -> str:
+    """Of what is measured of a day of ``table``: a rule that asks for something else is not judged by it."""
+    asked = query(table.contract, {**measures.numbers(table), **measures.examples(table)})
+    return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
 
 def unmeasurable(table: Table) -> list[str]:
@@ -113,17 +120,6 @@ def _why_not(contract: type[Contract], metrics: Aggregates) -> str:
     except Exception as error:
         return str(error).splitlines()[0]
     return ""
-
-
-def measure_rows(rows: DataFrame, table: Table) -> dict[date, Metrics]:
-    """The metrics of few ``rows`` that no file has. Runs Spark."""
-    metrics = measures.numbers(table)
-    hashes = _written(table.contract, metrics).values()
-    held = rows.select("*", *(each.column().alias(each.name) for each in hashes)).toArrow()
-    with database() as connection:
-        connection.register(_ROWS, held)
-        found = _answer(connection, query(table.contract, {**metrics, **measures.examples(table)}))
-    return {day: measures.complete(has, table) for day, has in found.items()}
 
 
 # ------------------------------------------------------------------ one query
@@ -188,10 +184,6 @@ def _answer(connection: DuckDBPyConnection, asked: str) -> dict[date, dict[str, 
     names = [each[0] for each in done.description]
     rows = (dict(zip(names, row, strict=True)) for row in done.fetchall())
     return {row[DAY]: dict(measures.as_metrics(row)) for row in rows}
-
-
-def _of_days(files: DayFiles, days: Collection[date]) -> DayFiles:
-    return {day: some for day, some in files.items() if day in days}
 
 
 # ------------------------------------------------------------------ hashes that Spark has not written

@@ -22,7 +22,7 @@ from backfill_assets.lakehouse.records import InputRead
 from backfill_assets.lakehouse.storage import Storage, literal_path
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import WRITE, write_folder, written_files
-from backfill_assets.model.contract_columns import as_declared
+from backfill_assets.model.checks import as_declared
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.measure import hashes_written_of, is_hash
 from backfill_assets.model.refinement import PART, SET_ASIDE, SET_ASIDE_PART

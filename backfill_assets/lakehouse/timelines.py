@@ -53,6 +53,8 @@ class GateVerdict(Record):
     rules: tuple[RuleOutcome, ...] = ()
     replaces: str = ""
     """The publication whose day this one was staged to replace; empty for a day that was never published."""
+    measured: str = ""
+    """Fingerprint of what ``content`` was measured for; empty for raw, which is measured whenever it is taken over."""
 
 
 class AdoptedFrom(Record):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -13,14 +13,18 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import functions as F
 
 from backfill_assets.errors import SourceUnreadable
-from backfill_assets.judge.measure import measure_rows
+from backfill_assets.judge.engine import DayFiles, files_by_day, of_days
+from backfill_assets.judge.measure import measure_files
+from backfill_assets.judge.second_look import with_second_look
+from backfill_assets.lakehouse.rows import write
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.quarantine import general
 from backfill_assets.landing.raw_rows import raw_rows
 from backfill_assets.landing.zone import LandedFile, LandingZone
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import (
     PUBLISHED_DAYS,
@@ -33,7 +37,7 @@ from backfill_assets.model.declaration import (
     Version,
 )
 from backfill_assets.model.rules import FewDuplicates, FewRejected
-from backfill_assets.quality import gates, measures, second_look
+from backfill_assets.quality import gates, measures
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -108,7 +112,8 @@ def check_file(
         key = Path(folder) / "token.key"
         key.write_text(secrets.token_hex(32))
         raw = raw_rows(spark, source, [str(path)], str(key))
-        return replace(_judge_rows(spark, dataset, source, raw, find, progress), file=file.path, whole=whole)
+        judged = _judge_rows(_Written(Storage(f"{folder}/lakehouse")), spark, dataset, source, raw, find, progress)
+        return replace(judged, file=file.path, whole=whole)
 
 
 def prepare_for_few_rows(spark: SparkSession) -> None:
@@ -183,8 +188,30 @@ def _first_lines(landed: Path, copy: Path) -> tuple[Path, bool]:
     return copy, False
 
 
+@dataclass(frozen=True)
+class _Written:
+    """Rows that are written to be judged, as those of a build are, and that nobody keeps."""
+
+    storage: Storage
+    files: dict[str, DayFiles] = field(default_factory=dict)
+
+    def measured(self, rows: DataFrame, table: Table) -> dict[date, Metrics]:
+        timeline = Timeline(self.storage, table.name, "check")
+        self.files[table.name] = files_by_day(timeline.path, write(rows, timeline, table))
+        return measure_files(self.storage, table, self.files[table.name], lambda: rows)
+
+    def of(self, table: str, days: Sequence[date]) -> DayFiles:
+        return of_days(self.files.get(table, {}), days)
+
+
 def _judge_rows(
-    spark: SparkSession, dataset: Dataset, source: Source, raw: DataFrame, find: Find, progress: Progress
+    written: _Written,
+    spark: SparkSession,
+    dataset: Dataset,
+    source: Source,
+    raw: DataFrame,
+    find: Find,
+    progress: Progress,
 ) -> CheckedFile:
     step = _bronze_step(dataset, source)
     version = step.version()
@@ -194,17 +221,17 @@ def _judge_rows(
     progress(f"looking for rows of {quarantine.name}")
     letters = outputs[quarantine.name].select("day", "source_file", "source_line", "reasons").collect()
     progress(f"judging {raw_table.name}")
-    received = measure_rows(raw, raw_table)
+    received = written.measured(raw, raw_table)
     known = {
         raw_table.name: received,
-        quarantine.name: measure_rows(outputs[quarantine.name], quarantine) if letters else {},
+        quarantine.name: written.measured(outputs[quarantine.name], quarantine) if letters else {},
     }
     broken: list[BrokenGate] = []
     for table in (each for each in step.tables if each is not quarantine):
         progress(f"judging {table.name}, {format_count(len(received), 'day')}")
-        own = measure_rows(outputs[table.name], table)
+        own = written.measured(outputs[table.name], table)
         facts = {day: _facts(table, day, own, known) for day in sorted(received)}
-        broken += _broken_gates(_with_rules_judged_here(table, known), facts, raw, outputs[quarantine.name])
+        broken += _broken_gates(_with_rules_judged_here(table, known), facts, written)
     return CheckedFile(
         file="",
         whole=True,
@@ -240,13 +267,11 @@ def _facts(
     return DayFacts(own=own.get(day, measures.zero_metrics(table)), upstream=upstream)
 
 
-def _broken_gates(
-    table: Table, facts: Mapping[date, DayFacts], raw: DataFrame, quarantined: DataFrame
-) -> Iterator[BrokenGate]:
-    def rows(_: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
-        return raw.where(F.col("day").isin(days)), quarantined
+def _broken_gates(table: Table, facts: Mapping[date, DayFacts], written: _Written) -> Iterator[BrokenGate]:
+    def files(rule: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
+        return written.of(rule.raw, days), written.of(rule.quarantine, days)
 
-    for day, known in second_look.with_second_look(table, facts, rows).items():
+    for day, known in with_second_look(written.storage, table, facts, files).items():
         outcomes = gates.judge(table, known)
         yield from (BrokenGate(table.name, day, outcome) for outcome in outcomes if outcome.holds_back)
 

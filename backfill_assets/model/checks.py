@@ -1,7 +1,8 @@
-"""The checks that a contract may ask of a value: pandera's, by pandera's names of its arguments.
+"""What a contract asks of its rows: pandera's checks, by pandera's names of their arguments.
 
 The judge carries out pandera's own functions, as expressions over what was written. Spark asks the same of rows that
-it has not written yet, to set aside those that break their contract.
+it has not written yet, to set aside those that break their contract, in the pass that computes them; tests compare the
+verdicts of both.
 """
 
 from __future__ import annotations
@@ -10,14 +11,23 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
-from backfill_assets.model.contract import Contract, is_list, is_nested, spark_types
+from backfill_assets.model.contract import (
+    Contract,
+    DeclaredField,
+    declared_types,
+    is_list,
+    is_nested,
+    spark_types,
+)
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -179,22 +189,129 @@ KINDS: Mapping[str, CheckKind] = MappingProxyType(
 """In the order in which pandera judges them."""
 
 
-def pandera_schema(contract: type[Contract]) -> DataFrameSchema:
+def asked_of(field: DeclaredField) -> list[tuple[CheckKind, Any]]:
+    """The checks that a column has, and what each of them asks."""
+    return [(kind, field.checks[check]) for check, kind in KINDS.items() if check in field.checks]
+
+
+# ------------------------------------------------------------------ as Spark asks, before rows are written
+
+
+def all_of(conditions: Iterable[Column]) -> Column:
+    return reduce(operator.and_, conditions, F.lit(True))
+
+
+def as_declared(value: Column, field: T.StructField) -> Column:
+    """``value`` with the name and the type of ``field``.
+
+    By the type's name: over Spark Connect, a cast to a type object makes a collated string, which delta-rs cannot open.
+    """
+    return value.cast(field.dataType.simpleString()).alias(field.name)
+
+
+def struct_type(contract: type[Contract]) -> T.StructType:
+    """The Spark schema that ``contract`` declares, with its nullability and column descriptions."""
+    types = spark_types(contract)
+    return T.StructType([_struct_field(name, types[name], field) for name, field in contract.fields().items()])
+
+
+def violations(
+    contract: type[Contract],
+    texts: Mapping[str, Column] | None = None,
+    columns: Iterable[str] | None = None,
+    value: Callable[[str], Column] = F.col,
+) -> Column:
+    """Every reason why a row breaks ``contract``, as array<string>, empty for a sound row.
+
+    ``texts`` has the landed text of typed columns: it distinguishes a null from a text that could not be read.
+    ``columns`` limits the judgement to some of the contract's columns. ``value`` finds the typed value of a column.
+    As in pandera, a null passes every check.
+    """
+    reasons = _all_reasons(contract, texts, columns, value)
+    sound = F.array().cast("array<string>")
+    if not reasons:
+        return sound
+    # Spark interprets array_compact and all that is in it, row by row; what comes first is compiled, and nearly all
+    # rows are sound.
+    return F.when(F.coalesce(*reasons).isNull(), sound).otherwise(F.array_compact(F.array(*reasons)))
+
+
+def sound(
+    contract: type[Contract],
+    texts: Mapping[str, Column] | None = None,
+    columns: Iterable[str] | None = None,
+    value: Callable[[str], Column] = F.col,
+) -> Column:
+    """Whether a row has none of the :func:`violations`: never null, and small enough for Java to compile.
+
+    Java leaves methods of more than 8,000 bytes to its interpreter, and the words of every reason would be in it.
+    """
+    declared = contract.fields()
+    names = list(declared if columns is None else columns)
+    return all_of(c for name in names for c in _soundness(value(name), declared[name], (texts or {}).get(name)))
+
+
+def _all_reasons(
+    contract: type[Contract],
+    texts: Mapping[str, Column] | None = None,
+    columns: Iterable[str] | None = None,
+    value: Callable[[str], Column] = F.col,
+) -> list[Column]:
+    declared, types = contract.fields(), declared_types(contract)
+    found: list[Column] = []
+    for name in declared if columns is None else columns:
+        found += _absence(name, value(name), declared[name], types[name], (texts or {}).get(name))
+        found += (
+            _breach(name, value(name), kind.spark(value(name), asked), kind.wrong(asked))
+            for kind, asked in asked_of(declared[name])
+        )
+    return found
+
+
+def _soundness(value: Column, field: DeclaredField, text: Column | None) -> list[Column]:
+    checks = [F.coalesce(kind.spark(value, asked), F.lit(True)) for kind, asked in asked_of(field)]
+    if not field.nullable:
+        return [value.isNotNull(), *checks]
+    return [*([] if text is None else [value.isNotNull() | text.isNull()]), *checks]
+
+
+def _absence(name: str, value: Column, field: DeclaredField, kind: str, text: Column | None) -> list[Column]:
+    missing = [F.when(value.isNull(), F.lit(f"{name}: is missing"))] if not field.nullable else []
+    if text is None:
+        return missing
+    unreadable = F.concat(F.lit(f"{name}: '"), text, F.lit(f"' is not a {kind}"))
+    as_landed = F.when(value.isNull() & text.isNotNull(), unreadable)
+    return [F.coalesce(as_landed, *missing)]
+
+
+def _breach(name: str, value: Column, fulfilled: Column, wrong: str) -> Column:
+    return F.when(~fulfilled, F.concat(F.lit(f"{name}: {wrong} (was "), value.cast("string"), F.lit(")")))
+
+
+def _struct_field(name: str, kind: T.DataType, field: DeclaredField) -> T.StructField:
+    metadata = {"comment": field.description} if field.description else None
+    return T.StructField(name, kind, field.nullable, metadata)
+
+
+# ------------------------------------------------------------------ as pandera has it
+
+
+def pandera_schema(contract: type[Contract], examples: int | None = None) -> DataFrameSchema:
     """The contract as a schema of pandera over Ibis: columns in order, with types, nullability, checks and words.
 
-    Pandera knows no type of lists and of what is nested; those columns have none.
+    Each check gives some ``examples`` of values that fail it, or all of them. Pandera knows no type of lists and of
+    what is nested; those columns have none.
     """
     import pandera.ibis as pa
     from ibis.expr.datatypes import DataType
 
     def column(name: str) -> Any:
         declared, spark_type = contract.fields()[name], spark_types(contract)[name]
-        asked = [(kind, declared.checks[check]) for check, kind in KINDS.items() if check in declared.checks]
-        made = [(getattr(pa.Check, kind.pandera), *kind.arguments(value)) for kind, value in asked]
+        made = [(getattr(pa.Check, kind.pandera), *kind.arguments(asked)) for kind, asked in asked_of(declared)]
         has_type = not (is_list(spark_type) or is_nested(spark_type))
         return pa.Column(
             DataType.from_pyarrow(to_arrow_type(spark_type, timezone="UTC")) if has_type else None,
-            [check(*positional, **named) for check, positional, named in made],
+            [check(*positional, **named, n_failure_cases=examples) for check, positional, named in made],
             nullable=declared.nullable,
             description=declared.description,
         )

@@ -130,6 +130,8 @@ class RuleOutcome:
     expected: str
     next_step: str = ""
     severity: Severity = "error"
+    details: tuple[str, ...] = ()
+    """More about what was observed, line by line: of a broken contract, what pandera says of each check."""
 
     @property
     def holds_back(self) -> bool:

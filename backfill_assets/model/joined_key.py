@@ -14,7 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import key_text
-from backfill_assets.model.contract_columns import all_of
+from backfill_assets.model.checks import all_of
 from backfill_assets.model.declaration import Source
 
 _BETWEEN, _ESCAPE = "-", "\\"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import types as T
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Source, Step, Table
 
 

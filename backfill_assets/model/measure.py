@@ -20,7 +20,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import content_hash_of_values, raw_content_hash
-from backfill_assets.model.checks import KINDS
+from backfill_assets.model.checks import KINDS, asked_of
 from backfill_assets.model.contract import Contract, declared_types, is_list, is_nested, once, spark_types
 from backfill_assets.model.declaration import Aggregates, Source, Table
 from backfill_assets.model.landed_values import typed_value
@@ -112,10 +112,8 @@ def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, st
     for name, declared in contract.fields().items():
         if not declared.nullable:
             yield name, "", rows[name].isnull()
-        for check, kind in KINDS.items():
-            if check in declared.checks:
-                asked = declared.checks[check]
-                yield name, kind.wrong(asked), ~kind.of(rows, name, asked).fill_null(True)
+        for kind, asked in asked_of(declared):
+            yield name, kind.wrong(asked), ~kind.of(rows, name, asked).fill_null(True)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import all_well_written, high_half, low_half, parsed, whole_hash
-from backfill_assets.model.contract_columns import as_declared, sound, struct_type, violations
+from backfill_assets.model.checks import as_declared, sound, struct_type, violations
 from backfill_assets.model.dataset import require_sound_refinement
 from backfill_assets.model.declaration import OCCURRENCE, Source
 from backfill_assets.model.joined_key import joined_key

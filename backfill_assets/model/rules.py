@@ -320,7 +320,7 @@ class FewDuplicates(DayRule):
     def looks_closer(self, facts: DayFacts) -> bool:
         """Whether enough rows were deduplicated to count those that gave way to an equal version.
 
-        The columns of bronze do not show that: ``quality/second_look.py`` counts them in raw.
+        The columns of bronze do not show that: ``judge/second_look.py`` counts them in raw.
         """
         return facts.count("deduplicated") > self._at_most(facts)
 

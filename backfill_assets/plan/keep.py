@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.plans import keep_plan, keep_planner, kept_plan, 
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandedDay, LandingZone, landed_days
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import upstream
 from backfill_assets.plan.basis import PlanDrift, drift_since

@@ -16,6 +16,10 @@ STAGED_AGAIN = "moved meanwhile, staging again"
 """How progress reports that days were staged already, and that they are to be staged once more; the lab counts both."""
 
 
+_MOST_CHECKS = 5
+"""Of a broken contract, in the text of an error; Dagster's metadata and ``--json`` have all."""
+
+
 @dataclass(frozen=True)
 class RunInfo:
     """Who builds, and with which code: recorded with each publication, part of no fingerprint."""
@@ -83,7 +87,9 @@ def _message(failed: Sequence[BuiltDay]) -> str:
     lines = [f"{failed[0].table}: {format_count(len(days), 'day')} did not pass the gates, nothing was published:"]
     for day in failed[:10]:
         broken = [rule for rule in day.rules if rule.holds_back]
-        lines += [f"  {day.table} {day.day} {r.rule}: {r.observed}, expected {r.expected}" for r in broken]
+        for r in broken:
+            lines.append(f"  {day.table} {day.day} {r.rule}: {r.observed}, expected {r.expected}")
+            lines += (f"    {line}" for line in r.details[:_MOST_CHECKS])
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.landing.deletions import days_with_deletions, standing_rows
 from backfill_assets.landing.quarantine import GENERAL_FORMS, Rejects
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, reading, walk_downstream
 from backfill_assets.rebuild import decide

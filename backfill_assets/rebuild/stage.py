@@ -10,11 +10,11 @@ from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from pyspark.sql import functions as F
-
 from backfill_assets.days import TableDay
-from backfill_assets.judge.engine import files_by_day
-from backfill_assets.judge.measure import measure_files, prepare
+from backfill_assets.judge.by_pandera import with_reports
+from backfill_assets.judge.engine import DayFiles, files_by_day, of_days
+from backfill_assets.judge.measure import fingerprint, measure_files, prepare
+from backfill_assets.judge.second_look import with_second_look
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent, Environment
@@ -23,13 +23,13 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
 from backfill_assets.landing.deletions import rows_that_stand
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.refinement import Refinement, rejected
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publication.publisher import Pin
-from backfill_assets.quality import gates, measures, second_look, summary
+from backfill_assets.quality import gates, measures, summary
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
@@ -116,15 +116,18 @@ def write_chunk(
         measured = writing.each(chunk.version.transform(inputs))
 
     def judged() -> list[StagedTableDay]:
-        facts = _facts(chunk, {name: metrics.result() for name, metrics in measured.items()})
-        if chunk.judged:
-            facts = with_second_look(spark, chunk, inputs, facts, timelines)
+        facts = facts_of(
+            storage,
+            chunk,
+            {name: metrics.result() for name, metrics in measured.items()},
+            lambda name: staged_files(timelines[name], chunk.days),
+        )
         seconds = (time.monotonic() - started) / len(chunk.days)
         environment = environment_of(spark, chunk.catalog.folder)
         return [
             day
             for table in chunk.step.tables
-            for day in _judge_day(chunk, table, facts[table.name], timelines[table.name], seconds, environment)
+            for day in _judge_days(chunk, table, facts[table.name], timelines[table.name], seconds, environment)
         ]
 
     return judging.submit(for_another_thread(spark, judged))
@@ -167,24 +170,6 @@ class _Writing:
     def measured(self, table: Table) -> Future[dict[date, Metrics]]:
         measure = partial(measured_days, self.spark, table, self.timelines[table.name], self.chunk.days)
         return self.judging.submit(for_another_thread(self.spark, measure))
-
-
-def with_second_look(
-    spark: SparkSession,
-    chunk: Chunk,
-    inputs: Mapping[str, DataFrame],
-    facts: Facts,
-    timelines: Mapping[str, Timeline],
-) -> Facts:
-    """:func:`backfill_assets.quality.second_look.with_second_look` at the tables of ``chunk``."""
-
-    def rows(rule: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DataFrame, DataFrame | None]:
-        timeline = timelines[rule.quarantine]
-        files = timeline.files(days)
-        raw = inputs[rule.raw].where(F.col("day").isin(days))
-        return raw, rows_of_files(spark, timeline, files) if files else None
-
-    return {table.name: second_look.with_second_look(table, facts[table.name], rows) for table in chunk.step.tables}
 
 
 def side_by_side(spark: SparkSession, work: Mapping[str, Callable[[], Result]]) -> dict[str, Result]:
@@ -262,7 +247,7 @@ def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[
     return {PUBLISHED_DAYS: spark.createDataFrame(rows, "table string, day date")}
 
 
-def _judge_day(
+def _judge_days(
     chunk: Chunk,
     table: Table,
     facts: Mapping[date, DayFacts],
@@ -271,18 +256,37 @@ def _judge_day(
     environment: Environment,
 ) -> list[StagedTableDay]:
     schema = timeline.schema()
+    verdicts = judge(timeline.storage, table, facts if chunk.judged else {}, lambda: staged_files(timeline, chunk.days))
     days = []
     for day in chunk.days:
-        rules = gates.judge(table, facts[day]) if chunk.judged else ()
-        metrics = {**facts[day].own, **_period_metrics(chunk, day)}
+        metrics, rules = {**facts[day].own, **_period_metrics(chunk, day)}, verdicts.get(day, ())
         measured_content = content_of(metrics, chunk.version.name, chunk.wanted[day].inputs, chunk.upstream(day))
         content = with_cost(with_verdict(measured_content, rules), seconds)
         days.append(StagedTableDay(table.name, day, (), content, rules, chunk.pin, schema, seconds))
     made_of = {day: chunk.wanted[day].input_fingerprint for day in chunk.days}
-    return record_verdicts(timeline, days, made_of, environment)
+    return record_verdicts(timeline, days, made_of, environment, measured=fingerprint(table))
 
 
-def _facts(chunk: Chunk, measured: Mapping[str, Mapping[date, Metrics]]) -> Facts:
+def staged_files(timeline: Timeline, days: Sequence[date]) -> DayFiles:
+    """The files that ``timeline`` has of ``days``."""
+    return files_by_day(timeline.path, timeline.files(days))
+
+
+def judge(
+    storage: Storage, table: Table, facts: Mapping[date, DayFacts], files: Callable[[], DayFiles]
+) -> dict[date, tuple[RuleOutcome, ...]]:
+    """What every gate of ``table`` says of each day; with what pandera says of the rows, where they are wrong."""
+    return with_reports(storage, table, {day: gates.judge(table, each) for day, each in facts.items()}, files)
+
+
+def facts_of(
+    storage: Storage,
+    chunk: Chunk,
+    measured: Mapping[str, Mapping[date, Metrics]],
+    rejects: Callable[[str], DayFiles],
+) -> Facts:
+    """What the rules of each table look at: where they have to, also raw rows and the ``rejects`` of a quarantine."""
+
     def of_day(table: str, day: date) -> DayFacts:
         return DayFacts(
             own=measured[table][day],
@@ -290,7 +294,14 @@ def _facts(chunk: Chunk, measured: Mapping[str, Mapping[date, Metrics]]) -> Fact
             companions={name: metrics[day] for name, metrics in measured.items() if name != table},
         )
 
-    return {table: {day: of_day(table, day) for day in chunk.days} for table in measured}
+    def files(rule: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
+        raw = chunk.overlay.files(storage, chunk.pin.inputs[rule.raw])
+        return of_days(raw, days), of_days(rejects(rule.quarantine), days)
+
+    facts = {table: {day: of_day(table, day) for day in chunk.days} for table in measured}
+    if not chunk.judged:
+        return facts
+    return {table.name: with_second_look(storage, table, facts[table.name], files) for table in chunk.step.tables}
 
 
 def _period_metrics(chunk: Chunk, day: date) -> dict[str, int]:
@@ -304,6 +315,7 @@ def record_verdicts(
     days: Sequence[StagedTableDay],
     input_fingerprints: Mapping[date, str],
     environment: Environment | None = None,
+    measured: str = "",
 ) -> list[StagedTableDay]:
     """Record the verdicts in the timeline, with what computed the days, and give the days their files.
 
@@ -316,6 +328,7 @@ def record_verdicts(
             content=day.content,
             rules=day.rules,
             replaces=_replaced_publication(day),
+            measured=measured,
         )
         for day in days
     }

@@ -31,6 +31,7 @@ from backfill_assets.publication.publisher import Conflict, Pin
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision, InputFingerprint
+from backfill_assets.rebuild.judged_now import judged_now
 from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
 from backfill_assets.rebuild.overlay import Overlay
@@ -227,21 +228,28 @@ class StepBuild:
         own = {table: self.place.staged(storage, table, fingerprints) for table in self.tables}
         lacking = {table: _without(fingerprints, own[table]) for table in self.tables}
         named = {table: self.place.staged_elsewhere(storage, table, lacking[table]) for table in self.tables}
-        offers = {table: {**named[table], **own[table]} for table in self.tables}
-        taken = {
-            day: [offers[table][day] for table in self.tables]
+        offered = {table: {**named[table], **own[table]} for table in self.tables}
+        taken = [
+            day
             for day in days
-            if all(day in held and self.lake.may_adopt(held[day][1].environment) for held in offers.values())
-        }
-        timelines = {timeline.path: timeline for held in taken.values() for timeline, _ in held}
+            if all(day in held and self.lake.may_adopt(held[day][1].environment) for held in offered.values())
+        ]
+        if not taken:
+            return
+        held_by = {table: {day: offers[day] for day in taken} for table, offers in offered.items()}
+        timelines = {held.path: held for offers in held_by.values() for held, _ in offers.values()}
         self.use(timelines.values())
         schemas = {path: timeline.schema() for path, timeline in timelines.items()}
-        for table, held_by in named.items():
-            self.record_taken(table, {day: held_by[day][0] for day in taken if day in held_by}, schemas, pin)
-        for day, held in taken.items():
-            self.staged[day] = [_taken_day(timeline, each, day, pin, schemas[timeline.path]) for timeline, each in held]
-        if taken:
-            self.progress(adopted_line(self.step.name, len(taken)))
+        for table, offers in named.items():
+            self.record_taken(table, {day: offers[day][0] for day in taken if day in offers}, schemas, pin)
+        staged = {
+            table: {day: _taken_day(held, each, day, pin, schemas[held.path]) for day, (held, each) in offers.items()}
+            for table, offers in held_by.items()
+        }
+        for version, part in by_version({day: found.versions[day] for day in taken}):
+            judged = judged_now(self.lake, self.chunk(version, part, found), staged, held_by)
+            self.staged |= {day: [judged[table][day] for table in self.tables] for day in part}
+        self.progress(adopted_line(self.step.name, len(taken)))
 
     def record_taken(self, table: str, days: Mapping[date, Timeline], schemas: Mapping[str, str], pin: Pin) -> None:
         """List for a campaign what named timelines have staged for it, where its readers look."""
@@ -265,16 +273,7 @@ class StepBuild:
         with ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="judging") as judging:
             before: Future[list[StagedTableDay]] | None = None
             for part in decide.chunks(days, self.bytes_of_day(pin, days)):
-                chunk = Chunk(
-                    self.lake.catalog,
-                    self.step,
-                    version,
-                    part,
-                    found.wanted,
-                    pin,
-                    upstream=lambda day: self.upstream(pin, version, day),
-                    overlay=found.overlay,
-                )
+                chunk = self.chunk(version, part, found)
                 with waiting(self.progress, f"{self.step.name}: Spark computes {part[0]} to {part[-1]}"):
                     written = write_chunk(spark, self.lake.storage, chunk, timelines, judging)
                 done += self.take(before)
@@ -283,6 +282,18 @@ class StepBuild:
             with waiting(self.progress, f"{self.step.name}: the last days are measured"):
                 wait([before] if before else [])
             self.report_staged(done + self.take(before), len(days), started)
+
+    def chunk(self, version: Version, days: Sequence[date], found: StepLook) -> Chunk:
+        return Chunk(
+            self.lake.catalog,
+            self.step,
+            version,
+            days,
+            found.wanted,
+            found.pin,
+            upstream=lambda day: self.upstream(found.pin, version, day),
+            overlay=found.overlay,
+        )
 
     def take(self, judged: Future[list[StagedTableDay]] | None) -> int:
         """Take the days of a chunk once they are judged; gives how many."""

@@ -49,7 +49,9 @@ class HeldBack:
 
     @property
     def why(self) -> str:
-        gates = "; ".join(f"{rule.rule}: {rule.observed}, expected {rule.expected}" for rule in self.rules)
+        gates = "; ".join(
+            "; ".join([f"{rule.rule}: {rule.observed}, expected {rule.expected}", *rule.details]) for rule in self.rules
+        )
         return self.error or self.because_of or gates
 
 

@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from backfill_assets.days import DayRange, TableDay
+from backfill_assets.judge.by_pandera import AGREES, second_opinion
 from backfill_assets.judge.engine import files_by_day
 from backfill_assets.judge.measure import FilesUnreadable, measure_files
 from backfill_assets.lakehouse import fingerprints
@@ -22,13 +23,13 @@ from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
 from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.publication_log.log import Head, PublicationLog
 from backfill_assets.publication_log.pinned import pinned_files
 from backfill_assets.published.observed import LogView
-from backfill_assets.quality import measures, watchdogs
+from backfill_assets.quality import gates, measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
 
 if TYPE_CHECKING:
@@ -60,9 +61,12 @@ class WatchedDay:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether its own files or rows are not as published, or tables disagree although nothing came since."""
-        own = any(rule.rule in (watchdogs.FILES, watchdogs.CONTENT) and not rule.passed for rule in self.rules)
-        return own or not (self.passed or self.is_behind)
+        """Whether its own files or rows are not as published, or tables disagree although nothing came since.
+
+        That pandera disagrees with the judge says nothing of the rows.
+        """
+        broken = {rule.rule for rule in self.rules if not rule.passed and rule.rule != AGREES}
+        return bool(broken & {watchdogs.FILES, watchdogs.CONTENT}) or (bool(broken) and not self.is_behind)
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,8 @@ class Watch:
     spark: Callable[[], SparkSession]
     believes_hashes: bool = False
     """Whether hashes that were written beside rows need not be computed again, by Spark: rows were staged just now."""
+    asks_pandera: bool = False
+    """Whether pandera itself validates the newest day of each table: half a second each."""
     _read: dict[TableDay, str] = field(default_factory=dict)
     """The files that each day was measured with, by their fingerprint: while it has these, it is not read again."""
     _measured: dict[TableDay, Metrics] = field(default_factory=dict)
@@ -114,7 +120,24 @@ class Watch:
         columns = self._columns_then(sight, watched)
         self._measure(needed, sight, _days_to_measure(self.catalog, tables, watched))
         found = [self._judge(table, day, sight, columns) for table in tables for day in watched[table.name]]
-        return _with_those_behind(self.catalog, found, sight)
+        judged = _with_those_behind(self.catalog, found, sight)
+        return self._with_second_opinions(judged, sight) if self.asks_pandera else judged
+
+    def _with_second_opinions(self, found: Sequence[WatchedDay], sight: TablesAtOnce) -> list[WatchedDay]:
+        """``found`` with what pandera says of the newest day of each table, if it can be read and has rows."""
+        newest = {each.table: each for each in sorted(found, key=lambda each: each.day) if each.rows}
+        said = {each.table: self._second_opinion(each, sight) for each in newest.values()}
+        return [
+            replace(each, rules=(*each.rules, said[each.table])) if newest.get(each.table) is each else each
+            for each in found
+        ]
+
+    def _second_opinion(self, watched: WatchedDay, sight: TablesAtOnce) -> RuleOutcome:
+        table = self.catalog.table(watched.table)
+        by_day = sight.logs[watched.table].of_days([watched.day])
+        files = {day: [file.below(watched.table) for file in some] for day, some in by_day.items()}
+        violating = int(str(self._measured[TableDay(watched.table, watched.day)][gates.VIOLATING]))
+        return second_opinion(self.storage, table, files, violating).as_outcome(AGREES, "consistency")
 
     def _sight(self, tables: Collection[str]) -> TablesAtOnce:
         """Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile."""

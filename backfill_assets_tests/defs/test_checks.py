@@ -14,7 +14,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import Dimension, RuleOutcome, Severity
 from backfill_assets.plan.status import DayStatus
 from backfill_assets.quality.checks import checks_of
-from backfill_assets.rebuild.outcome import BuiltDay
+from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
 from backfill_assets_tests.defs.fake_builder import built_day
 
 pytestmark = pytest.mark.story
@@ -57,6 +57,15 @@ def test_the_numbers_of_both_sides_are_there_when_they_agree() -> None:
     found = shown(of(BRONZE, judged("everything_accounted_for")))[EDGE]
     assert found.description == "7 rows, expected 7 rows"
     assert (found.metadata["observed"].value, found.metadata["expected"].value) == ("7 rows", "7 rows")
+
+
+def test_a_broken_contract_shows_what_pandera_says() -> None:
+    """By itself and, in a day that fails, also in the error of the run."""
+    said = ("quantity: greater_than_or_equal_to(1), for example 0", "currency: not_nullable")
+    failed = replace(of(FACT, replace(judged("contract_holds", passed=False), details=said)), publication="")
+    assert shown(failed)["contract_holds"].metadata["pandera"].value == "\n".join(said)
+    assert "pandera" not in shown(of(FACT, judged("contract_holds")))["contract_holds"].metadata
+    assert str(DaysFailed([failed], staged=0)).splitlines()[2:4] == [f"    {line}" for line in said]
 
 
 def test_several_rules_of_a_check_are_a_table() -> None:

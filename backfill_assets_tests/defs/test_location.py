@@ -19,7 +19,7 @@ from backfill_assets.defs.specs import CADENCE_TAG, column_schema
 from backfill_assets_tests.defs.conftest import FIRST_DAY
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL
-from backfill_assets_tests.model.test_contract_columns import EveryCheck
+from backfill_assets_tests.model.test_checks import EveryCheck
 
 pytestmark = pytest.mark.story
 

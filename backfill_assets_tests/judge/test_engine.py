@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
-from backfill_assets.judge.engine import engine, rows_of_files
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.judge.engine import columns_of, database, engine, rows_of_files, select_rows
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import Contract, Field
@@ -88,6 +89,33 @@ def test_a_path_is_no_pattern(storage: Storage, duckdb: Any) -> None:
     ]
     found = rows_of_files(duckdb, storage, Sold, {FIRST: files[::2]})
     assert sorted(found.id.to_pyarrow().to_pylist()) == [0, 2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    "name", ["x//y.parquet", "x//y*.parquet", "x//*/[y].parquet", "s/./d?.parquet", "b\\*.parquet", "b\\x/**.parquet"]
+)
+def test_no_row_of_a_file_is_lost_by_its_name(storage: Storage, duckdb: Any, name: str) -> None:
+    """Files of another writer are called as it likes: DuckDB has other names for some of them."""
+    files = [written(storage, each, FIRST, id=ids([1])) for each in (f"t/{name}", "t/plain.parquet")]
+    assert rows_of_files(duckdb, storage, Sold, {FIRST: files}).count().to_pyarrow().as_py() == 2
+
+
+def read_under_other_names(storage: Storage, files: dict[date, list[AddedFile]]) -> None:
+    with database() as one:
+        asked = select_rows(one, storage, columns_of(Sold), "day", files)
+        ((labels,),) = one.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+        one.register(labels, pa.table({"its file": ["other.parquet"], "its label": [FIRST]}))
+        one.execute(asked).fetchall()
+
+
+def test_a_file_under_another_name_than_it_was_asked_for_is_refused(tmp_path: Path) -> None:
+    """Its rows belong to no day, and are not passed over."""
+    storage = Storage(str(tmp_path))
+    file = written(storage, "t/a.parquet", FIRST, id=ids([1]))
+    with pytest.raises(LakehouseUnusable, match=r"another name for a file that it read: .*a\.parquet"):
+        read_under_other_names(storage, {FIRST: [file]})
+    with pytest.raises(LakehouseUnusable, match="named twice"):
+        read_under_other_names(storage, {FIRST: [file], SECOND: [file]})
 
 
 def test_the_root_may_be_named_from_the_working_folder(

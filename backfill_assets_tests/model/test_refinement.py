@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.examples.datasets.sales import SALES
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.joined_key import joined_key, parts_of_key
 from backfill_assets.model.landed import quarantine_contract
 from backfill_assets.model.refinement import (

@@ -10,15 +10,15 @@ from pyspark.sql import types as T
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sales import half_up_quotient
-from backfill_assets.judge.measure import measure_rows
 from backfill_assets.landing.deletions import as_deletions
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics
 from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.measure import RowHash
 from backfill_assets.quality.gates import judge
 from backfill_assets.quality.measures import examples, numbers, zero_metrics
+from backfill_assets_tests.judge.written_rows import measure_rows
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
 
 NEXT_DAY = date(2017, 3, 2)

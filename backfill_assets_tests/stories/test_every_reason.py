@@ -10,9 +10,8 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.landing_writer import line
 from backfill_assets.landing.quarantine import general
-from backfill_assets.model.checks import KINDS
+from backfill_assets.model.checks import KINDS, struct_type
 from backfill_assets.model.contract import DeclaredField
-from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import BronzeColumns
 from backfill_assets_tests.stories.landed_lines import land_lines

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import pytest
 from click.testing import CliRunner, Result
+from pyspark.sql import types as T
 
 from backfill_assets.campaign.cutover import CutOver, cut_over
 from backfill_assets.cli import main
 from backfill_assets.days import Cadence
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.datasets.sales import FactSalesTransactions
+from backfill_assets.model.contract import Field
+from backfill_assets.model.declaration import Aggregates, DayFacts, DayRule, Dimension, GateFinding
 from backfill_assets.plan.records import days_of
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.reading import published_versions
@@ -132,6 +136,52 @@ def test_a_bad_day_is_held_back_with_all_that_reads_it(wrong: Workshop) -> None:
     after = wrong.states(FACT)
     assert {day for day, state in after.items() if state.publication != done.published.publication} == {LATE_DAY}
     assert checksums(wrong)["report_monthly_close"] == before["report_monthly_close"]
+
+
+@dataclass(frozen=True)
+class NoLargeAmount(DayRule):
+    """No line costs more than a limit."""
+
+    at_most: int
+    name_format: ClassVar[str] = "no_large_amount"
+    dimension: ClassVar[Dimension] = "validity"
+
+    def measure(self) -> Aggregates:
+        return {"large_amounts": lambda rows: rows.count(where=rows.amount_eur > self.at_most)}
+
+    def judge(self, facts: DayFacts) -> GateFinding:
+        large = facts.count("large_amounts")
+        return GateFinding(large == 0, f"{large} lines cost more than {self.at_most} euros", "no such line", "Look.")
+
+
+class OfCredits(FactSalesTransactions):
+    """No line is sold."""
+
+    amount_eur: Annotated[T.DecimalType, 18, 4] = Field(nullable=True, lt=0)
+
+
+def test_a_rule_that_was_declared_after_the_staging_judges_what_is_cut_over(wrong: Workshop) -> None:
+    """From the staged files and without Spark: a day that breaks it is refused in words, and nothing is published."""
+    staged(wrong)
+    before, sessions = checksums(wrong), wrong.sessions
+
+    def cut_over_with(*rules: DayRule, **changes: Any) -> CutOver:
+        first, *others = steps()
+        fact = first.step.tables[0]
+        table = replace(fact, rules=(*fact.rules, *rules), **changes)
+        again = [replace(first, step=replace(first.step, tables=(table,))), *others]
+        return cut_over(wrong.builder.lake, "campaign-fx", again, RUN, wrong.messages.append)
+
+    limit = int(wrong.read(FACT)["amount_eur"].max()) // 2
+    with pytest.raises(GateFailed, match=rf"{FACT} \S+: no_large_amount: \d+ lines cost more than {limit} euros"):
+        cut_over_with(NoLargeAmount(limit))
+    assert (checksums(wrong), wrong.sessions) == (before, sessions)
+    with pytest.raises(GateFailed, match=r"contract_holds: .*amount_eur: less_than\(0\), for example \d"):
+        cut_over_with(contract=OfCredits)
+    assert checksums(wrong) == before
+    done = cut_over_with(NoLargeAmount(10**9))
+    assert done.days[FACT] == tuple(DAYS)
+    assert all(state.content.metrics["large_amounts"] == 0 for state in wrong.states(FACT).values() if state.content)
 
 
 def test_a_second_campaign_for_the_same_finds_nothing_left_to_do(wrong: Workshop) -> None:

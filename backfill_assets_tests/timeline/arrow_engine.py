@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import types as T
 
 from backfill_assets.days import Cadence
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
@@ -47,8 +48,8 @@ SCHEMA = json.dumps(
 class NamedRow(Contract):
     """A row is a name and its day."""
 
-    name: str = Field(description="What the row is.")
-    day: date = Field(description="The day it belongs to.")
+    name: T.StringType = Field(description="What the row is.")
+    day: T.DateType = Field(description="The day it belongs to.")
 
 
 @dataclass(frozen=True)

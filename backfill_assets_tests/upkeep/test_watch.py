@@ -16,6 +16,8 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
+from backfill_assets.judge import by_pandera
+from backfill_assets.judge.by_pandera import AGREES
 from backfill_assets.judge.engine import DayFiles
 from backfill_assets.judge.measure import measure_files
 from backfill_assets.lakehouse.storage import Storage
@@ -77,6 +79,21 @@ def test_days_that_were_just_staged_are_looked_at_without_spark(built: Workshop)
     lake = built.builder.lake
     look = Watch(CATALOG, lake.storage, lake.publisher.log, lambda: pytest.fail("Spark was asked"), True)
     assert _failures(look.look(CATALOG.tables, DAYS)) == {}
+
+
+def test_pandera_validates_the_newest_day_of_each_table(built: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it disagrees with the judge is said of that day. It is no reason to build the day again."""
+    lake = built.builder.lake
+    watch = Watch(CATALOG, lake.storage, lake.publisher.log, lambda: pytest.fail("Spark was asked"), True, True)
+    found = watch.look(CATALOG.tables, DAYS)
+    asked = [each for each in found if any(rule.rule == AGREES for rule in each.rules)]
+    newest = {each.table: each.day for each in sorted(found, key=lambda each: each.day) if each.rows}
+    assert {each.table: each.day for each in asked} == newest and len(asked) == len(newest)
+    assert _failures(found) == {}
+    monkeypatch.setattr(by_pandera, "_breaches", lambda *_: ("amount_eur: greater_than(9)",))
+    differs = watch.look([CATALOG.table("fact_sales_transactions")], DAYS)
+    assert _failures(differs) == {("fact_sales_transactions", DAYS.last): {AGREES}}
+    assert not any(each.is_wrong for each in differs)
 
 
 def test_a_value_that_is_changed_beside_its_hash_is_found(built: Workshop, spark: SparkSession) -> None:

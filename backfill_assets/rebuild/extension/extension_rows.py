@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.rows import FILE, path_in, rows_and_files
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.canonical import parsed
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.joined_key import joined_key
 from backfill_assets.model.refinement import Refinement

@@ -13,15 +13,16 @@ from pyspark.sql import functions as F
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.judge.engine import DayFiles, of_days
+from backfill_assets.judge.second_look import with_second_look
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.timelines import StagedAs
 from backfill_assets.landing.deletions import days_with_deletions
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DUPLICATES, OCCURRENCE, Step, Table, Version
 from backfill_assets.model.refinement import Refinement, accepted, rejected
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publication.publisher import Pin
-from backfill_assets.quality.second_look import with_second_look
 from backfill_assets.rebuild.decide import wanted
 from backfill_assets.rebuild.extension import extension_plan as plan
 from backfill_assets.rebuild.extension.earlier_states import find_earlier_states
@@ -139,7 +140,8 @@ def _extend_refined(
         gain, growth, quarantine, rejected(new_rows, refinement), timelines[quarantine.name], staged_as
     )
     grown = side_by_side(growth.reader.spark, {bronze.name: grow_bronze, quarantine.name: grow_quarantine})
-    grown[bronze.name] |= _without_duplicates(growth, build, version, refinement, grown, judged, pin)
+    raw_files = {day: [file.below(raw) for file in (*new, *again) if file.day == str(day)] for day in days}
+    grown[bronze.name] |= _without_duplicates(growth, build, version, grown, raw_files, pin)
     if bronze.name in growth.keys:  # those of the days of another version
         for day in days:
             del growth.new_files[TableDay(bronze.name, day)]
@@ -152,25 +154,24 @@ def _without_duplicates(
     growth: Growth,
     build: StepBuild,
     version: Version,
-    refinement: Refinement,
     grown: Mapping[str, Mapping[date, GrownTable]],
-    judged: DataFrame,
+    raw: DayFiles,
     pin: Pin,
 ) -> dict[date, GrownTable]:
-    """Days with many deduplicated rows whose ``judged`` ones, all of the changed keys, are of different versions.
+    """Days with many deduplicated rows of which those in the ``raw`` files are of different versions.
 
-    No other row of such a day can be a duplicate if there was none before. The days that have one, or had, are left
-    out: they are built whole.
+    These have all rows of the changed keys. No other row of such a day can be a duplicate if there was none before. The
+    days that have one, or had, are left out: they are built whole.
     """
     bronze = build.step.tables[0]
     facts = {day: facts_of(build, version, bronze, grown, day, pin) for day in grown[bronze.name]}
     known = {day: own for day, own in facts.items() if plan.had_no_duplicates(growth.content(bronze.name, day))}
 
-    def rows(rule: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
-        of_days = judged.where(F.col("day").isin(days))
-        return of_days, rejected(of_days, refinement)
+    def files(rule: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
+        rejects = grown[rule.quarantine]
+        return of_days(raw, days), {day: [file.below(rule.quarantine) for file in rejects[day].files] for day in days}
 
-    looked_at = with_second_look(bronze, known, rows)
+    looked_at = with_second_look(growth.lake.storage, bronze, known, files)
     return {
         day: replace(grown[bronze.name][day], metrics=found.own)
         for day, found in looked_at.items()

@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.rows import stage, take_in, write
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DUPLICATES, EXAMPLE, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publication.publisher import Pin

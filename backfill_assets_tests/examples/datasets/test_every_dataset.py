@@ -11,7 +11,7 @@ from backfill_assets.days import Cadence
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.judge.measure import unmeasurable
 from backfill_assets.model.catalog import chains
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import PUBLISHED_DAYS, Step, Table, Version
 from backfill_assets.model.landed import BronzeColumns, QuarantineColumns, RawColumns

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sales import SALES, FactSalesTransactions, half_up_quotient, rates_as_of
-from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Version
 from backfill_assets.model.refinement import accepted
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales

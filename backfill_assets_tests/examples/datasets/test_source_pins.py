@@ -42,7 +42,7 @@ def test_a_fingerprint_covers_what_a_transform_calls_and_refers_to() -> None:
         "model.canonical.parsed",
         "model.declaration._PATTERNS",
         "model.checks._Compared",
-        "model.contract_columns.KINDS",
+        "model.checks.KINDS",
         "model.refinement.Refinement",
         "examples.datasets.sales.BronzeSales",
         "examples.datasets.sales.SalesLine",

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.judge import measure
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
 from backfill_assets.model.declaration import Step, Version
@@ -282,6 +283,30 @@ def test_days_under_a_hold_wait_for_the_next_call_and_compaction_forgets_nothing
     sales.memory = InputMemory()
     sales.arrive([line(0, version=3, cents=700), line(12, day=1)])
     assert {day.how for day in sales.extend().days if day.table == "bronze_sales"} == {"extended"}
+    assert_equal_to_a_rebuild(sales)
+
+
+@pytest.mark.timeout(600)
+def test_what_a_compaction_kept_of_hashes_is_added_up_when_a_day_grows(
+    with_rates: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark computes no hash again of files that were put together: the stream that follows is no slower."""
+    sales = streamed(with_rates, tmp_path / "home", spark)
+    for batch in EVERYTHING[:2]:
+        sales.arrive(batch)
+        sales.extend()
+    publisher = sales.workshop.builder.lake.publisher
+    for table in ("bronze_sales", "fact_sales_transactions"):
+        assert isinstance(compact(publisher, table, list(DAYS), id=f"compact-{table.replace('_', '-')}"), Published)
+
+    def again(hashes: object) -> None:
+        raise AssertionError(f"Spark is asked for {hashes}.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(measure, "sum_of_hashes", again)
+        sales.arrive(EVERYTHING[2])
+        result = sales.extend()
+    assert {day.how for day in result.days if day.table == "bronze_sales"} == {"extended"}
     assert_equal_to_a_rebuild(sales)
 
 

@@ -17,9 +17,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.model.checks import KINDS, pandera_schema
+from backfill_assets.model.checks import KINDS, pandera_schema, sound, struct_type, violations
 from backfill_assets.model.contract import CHECKS, Contract, Field, spark_types
-from backfill_assets.model.contract_columns import sound, struct_type, violations
 
 
 class EveryCheck(Contract):

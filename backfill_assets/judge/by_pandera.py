@@ -1,0 +1,96 @@
+"""Pandera's own verdict on rows: with examples for the few days that break their contract, and as a second opinion.
+
+The judge's query is made of pandera's checks. Here pandera itself runs them, with a query for each, and says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.judge.engine import DayFiles, engine, of_days, rows_of_files, stored
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.checks import pandera_schema
+from backfill_assets.model.contract import Contract
+from backfill_assets.model.declaration import GateFinding, RuleOutcome, Table
+from backfill_assets.model.measure import Unsound, breaches
+from backfill_assets.quality.gates import ContractHolds
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+MOST_EXAMPLES = 5
+"""Of each check."""
+_MOST_DAYS, _ROWS_OF_A_CHECK = 3, 20
+"""Pandera holds in memory what it is shown if it fails: some rows of a few days."""
+AGREES = "pandera_agrees"
+Outcomes = Mapping[date, Sequence[RuleOutcome]]
+
+
+def with_reports(
+    storage: Storage, table: Table, outcomes: Outcomes, files: Callable[[], DayFiles]
+) -> dict[date, tuple[RuleOutcome, ...]]:
+    """``outcomes`` with what pandera says of the first days whose rows break the contract, if there are any."""
+    found = {day: tuple(rules) for day, rules in outcomes.items()}
+    broken = [day for day, rules in sorted(found.items()) if any(map(_is_broken_contract, rules))][:_MOST_DAYS]
+    for day in broken:
+        said = pandera_report(storage, table, of_days(files(), [day]))
+        found[day] = tuple(replace(each, details=said) if _is_broken_contract(each) else each for each in found[day])
+    return found
+
+
+def pandera_report(storage: Storage, table: Table, files: DayFiles) -> tuple[str, ...]:
+    """What pandera says of rows in ``files`` that break the contract: a line for each check, with examples."""
+    return _said(storage, table, files, partial(_some_broken, table.contract))
+
+
+def second_opinion(storage: Storage, table: Table, files: DayFiles, violating: int) -> GateFinding:
+    """Whether pandera says of a day what the judge's query says, which has found ``violating`` rows."""
+    said = pandera_report(storage, table, files) if violating else _said(storage, table, files, lambda rows: rows)
+    return GateFinding(
+        bool(said) == bool(violating),
+        observed=f"pandera: {'; '.join(said) or 'every row fulfils the contract'}",
+        expected=f"what the judge's query says: {violating} rows break the contract",
+        next_step="One of both is wrong. Look at these values, and report it: the data need not be built again.",
+    )
+
+
+def _some_broken(contract: type[Contract], rows: ir.Table) -> ir.Table:
+    """Some rows for each thing that is asked of a column and that they break: a rare one is among them."""
+    import ibis
+
+    broken = stored(rows.filter(Unsound(contract)(rows)))
+    return ibis.union(*(broken.filter(found).limit(_ROWS_OF_A_CHECK) for *_, found in breaches(contract, broken)))
+
+
+def _is_broken_contract(rule: RuleOutcome) -> bool:
+    return rule.rule == ContractHolds.name_format and not rule.passed
+
+
+def _said(storage: Storage, table: Table, files: DayFiles, choose: Callable[[ir.Table], ir.Table]) -> tuple[str, ...]:
+    with engine() as connection:
+        # Pandera joins values with their verdicts by their place.
+        connection.raw_sql("SET preserve_insertion_order = true")
+        return _breaches(table.contract, stored(choose(rows_of_files(connection, storage, table.contract, files))))
+
+
+def _breaches(contract: type[Contract], rows: ir.Table) -> tuple[str, ...]:
+    from pandera.errors import SchemaErrors
+
+    if not rows.count().to_pyarrow().as_py():
+        return ()  # No value fulfils a check, says pandera.
+    try:
+        pandera_schema(contract, MOST_EXAMPLES).validate(rows, lazy=True)
+    except SchemaErrors as errors:
+        return tuple(map(_line, errors.schema_errors))
+    return ()
+
+
+def _line(error: Any) -> str:
+    """``quantity: greater_than_or_equal_to(1), for example -3, 0``"""
+    check, cases = getattr(error.check, "error", error.check), getattr(error.failure_cases, "failure_case", ())
+    values = {str(value) for case in cases for value in (case.values() if isinstance(case, dict) else [case])}
+    return f"{error.schema.name}: {check}" + (f", for example {', '.join(sorted(values))}" if values else "")

@@ -1,0 +1,166 @@
+"""What is looked for in the rows of days that have too many deduplicated or rejected ones, and of no other day.
+
+Rows may have given way to one of equal key and version: delivered twice, or lost because the key is wrong. Rejected
+rows may have come again, sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.judge.engine import DAY, DayFiles, engine, rows_of_files
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import (
+    CORRECTED,
+    DUPLICATES,
+    EXAMPLE,
+    IDENTICAL,
+    OCCURRENCE,
+    DayFacts,
+    Metrics,
+    Source,
+    Table,
+)
+from backfill_assets.model.deletion import DELETION
+from backfill_assets.model.landed import quarantine_contract, raw_contract
+from backfill_assets.model.landed_values import typed_value
+from backfill_assets.model.rules import FewDuplicates, FewRejected
+from backfill_assets.quality.measures import as_metrics
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    from ibis.backends.duckdb import Backend
+
+_PLACE = ("source_file", "source_line")
+_VERSION = "its version"
+"""No landed field has a space in its name."""
+_NONE: Mapping[type, Metrics] = {
+    FewDuplicates: {DUPLICATES: 0, IDENTICAL: 0, f"{DUPLICATES}{EXAMPLE}": ""},
+    FewRejected: {CORRECTED: 0},
+}
+Files = Callable[[FewDuplicates | FewRejected, Sequence[date]], tuple[DayFiles, DayFiles]]
+"""The files of the raw rows of some days, and of the quarantined ones."""
+
+
+def with_second_look(
+    storage: Storage, table: Table, facts: Mapping[date, DayFacts], files: Files
+) -> dict[date, DayFacts]:
+    """``facts`` with the rows that gave way to an equal version, and with the rejected ones that came again, sound.
+
+    Bronze says how many rows each winner stands for, and not which versions they had. So raw is read once more for
+    days that have too many of them, and only for these.
+    """
+    found = dict(facts)
+    for rule in table.rules:
+        if not isinstance(rule, FewDuplicates | FewRejected):
+            continue
+        if days := [day for day in facts if rule.looks_closer(facts[day])]:
+            measure = measure_duplicates if isinstance(rule, FewDuplicates) else measure_corrected
+            counted = measure(storage, rule.source, table, *files(rule, days))
+            found |= {
+                day: replace(found[day], own={**found[day].own, **_NONE[type(rule)], **counted.get(day, {})})
+                for day in days
+            }
+    return found
+
+
+def measure_duplicates(
+    storage: Storage, source: Source, table: Table, raw: DayFiles, quarantined: DayFiles
+) -> dict[date, Metrics]:
+    """By day that has any: how many sound raw rows gave way to an equal version, and to an identical line.
+
+    The example has the places of two rows that met.
+    """
+    import ibis
+
+    keys = key_columns(source, table)
+    with engine() as connection:
+        sound, _ = _sound_and_rejected(connection, storage, source, table, raw, quarantined)
+        identical = ibis.row_number().over(group_by=(DAY, "content_hash"), order_by=_PLACE)
+        numbered = sound.mutate(**{OCCURRENCE: identical if OCCURRENCE in table.key else ibis.literal(1)})
+        place = ibis.struct({name: numbered[name] for name in _PLACE})
+        rows = numbered.mutate(place=place, **_typed(source, numbered, keys), **_version(source, numbered))
+        met = rows.group_by(DAY, OCCURRENCE, _VERSION, *map(_value, keys)).agg(
+            rows=rows.count(), contents=rows.content_hash.nunique(), one=rows.place.min(), another=rows.place.max()
+        )
+        several = met.filter(met.rows > 1)
+        one, another = (
+            place.source_file + ":" + place.source_line.cast("string") for place in (several.one, several.another)
+        )
+        order = ibis.struct({"one": several.one, "another": several.another})
+        found = several.group_by(DAY).agg(
+            **{
+                DUPLICATES: (several.rows - 1).sum(),
+                IDENTICAL: (several.rows - several.contents).sum(),
+                f"{DUPLICATES}{EXAMPLE}": (one + " and " + another).argmin(order),
+            }
+        )
+        return _by_day(found)
+
+
+def measure_corrected(
+    storage: Storage, source: Source, table: Table, raw: DayFiles, quarantined: DayFiles
+) -> dict[date, Metrics]:
+    """By day that has any: how many ``quarantined`` rows came again, sound, in a version that is as new or newer.
+
+    Of a rejected row whose version cannot be read, what arrived on its day or later is as new.
+    """
+    keys = key_columns(source, table)
+    with engine() as connection:
+        sound, rejects = (
+            rows.select(DAY, "arrival_day", **_typed(source, rows, keys), **_version(source, rows))
+            for rows in _sound_and_rejected(connection, storage, source, table, raw, quarantined)
+        )
+        as_new = (sound[_VERSION] >= rejects[_VERSION]).fill_null(sound.arrival_day >= rejects.arrival_day)
+        same = [rejects[name] == sound[name] for name in (DAY, *map(_value, keys))]
+        again = rejects.semi_join(sound, [*same, as_new])
+        return _by_day(again.group_by(DAY).agg(**{CORRECTED: again.count()}))
+
+
+def key_columns(source: Source, table: Table) -> tuple[str, ...]:
+    """The key of ``table`` as raw columns: a key that bronze makes of several is that of the source."""
+    names = tuple(name for name in table.key if name not in (DAY, OCCURRENCE))
+    return names if set(names) <= set(source.columns) else source.key_columns
+
+
+def _sound_and_rejected(
+    connection: Backend, storage: Storage, source: Source, table: Table, raw: DayFiles, quarantined: DayFiles
+) -> tuple[ir.Table, ir.Table]:
+    """The received rows that stand and are not quarantined, and those that are."""
+    rejects = rows_of_files(connection, storage, quarantine_contract(source, table.contract), quarantined)
+    landed = (*key_columns(source, table), source.version_field)
+    received = _standing(rows_of_files(connection, storage, raw_contract(source), raw), landed)
+    return received.anti_join(rejects, [DAY, *_PLACE]), rejects
+
+
+def _standing(raw: ir.Table, landed: Sequence[str]) -> ir.Table:
+    """The received rows with some ``landed`` fields, less one for each deletion: it has the line and the content."""
+    import ibis
+
+    rows = raw.filter(raw.source_file.notnull())
+    is_deletion = rows.record_kind == DELETION
+    of_line = dict.fromkeys((DAY, "content_hash", *_PLACE, *landed))
+    counts = rows.group_by([*of_line]).agg(
+        arrival_day=rows.arrival_day.max(), copies=rows.count(where=~is_deletion) - rows.count(where=is_deletion)
+    )
+    left = counts.filter(counts.copies > 0)
+    return left.mutate(copy=ibis.range(left.copies).unnest())
+
+
+def _typed(source: Source, rows: ir.Table, names: Sequence[str]) -> dict[str, ir.Value]:
+    return {_value(name): typed_value(rows[name].cast("string"), source.type_of(name)) for name in names}
+
+
+def _version(source: Source, rows: ir.Table) -> dict[str, ir.Value]:
+    return {_VERSION: _typed(source, rows, [source.version_field])[_value(source.version_field)]}
+
+
+def _value(name: str) -> str:
+    return f"value of {name}"
+
+
+def _by_day(found: ir.Table) -> dict[date, Metrics]:
+    return {row[DAY]: as_metrics(row) for row in found.to_pyarrow().to_pylist()}

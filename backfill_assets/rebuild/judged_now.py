@@ -1,0 +1,94 @@
+"""What was staged before is judged by the rules that are declared now, before it is published.
+
+Verdicts are made again, of what was measured then. Where the rules ask for more, the staged files are measured again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from typing import TYPE_CHECKING
+
+from backfill_assets.judge.engine import DayFiles, files_by_day
+from backfill_assets.judge.measure import fingerprint, measure_files
+from backfill_assets.lakehouse.timelines import GateVerdict, StagedDay, Timeline
+from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
+from backfill_assets.quality import measures
+from backfill_assets.rebuild.extension.extension_rows import TableFiles
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.stage import Chunk, StagedTableDay, as_facts, content_of, facts_of, judge, with_verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Held = Mapping[date, tuple[Timeline, StagedDay]]
+"""By day: the timeline that has its rows, and how it was staged there."""
+Staged = Mapping[date, StagedTableDay]
+
+
+def judged_now(
+    lake: Lake, chunk: Chunk, staged: Mapping[str, Staged], held: Mapping[str, Held]
+) -> Mapping[str, Staged]:
+    """The ``staged`` days of ``chunk``, by table, with today's verdicts: one that is another now is recorded.
+
+    ``held`` says where they are. A verdict on what was not measured for rules stays what it is.
+    """
+    tables = chunk.step.tables
+    days = [day for day in chunk.days if all(_verdict(held[table.name][day]).measured for table in tables)]
+    if not days:
+        return dict(staged)
+    measured = {table.name: _metrics(lake, table, days, staged[table.name], held[table.name]) for table in tables}
+
+    def files(name: str) -> DayFiles:
+        return {day: [file.below(name) for file in held[name][day][1].files] for day in days}
+
+    facts = facts_of(lake.storage, replace(chunk, days=days), measured, files)
+    found = {name: dict(of_table) for name, of_table in staged.items()}
+    for table in tables:
+        verdicts = judge(lake.storage, table, facts[table.name], partial(files, table.name))
+        for day, rules in verdicts.items():
+            found[table.name][day] = _judged(staged[table.name][day], facts[table.name][day], rules)
+        _record(fingerprint(table), {day: (*held[table.name][day], found[table.name][day]) for day in days})
+    return found
+
+
+def _verdict(held: tuple[Timeline, StagedDay]) -> GateVerdict:
+    """Of a day that was adopted, which has passed."""
+    if held[1].verdict is None:
+        raise LookupError(f"{held[0].table} {held[1].day} was never judged.")
+    return held[1].verdict
+
+
+def _metrics(lake: Lake, table: Table, days: Sequence[date], staged: Staged, held: Held) -> dict[date, Metrics]:
+    """What was measured of each day; measured again where that was for other rules than those of ``table`` now."""
+    other = {day for day in days if _verdict(held[day]).measured != fingerprint(table)}
+    files = [file for day in other for file in staged[day].files]
+
+    def rows() -> DataFrame:
+        return TableFiles(lake.spark(), lake.storage).of(table, files)
+
+    anew = measure_files(lake.storage, table, files_by_day(table.name, files), rows) if files else {}
+    zero = measures.zero_metrics(table)
+    return {day: anew.get(day, zero) if day in other else as_facts(staged[day].content) for day in days}
+
+
+def _judged(staged: StagedTableDay, facts: DayFacts, rules: tuple[RuleOutcome, ...]) -> StagedTableDay:
+    content = staged.content
+    measured = content_of(facts.own, content.code_version, content.inputs, {})
+    known = replace(content, metrics={**content.metrics, **measured.metrics})
+    return replace(staged, content=with_verdict(known, rules), rules=rules)
+
+
+def _record(asked: str, days: Mapping[date, tuple[Timeline, StagedDay, StagedTableDay]]) -> None:
+    timelines = {timeline.path: timeline for timeline, *_ in days.values()}
+    verdicts: dict[str, dict[date, GateVerdict]] = {path: {} for path in timelines}
+    for day, (timeline, staged, now) in days.items():
+        before = _verdict((timeline, staged))
+        if (before.rules, before.measured) != (now.rules, asked):
+            changed = {"passed": now.passed, "content": now.content, "rules": now.rules, "measured": asked}
+            verdicts[timeline.path][day] = before.model_copy(update=changed)
+    for path, of_days in verdicts.items():
+        if of_days:
+            timelines[path].judge(of_days)
