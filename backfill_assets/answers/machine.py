@@ -220,7 +220,7 @@ def token_key(settings: Settings, catalog: Catalog) -> MachineFinding:
 
 
 def _tables_of_tokens(catalog: Catalog) -> list[str]:
-    from backfill_assets.rebuild.append import tables_of_tokens
+    from backfill_assets.rebuild.raw_change import tables_of_tokens
 
     return tables_of_tokens(catalog)
 

@@ -207,18 +207,14 @@ class FoundRefresh:
     """Files by arrival day, and rows that are added and deleted by event day."""
 
     files: Sequence[ArrivalFiles]
-    rows: Mapping[date, tuple[int, int]]
+    rows: RowCounts
     publication: str = ""
     """Empty if nothing was published."""
     dry_run: bool = False
 
     @classmethod
     def previewed(cls, files: Sequence[ArrivalFiles], counts: RowCounts) -> FoundRefresh:
-        rows: dict[date, tuple[int, int]] = {}
-        for (_, day), (added, deleted) in sorted(counts.items(), key=lambda each: each[0][1]):
-            before = rows.get(day, (0, 0))
-            rows[day] = before[0] + added, before[1] + deleted
-        return cls(files, rows, dry_run=True)
+        return cls(files, dict(sorted(counts.items())), dry_run=True)
 
     @classmethod
     def done(cls, result: RefreshResult) -> FoundRefresh:

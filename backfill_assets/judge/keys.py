@@ -135,16 +135,8 @@ def _key_values(source: Source, rows: ir.Table) -> dict[str, ir.StringValue]:
 
 
 def _version_row(source: Source, row: Mapping[str, Any]) -> VersionRow:
-    marker = row["marker"]
-    return VersionRow(
-        at=row["at"],
-        hash=row["hash"],
-        day=row[DAY],
-        belongs_to=row["belongs_to"],
-        marker=marker,
-        deleted=row["deleted"],
-        written=tuple(row[_written(name)] for name in source.key_columns) if marker else None,
-    )
+    written = tuple(row[_written(name)] for name in source.key_columns) if row["marker"] else None
+    return VersionRow(row["at"], row["hash"], row[DAY], row["belongs_to"], row["marker"], row["deleted"], written)
 
 
 def _marker(source: Source, key: Key, due: DueMarker) -> dict[str, Any]:

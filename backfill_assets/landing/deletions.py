@@ -71,11 +71,6 @@ def as_deletions(rows: DataFrame) -> DataFrame:
     return rows.withColumns({"record_kind": F.lit(DELETION), "arrival_day": F.lit(None).cast("date")})
 
 
-def deleted_arrival() -> Column:
-    """The arrival day of the landed row that a deletion cancels, from the path of its file; else null."""
-    return F.split_part("source_file", F.lit("/"), F.lit(2)).try_cast("date")
-
-
 def _is_deletion() -> Column:
     return F.col("record_kind") == DELETION
 

@@ -27,7 +27,7 @@ from backfill_assets.published.view import View
 from backfill_assets.report.answer import Quantity
 from backfill_assets.text import format_count, percent
 
-GENERAL_FORMS = (
+_GENERAL_FORMS = (
     (r"(?s)^([^:]+: )'.*' is (not? [^']*)$", r"\1is \2"),
     (r"(?s)^(.*?) \(was .*\)$", r"\1"),
 )
@@ -36,7 +36,7 @@ GENERAL_FORMS = (
 
 def general(reason: str) -> str:
     """``quantity: is not a bigint`` for ``quantity: 'many' is not a bigint``: the column and the rule."""
-    for pattern, replacement in GENERAL_FORMS:
+    for pattern, replacement in _GENERAL_FORMS:
         shortened = re.sub(pattern, replacement, reason, count=1)
         if shortened != reason:
             return shortened

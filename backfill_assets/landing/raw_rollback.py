@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import date, timedelta
+from datetime import date
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -75,10 +75,8 @@ def _within_window(catalog: Catalog, table: str, days: Iterable[date]) -> list[d
         source = catalog.step(table).source
     except InvalidRequest:
         return []
-    width = source.supersession_window_days if source else 0
     own = set(days)
-    around = {day + timedelta(days=n) for day in own for n in range(-width, width + 1)}
-    return sorted(around - own)
+    return sorted(source.days_around(own) - own) if source else []
 
 
 def _refuse_rows_since(log: PublicationLog, prepared: Prepared, table: str, beside: Iterable[date]) -> None:

@@ -141,6 +141,17 @@ class LandingZone:
                 hint="Nothing of it was read. Land the whole file again, or move it out of the landing zone.",
             )
 
+    def is_new(self, file: LandedFile, taken_in: int) -> bool:
+        """Whether raw has not read ``file``, which is whole then; ``taken_in`` is what raw has recorded of it.
+
+        Raises for one that has changed since it was read, and for one that is damaged.
+        """
+        if taken_in not in (0, file.position[1]):
+            raise changed_file(file)
+        if not taken_in:
+            self.verify_readable(file)
+        return not taken_in
+
     def _source_folder(self, source: str) -> Path | None:
         if not _SOURCE.fullmatch(source):
             raise InvalidRequest(f"{source!r} is not the name of a source.", hint="For example: sales, fx_rates.")

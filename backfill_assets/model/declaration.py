@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
@@ -282,6 +282,11 @@ class Source:
     def placement(self) -> Placement:
         """Which event days are possible."""
         return Placement(self.earliest_day or self.first_day, self.days_ahead)
+
+    def days_around(self, days: Iterable[date]) -> set[date]:
+        """``days``, and those on which their rows may have other versions; none if the source has no such window."""
+        width = self.supersession_window_days
+        return {day + timedelta(days=n) for day in days for n in range(-width, width + 1)} if width else set()
 
     def why_on_arrival_day(self, named: date) -> str:
         """Why a row that names the day ``named`` is on the day it arrived, and what to declare if it is right."""

@@ -49,6 +49,8 @@ class Conflict:
 
     days: Mapping[str, frozenset[date]] = field(default_factory=dict)
     inputs: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    reads: tuple[InputRead, ...] = ()
+    """The inputs that moved, as they were read."""
     reasons: tuple[str, ...] = ()
     passed: tuple[str, ...] = ()
     """Source positions that have moved on since they were read."""
@@ -188,6 +190,7 @@ class Preparation:
     ) -> Conflict | None:
         days: dict[str, frozenset[date]] = {}
         inputs: dict[str, frozenset[date]] = {}
+        reads: list[InputRead] = []
         reasons: list[str] = []
         passed: list[str] = []
         gone = False
@@ -204,8 +207,9 @@ class Preparation:
         for read in publication.inputs:  # a table is listed once for every version of it that was read
             if withdrawn := self._withdrawn(read, head, states, reasons):
                 inputs[read.table] = inputs.get(read.table, frozenset()) | withdrawn
+                reads.append(read)
         reasons += _moved_switches(publication, head.state)
-        return Conflict(days, inputs, tuple(reasons), tuple(passed), gone) if reasons else None
+        return Conflict(days, inputs, tuple(reads), tuple(reasons), tuple(passed), gone) if reasons else None
 
     def _reclaimed_days(self, head: Head, change: TableChange, reasons: list[str]) -> set[date]:
         """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -16,6 +16,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.publication.holds import HOLD_SECONDS, holding
 from backfill_assets.publication.publisher import Published
+from backfill_assets.publication.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.extension import extension_plan
 from backfill_assets.rebuild.lake import Lake, Progress, built_from_log
@@ -23,8 +24,7 @@ from backfill_assets.rebuild.outcome import STAGED_AGAIN, BuildResult, BuiltDay,
 from backfill_assets.rebuild.step_build import StepBuild, StepRequest, refuse_failed
 from backfill_assets.text import format_count
 
-_MOST_ATTEMPTS = 5
-_ATTEMPTS_BEFORE_A_HOLD = 2
+_MOST_TRIES, _TRIES_BEFORE_A_HOLD = 5, 2
 
 
 @dataclass
@@ -39,6 +39,11 @@ class MainBuild:
     """Build extended days whole as well; those that are equal to what is published are not published again."""
     verified: dict[TableDay, str] = field(default_factory=dict)
     """What was found of the days that were verified."""
+    attempt_seconds: float = 0.0
+    """How long the last attempt took."""
+
+    def __post_init__(self) -> None:
+        self.todo = self.asked.days
 
     @cached_property
     def build(self) -> StepBuild:
@@ -54,42 +59,43 @@ class MainBuild:
         A stream may extend the days more often than they can be staged. After several times they are staged under a
         hold, so that it leaves them alone meanwhile.
         """
-        todo, build = self.asked.days, self.build
-        with ExitStack() as held:
-            for attempt in range(_MOST_ATTEMPTS):
-                began = time.monotonic()
-                build.stage(todo, forced=build.forced(todo) | self.extended(todo))
-                refuse_failed(build.staged)
-                self.compare_extended()
-                if not build.staged:
-                    return self.result(None)
-                if attempt < _ATTEMPTS_BEFORE_A_HOLD:
-                    self.lake.wait_for_holds({name: list(build.staged) for name in build.tables}, self.progress)
-                outcome = self.lake.publisher.publish(build.request())
-                if isinstance(outcome, Published):
-                    return self.result(outcome)
-                todo = build.moved_days(outcome)
-                self.progress(f"{self.step.name}: {format_count(len(todo), 'day')} {STAGED_AGAIN}")
-                if attempt + 1 >= _ATTEMPTS_BEFORE_A_HOLD:
-                    self.hold(held, time.monotonic() - began)
-        raise PublicationRefused(
-            f"{self.step.name}: main moved {_MOST_ATTEMPTS} times while staging {format_count(len(todo), 'day')}.",
-            hint="Another run is rewriting the same days; let it finish, then run this one again.",
+        return publish_until_settled(
+            self.attempt, self.hold, self.progress, most=_MOST_TRIES, before_a_hold=_TRIES_BEFORE_A_HOLD
         )
 
-    def hold(self, held: ExitStack, attempt_seconds: float) -> None:
+    def attempt(self, held: bool) -> BuildResult | Unsettled:
+        """Stage the days that are left, and publish all."""
+        build, began = self.build, time.monotonic()
+        build.stage(self.todo, forced=build.forced(self.todo) | self.extended(self.todo))
+        refuse_failed(build.staged)
+        self.compare_extended()
+        if not build.staged:
+            return self.result(None)
+        if not held:
+            self.lake.wait_for_holds({name: list(build.staged) for name in build.tables}, self.progress)
+        outcome = self.lake.publisher.publish(build.request())
+        if isinstance(outcome, Published):
+            return self.result(outcome)
+        self.todo, self.attempt_seconds = build.moved_days(outcome), time.monotonic() - began
+        moved = format_count(len(self.todo), "day")
+        refused = PublicationRefused(
+            f"{self.step.name}: main moved {_MOST_TRIES} times while staging {moved}.",
+            hint="Another run is rewriting the same days; let it finish, then run this one again.",
+        )
+        return Unsettled(f"{self.step.name}: {moved} {STAGED_AGAIN}", refused)
+
+    def hold(self) -> AbstractContextManager[object]:
         """Ask others to leave the days, and what they are computed from, alone for the length of another attempt.
 
         Raw may gain rows meanwhile: they are beyond what the days are built from.
         """
-        held.close()
         touched = {table.name: set(self.asked.days) for table in self.step.tables}
         for version in self.step.versions:
             if not isinstance(version.transform, Refinement):
                 for name, read in decide.read_days(self.step, version, self.asked.days).items():
                     touched.setdefault(name, set()).update(read)
-        name, seconds = self.lake.new_id(self.step.name), HOLD_SECONDS + 2 * attempt_seconds
-        held.enter_context(holding(self.lake.storage, name, touched, self.lake.publisher.now, seconds))
+        name, seconds = self.lake.new_id(self.step.name), HOLD_SECONDS + 2 * self.attempt_seconds
+        return holding(self.lake.storage, name, touched, self.lake.publisher.now, seconds)
 
     # ------------------------------------------------------------------ verify
 

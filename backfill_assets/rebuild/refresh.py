@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,18 +20,17 @@ from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.records import DayLineage, DayRead, InputRead, Publication
-from backfill_assets.lakehouse.rows import published_rows, stage
+from backfill_assets.lakehouse.records import InputRead
+from backfill_assets.lakehouse.rows import stage
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.deletions import as_deletions, deleted_arrival, rows_that_stand
-from backfill_assets.landing.raw_rows import event_day, raw_rows, raw_schema
-from backfill_assets.model.declaration import Metrics
+from backfill_assets.landing.deletions import as_deletions, rows_that_stand
+from backfill_assets.landing.raw_rows import event_day, raw_rows
+from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.deletion import DELETED, DELETION, REFRESH
-from backfill_assets.publication.publisher import Pin, Published
-from backfill_assets.rebuild.append import AppendBuild, Arrivals
+from backfill_assets.publication.publisher import Pin
 from backfill_assets.rebuild.changed_files import ArrivalFiles, Positions, compare_files, moved_positions
 from backfill_assets.rebuild.lake import waiting
-from backfill_assets.rebuild.stage import StagedTableDay
+from backfill_assets.rebuild.raw_change import RawChange, RawWriter, only
 from backfill_assets.text import format_ranges
 
 if TYPE_CHECKING:
@@ -39,11 +38,9 @@ if TYPE_CHECKING:
 
     from backfill_assets.lakehouse.timelines import Timeline
 
-_MOST_ATTEMPTS = 5
 
-
-class _RawMoved(Exception):
-    """Rows that were compared with the source have been withdrawn or replaced since."""
+RowCounts = Mapping[date, tuple[int, int]]
+"""Rows that are added and deleted, by event day."""
 
 
 @dataclass(frozen=True)
@@ -51,36 +48,48 @@ class RefreshResult:
     """What a refresh has found, and appended. ``publication`` is empty if there was nothing to append."""
 
     files: tuple[ArrivalFiles, ...]
-    rows: Mapping[date, tuple[int, int]] = field(default_factory=dict)
-    """Rows that were added and deleted, by event day."""
+    rows: RowCounts = field(default_factory=dict)
     publication: str = ""
     version: int | None = None
     """Of the raw table."""
 
 
-@dataclass
-class RefreshBuild(AppendBuild):
-    """One look at the landed files of some arrival days, and what raw has to gain from it.
+@dataclass(frozen=True)
+class Compared:
+    """The landed files of some arrival days beside what raw has read of them."""
 
-    What differs is computed anew with each attempt: rows that were staged against another state of raw are not used.
-    """
-
-    compared: frozenset[str] = frozenset()
-    """The files of raw whose rows were compared with the source."""
+    files: tuple[ArrivalFiles, ...]
     known: Positions = field(default_factory=dict)
-    """What raw had recorded when the landed files were compared."""
+    """What raw had recorded then."""
     anew: frozenset[date] = frozenset()
     """The days of which all rows are put on their days anew: their placement was declared anew since."""
-    put_anew: InputRead | None = None
-    """These days as they were read."""
+
+    @property
+    def different(self) -> list[ArrivalFiles]:
+        return [each for each in self.files if each.differs]
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.different or self.anew)
+
+    @property
+    def to_read(self) -> list[LandedFile]:
+        return [file for each in self.different for file in each.files]
+
+
+@dataclass
+class RefreshBuild(RawWriter):
+    """One look at the landed files of some arrival days, and what raw has to gain from it.
+
+    What differs is computed anew with each look: rows that were staged against another state of raw are not used.
+    """
 
     # ------------------------------------------------------------------ what is asked for
 
     def preview(self, days: Sequence[date]) -> tuple[tuple[ArrivalFiles, ...], RowCounts]:
         """What :meth:`run_days` would append; publishes nothing, and starts Spark only if a file differs."""
         found = self.compare(days)
-        different = [each for each in found if each.differs]
-        return found, count_rows(self.difference(different)) if different or self.anew else {}
+        return found.files, count_rows(self.difference(found)[0]) if found.differs else {}
 
     def run_days(self, days: Sequence[date]) -> RefreshResult:
         """Read the files of ``days`` again if one of them differs, and append what differs in their rows.
@@ -89,83 +98,60 @@ class RefreshBuild(AppendBuild):
         Raises :class:`SourceUnreadable` for damaged files and for days without a folder, before anything is staged,
         and :class:`DaysFailed` when a gate holds a day back.
         """
-        for _ in range(_MOST_ATTEMPTS):
-            found = self.compare(days)
-            different = [each for each in found if each.differs]
-            if not different and not self.anew:
-                return RefreshResult(found)
-            try:
-                outcome = self.append(self.arrivals(different), sorted(self.anew))
-            except _RawMoved:
-                self.progress(f"{self.table.name}: its rows were moved meanwhile, comparing again")
-                continue
-            if isinstance(outcome, Published):
-                return RefreshResult(found, self.rows(), outcome.publication, outcome.versions[self.table.name])
-            self.progress(f"{self.table.name}: another run has read the same files, comparing again")
-        raise PublicationRefused(
-            f"{self.table.name}: other runs kept changing what raw has of these files.",
-            hint="Let them finish, then run this again.",
-        )
+        looked: list[Compared] = []
 
-    def rows(self) -> dict[date, tuple[int, int]]:
-        """By event day."""
-        counts = {day: each.content.metrics for day, each in self.staged.items()}
-        return {day: (_count(of, "received"), _count(of, DELETED)) for day, of in sorted(counts.items())}
+        def look() -> RawChange | None:
+            looked.append(self.compare(days))
+            return self.change(looked[-1]) if looked[-1].differs else None
+
+        done = self.carry_out(look)
+        if done is None:
+            return RefreshResult(looked[-1].files)
+        metrics = {day: each.content.metrics for day, each in sorted(done.days.items())}
+        rows = {day: (_count(of, "received"), _count(of, DELETED)) for day, of in metrics.items()}
+        return RefreshResult(looked[-1].files, rows, done.publication, done.versions[self.table.name])
 
     # ------------------------------------------------------------------ compare
 
-    def compare(self, days: Sequence[date]) -> tuple[ArrivalFiles, ...]:
-        main = MainTable.open(self.lake.storage, self.table.name)
-        self.known = main.transactions() if main else {}
-        self.anew = frozenset(self.misplaced(days))
+    def compare(self, days: Sequence[date]) -> Compared:
+        known, anew = self.recorded(), frozenset(self.misplaced(days))
         deliveries = self.lake.landing.deliveries(self.source.name, days)
-        arrived = [day for day in days if day not in self.anew or deliveries[day] != "missing"]
+        arrived = [day for day in days if day not in anew or deliveries[day] != "missing"]
         with waiting(self.progress, f"{self.table.name}: landed files are compared with those that raw has read"):
-            return compare_files(self.lake.landing, self.source.name, self.known, arrived)
+            return Compared(compare_files(self.lake.landing, self.source.name, known, arrived), known, anew)
 
-    def difference(self, different: Sequence[ArrivalFiles]) -> DataFrame:
+    def difference(self, found: Compared) -> tuple[DataFrame, list[InputRead]]:
         """All files of an arrival day are read, also unchanged ones: a row may have moved from one to another.
 
-        Rows of other files are as raw has them, on the days where they belong now.
+        Rows of other files are as raw has them, on the days where they belong now. Beside it the days of raw that were
+        compared: they may gain rows, but for those of which all rows are put on their days anew.
         """
-        files = [file for each in different for file in each.files]
-        for file in files:
+        for file in found.to_read:
             self.lake.landing.verify_readable(file)
-        paths = [str(self.lake.landing.locate(file)) for file in files]
-        arrived = [each.day for each in different]
-        standing = self.standing(arrived)
-        unread = standing.where(~self.landed_on(arrived)).withColumns(event_day(self.source))
+        paths = [str(self.lake.landing.locate(file)) for file in found.to_read]
+        arrived = [each.day for each in found.different]
+        pin = self.pin_all()
+        read = pin.inputs[self.table.name]
+        self.refuse_foreign(found.anew, pin)
+        files = _files_of(self.lake.storage, read, arrived, found.anew)
+        standing = rows_that_stand(pin.states, self.table, sorted(files), partial(self.rows, read))
+        landed = self.landed_on(arrived)
+        received = F.col("source_file").isNotNull()
+        standing = standing.where(received & (landed | F.col("day").isin(list(found.anew))))
+        unread = standing.where(~landed).withColumns(event_day(self.source))
         source = raw_rows(self.lake.spark(), self.source, paths, self.lake.token_key_file)
-        return row_difference(source.unionByName(unread), standing)
+        made_of = [only(read, files), only(read, found.anew, exact=True)]
+        return row_difference(source.unionByName(unread), standing), [each for each in made_of if each.days]
 
     def landed_on(self, arrival_days: Collection[date]) -> Column:
         """Whether a row is of a file that landed on ``arrival_days``; no event of a topic is."""
         return F.col("source_file").startswith(f"{self.source.name}/") & F.col("arrival_day").isin(list(arrival_days))
 
-    def standing(self, arrival_days: Collection[date]) -> DataFrame:
-        """The rows that raw has of files that landed on ``arrival_days``, and all that were received for ``anew``."""
-        name = self.table.name
-        published = [day for table, day in self.lake.states(self.step) if table == name]
-        pin = self.lake.publisher.pin(writes={}, reads={name: published}, also={name})
-        read = pin.inputs[name]
-        self.refuse_foreign(pin)
-        files = _files_of(self.lake.storage, read, arrival_days, self.anew)
-        self.put_anew = read.model_copy(update={"days": {day: read.days[day] for day in sorted(self.anew)}})
-        self.compared = frozenset(file.path for of_day in files.values() for file in of_day)
-
-        def rows(days: Sequence[date]) -> DataFrame:
-            some = read.model_copy(update={"days": {day: read.days[day] for day in days}})
-            return published_rows(self.lake.spark(), self.lake.storage, some, raw_schema(self.source))
-
-        standing = rows_that_stand(pin.states, self.table, sorted(files), rows)
-        received = F.col("source_file").isNotNull()
-        return standing.where(received & (self.landed_on(arrival_days) | F.col("day").isin(list(self.anew))))
-
-    def refuse_foreign(self, pin: Pin) -> None:
+    def refuse_foreign(self, days: Collection[date], pin: Pin) -> None:
         """Refuse days with a foreign write: its rows would be moved as ours."""
         main = MainTable.open(self.lake.storage, self.table.name)
         active = main.state().by_day() if main else {}
-        for day in sorted(self.anew):
+        for day in sorted(days):
             if pin.states[TableDay(self.table.name, day)].physical != fingerprints.physical(active.get(day, ())):
                 raise PublicationRefused(
                     f"{self.table.name} {day} is not what was published: no row is taken from there.",
@@ -174,51 +160,30 @@ class RefreshBuild(AppendBuild):
 
     # ------------------------------------------------------------------ append
 
-    def arrivals(self, different: Sequence[ArrivalFiles]) -> Arrivals:
-        positions = moved_positions(self.source.name, different, self.known)
-        moved = fingerprints.physical(f"{each.id}={each.before}..{each.after}" for each in positions)
-        made_of = fingerprints.input_fingerprint(self.step.code_version, "", moved)
-        return Arrivals(made_of, positions, partial(self.stage_difference, different), may_be_staged=False)
+    def change(self, found: Compared) -> RawChange:
+        positions = moved_positions(self.source.name, found.different, found.known)
+        what = "its landed files were read again" if positions else "its rows were put on their days anew"
+        crowded = PublicationRefused(
+            f"{self.table.name}: other runs kept changing what raw has of these files.",
+            hint="Let them finish, then run this again.",
+        )
+        return RawChange(
+            positions,
+            crowded,
+            partial(self.stage_difference, found),
+            empty=sorted(found.anew),
+            anew=found.anew,
+            reason=f"{REFRESH}: {what}",
+        )
 
-    def stage_difference(self, different: Sequence[ArrivalFiles], timeline: Timeline) -> InputRead | None:
-        days = {each.day for each in different} | self.anew
+    def stage_difference(self, found: Compared, timeline: Timeline) -> list[InputRead]:
+        days = {each.day for each in found.different} | found.anew
         with waiting(self.progress, f"{self.table.name}: Spark compares {format_ranges(days)} with raw"):
-            stage(self.difference(different), timeline, {}, table=self.step.tables[0], other_days=True)
-        for each in different:
-            for file in each.files:
-                self.lake.landing.verify_unchanged(file)
-        return self.put_anew if self.anew else None
-
-    def pin(self, timeline: Timeline) -> Pin:
-        """Raw may gain other rows until this is published; those that were compared must still be there."""
-        pin = super().pin(timeline)
-        name = self.table.name
-        if name not in pin.inputs:
-            pin = self.lake.publisher.pin(writes={}, reads={name: timeline.days_with_files()}, also={name})
-        main = MainTable.open(self.lake.storage, name)
-        if not self.compared <= (set(main.state().active) if main else set()):
-            raise _RawMoved
-        return pin
-
-    def request(self, timeline: Timeline, pin: Pin, arrivals: Arrivals) -> Publication:
-        request = super().request(timeline, pin, arrivals)
-        what = "its landed files were read again" if arrivals.positions else "its rows were put on their days anew"
-        made = request.provenance.model_copy(update={"reason": f"{REFRESH}: {what}"})
-        return request.model_copy(update={"provenance": made})
-
-    def judged_day(self, day: date, measured: Metrics, pin: Pin, schema: str, seconds: float) -> StagedTableDay:
-        judged = super().judged_day(day, measured, pin, schema, seconds)
-        if day not in self.anew:
-            return judged
-        return replace(judged, content=replace(judged.content, code_version=self.source.placement.of_all_rows))
-
-    def lineage(self, staged: StagedTableDay, pin: Pin) -> DayLineage:
-        """Without a window for supersessions, a day was compared with itself alone."""
-        if self.window_days({staged.day}):
-            return super().lineage(staged, pin)
-        read = pin.inputs[self.table.name]
-        own = DayRead(table=read.table, version=read.version, first=staged.day, last=staged.day)
-        return DayLineage(reads=(own,), environment=staged.environment)
+            rows, made_of = self.difference(found)
+            stage(rows, timeline, {}, table=self.table, other_days=True)
+        for file in found.to_read:
+            self.lake.landing.verify_unchanged(file)
+        return made_of
 
 
 def _files_of(
@@ -253,8 +218,6 @@ _SIDE, _KEPT = "is in the source", "rescued or nothing"
 _CONTENT = ["arrival_day", "day", "day_is_arrival", "content_hash", _KEPT]
 """What makes two rows the same, wherever they are in the files of their arrival day."""
 _PLACE = ["source_file", "source_line"]
-RowCounts = dict[tuple[date, date], tuple[int, int]]
-"""Rows that are added and deleted, by arrival day and event day."""
 
 
 def row_difference(source: DataFrame, standing: DataFrame) -> DataFrame:
@@ -289,11 +252,9 @@ def row_difference(source: DataFrame, standing: DataFrame) -> DataFrame:
 
 def count_rows(difference: DataFrame) -> RowCounts:
     """How many rows a difference adds and deletes. Runs Spark."""
-    arrival, deletes = F.coalesce("arrival_day", deleted_arrival()), F.col("record_kind") == DELETION
-    by_day = difference.groupBy(arrival.alias("arrival"), "day").agg(
-        F.count_if(~deletes).alias("added"), F.count_if(deletes).alias("deleted")
-    )
-    return {(row["arrival"], row["day"]): (row["added"], row["deleted"]) for row in by_day.collect()}
+    deletes = F.col("record_kind") == DELETION
+    by_day = difference.groupBy("day").agg(F.count_if(~deletes).alias("added"), F.count_if(deletes).alias("deleted"))
+    return {row["day"]: (row["added"], row["deleted"]) for row in by_day.collect()}
 
 
 def _sign() -> Column:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.landing.deletions import days_with_deletions, standing_rows
-from backfill_assets.landing.quarantine import GENERAL_FORMS, Rejects
+from backfill_assets.landing.quarantine import Rejects, general
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Step
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from backfill_assets.publication.publisher import Pin
 
 _PLACE = ("day", "source_file", "source_line")
-_ALL_REASONS = ""
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,15 @@ def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None, progress: P
         return []
     pin = _pin_inputs(lake, rejects, filled)
     progress(f"{rejects.table}: the rejected rows of {format_count(len(filled), 'day')} are judged again ...")
-    verdicts = _verdicts(lake, rejects, pin, filled)
+    counts: dict[tuple[date, str | None], Counter[bool]] = {}
     with waiting(progress, f"{rejects.table}: Spark judges rejected rows again"):
-        counted = verdicts.collect()
-    judged_rows = [
-        Judged(rejects.table, row["day"], row["reason"] or None, int(row["freed"]), int(row["still_bad"]))
-        for row in counted
+        for row in _verdicts(lake, rejects, pin, filled).collect():
+            for reason in {None, *map(general, row["now"] or row["then"])}:
+                counts.setdefault((row["day"], reason), Counter())[row["now"] is None] += row["count"]
+    return [
+        Judged(rejects.table, day, reason, freed=found[True], still_bad=found[False])
+        for (day, reason), found in sorted(counts.items(), key=lambda each: (each[0][0], each[0][1] or ""))
     ]
-    return sorted(judged_rows, key=lambda judged: (judged.day, judged.reason or ""))
 
 
 def quarantined_days(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> list[date]:
@@ -120,7 +120,7 @@ def _pin_inputs(lake: Lake, rejects: Rejects, days: Sequence[date]) -> Pin:
 
 
 def _verdicts(lake: Lake, rejects: Rejects, pin: Pin, days: Collection[date]) -> DataFrame:
-    """``day, reason, freed, still_bad``, with a line of no reason that has each row once."""
+    """``day, then, now, count``: why rows were rejected, and why they are now, null if they would be accepted."""
     inputs = {name: _read(lake, pin, name) for name in pin.inputs if name != rejects.table}
     then = _read(lake, pin, rejects.table).select(*_PLACE, F.col("reasons").alias("then"))
     raw = inputs[rejects.raw]
@@ -128,23 +128,10 @@ def _verdicts(lake: Lake, rejects: Rejects, pin: Pin, days: Collection[date]) ->
     (step,) = lake.with_current([rejects.step])
     now = step.version().transform(again)[rejects.table].select(*_PLACE, F.col("reasons").alias("now"))
     judged = then.join(raw.select(*_PLACE), list(_PLACE), "left_semi").join(now, list(_PLACE), "left")
-    reasons = F.array_distinct(F.transform(F.coalesce("now", "then"), _general))
-    each = judged.select("day", "now", F.explode(F.concat(F.array(F.lit(_ALL_REASONS)), reasons)).alias("reason"))
-    return each.groupBy("day", "reason").agg(
-        F.count(F.when(F.col("now").isNull(), True)).alias("freed"), F.count("now").alias("still_bad")
-    )
+    return judged.groupBy("day", "then", "now").count()
 
 
 def _read(lake: Lake, pin: Pin, name: str) -> DataFrame:
     read, table = pin.inputs[name], lake.catalog.table(name)
     rows = published_rows(lake.spark(), lake.storage, read, struct_type(table.contract))
     return standing_rows(rows) if days_with_deletions(pin.states, table, read.days) else rows
-
-
-def _general(reason: Column) -> Column:
-    """:func:`backfill_assets.landing.quarantine.general` as a column."""
-    shortened = F.lit(None).cast("string")
-    for pattern, replacement in reversed(GENERAL_FORMS):
-        to = replacement.replace("\\", "$")
-        shortened = F.when(reason.rlike(pattern), F.regexp_replace(reason, pattern, to)).otherwise(shortened)
-    return F.coalesce(shortened, reason)

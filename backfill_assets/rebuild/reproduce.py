@@ -44,7 +44,7 @@ from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
-from backfill_assets.rebuild.ingest import ArrivalBuild
+from backfill_assets.rebuild.ingest import ArrivalBuild, from_landed_files
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.recorded_inputs import Inputs, Readable, RecordedInput, RecordedInputs, merge_inputs
@@ -343,12 +343,12 @@ def _as_declared_then(step: Step, change: TableChange) -> Step:
 
 def _taken_in(build: ArrivalBuild, files: list[LandedFile], made_by: Prepared) -> Contents:
     table = build.table
-    timeline = build.stage_rows(build.arrivals(files))
+    staged = build.staged(from_landed_files(build, files))
     try:
-        pin = Pin({}, {read.table: read for read in made_by.publication.inputs}, {}, -1)
-        measured = build.measured(timeline, pin)
+        searched = next((read for read in made_by.publication.inputs if read.table == table.name), None)
+        measured = build.measured(staged, searched)
     finally:
-        timeline.close()
+        staged.close()
     days = {day.day for day in made_by.change(table.name).days} | set(measured)
     nothing = zero_metrics(table)
     return {TableDay(table.name, day): content_of(measured.get(day, nothing), "", "", {}) for day in sorted(days)}

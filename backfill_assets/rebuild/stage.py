@@ -317,7 +317,20 @@ def record_verdicts(
     environment: Environment | None = None,
     measured: str = "",
 ) -> list[StagedTableDay]:
-    """Record the verdicts in the timeline, with what computed the days, and give the days their files.
+    """Record the verdicts in the timeline, with what computed the days, and give the days their files."""
+    note_verdicts(timeline, days, input_fingerprints, environment, measured)
+    held = timeline.days()
+    return [replace(day, files=held[day.day].files, environment=environment) for day in days]
+
+
+def note_verdicts(
+    timeline: Timeline,
+    days: Sequence[StagedTableDay],
+    input_fingerprints: Mapping[date, str],
+    environment: Environment | None,
+    measured: str = "",
+) -> None:
+    """Record the verdicts in the timeline, with what computed the days, and what was ``measured`` for them.
 
     The days are listed again: Spark makes no commit, and so keeps no list, when a write has no rows at all.
     """
@@ -334,8 +347,6 @@ def record_verdicts(
     }
     staged = {day: StagedAs(input_fingerprint=verdict.input_fingerprint) for day, verdict in verdicts.items()}
     timeline.judge(verdicts, staged, environment)
-    held = timeline.days()
-    return [replace(day, files=held[day.day].files, environment=environment) for day in days]
 
 
 def _replaced_publication(day: StagedTableDay) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import partial, reduce
 from pathlib import Path
@@ -13,25 +13,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from backfill_assets.errors import PublicationRefused, SourceUnreadable
-from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.records import DayChange, DayContent, InputRead, Position, Publication, TableChange
-from backfill_assets.lakehouse.rows import nullable_schema, observed, published_rows, rows_of_files, stage
+from backfill_assets.lakehouse.records import InputRead, Position
+from backfill_assets.lakehouse.rows import observed, rows_of_files, stage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.deletions import deletions_by, rows_of_keys
 from backfill_assets.landing.raw_rows import raw_schema
-from backfill_assets.landing.zone import LandedFile, changed_file
-from backfill_assets.landing.zone import position_id as landed_id
-from backfill_assets.model.declaration import DayFacts, Source, Step
-from backfill_assets.publication.publisher import Conflict, Published
+from backfill_assets.landing.zone import LandedFile, files_taken_in
 from backfill_assets.published.stream_positions import TopicPositions, begun_id, boundary_id, ids_id, position_id
-from backfill_assets.quality import gates
-from backfill_assets.quality.measures import zero_metrics
-from backfill_assets.rebuild.append import AppendBuild, Arrivals
-from backfill_assets.rebuild.ingest import ArrivalBuild
-from backfill_assets.rebuild.lake import Lake, Progress, provenance
-from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.stage import as_facts, content_of, with_verdict
+from backfill_assets.rebuild.ingest import from_landed_files
+from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange, only
 from backfill_assets.stream.broker import Broker, is_about_an_event
 from backfill_assets.stream.events import (
     EachEvent,
@@ -48,7 +39,6 @@ from backfill_assets.stream.sources import KafkaTopic, OffsetRange, Offsets, Sta
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MOST_ATTEMPTS = 10
 HOLD_SECONDS = 5.0
 """A stream waits no longer than this for others that hold its days."""
 FileStamp = tuple[int, int] | None
@@ -74,36 +64,21 @@ class AppendedBatch:
 
 
 @dataclass
-class RawAppender:
-    """What both kinds of streams append with: the lakehouse, the raw step, and who asked."""
+class RawAppender(RawWriter):
+    """What both kinds of streams append with. Their publications share a name and a transaction."""
 
-    lake: Lake
-    step: Step
-    run: RunInfo
-    progress: Progress
     first: bool = True
     """Until the first batch is published: what a killed stream has staged may be used."""
 
-    @property
-    def source(self) -> Source:
-        if self.step.source is None:
-            raise SourceUnreadable(f"{self.step.name} has no source to stream.")
-        return self.step.source
+    def __post_init__(self) -> None:
+        self.name = self.transaction = stream_name(self.step.name)
+        self.hold_seconds = HOLD_SECONDS
 
-    @property
-    def name(self) -> str:
-        return stream_name(self.step.name)
-
-    @property
-    def as_stream(self) -> tuple[str, str, float]:
-        """What its publications are named after, the transaction that they share, and how long they wait for holds."""
-        return self.name, self.name, HOLD_SECONDS
-
-    def appended(self, build: AppendBuild, outcome: Published) -> AppendedBatch:
+    def appended(self, done: StagedChange) -> AppendedBatch:
         self.first = False
-        received = (staged.content.metrics["received"] for staged in build.staged.values())
-        days, now = tuple(sorted(build.staged)), self.lake.publisher.now()
-        return AppendedBatch(outcome.publication, days, sum(int(str(each)) for each in received), now)
+        received = (staged.content.metrics["received"] for staged in done.days.values())
+        days, now = tuple(sorted(done.days)), self.lake.publisher.now()
+        return AppendedBatch(done.publication, days, sum(int(str(each)) for each in received), now)
 
 
 @dataclass
@@ -119,6 +94,7 @@ class TopicBatches(RawAppender):
     """What the last batch was."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.known = TopicPositions(self.topic.topic)
 
     @property
@@ -131,19 +107,13 @@ class TopicBatches(RawAppender):
         Raises :class:`PublicationRefused` when another stream keeps reading the same events, and
         :class:`SourceUnreadable` when they are of another topic of that name.
         """
-        for _ in range(_MOST_ATTEMPTS):
+
+        def look() -> RawChange | None:
             ranges = new_ranges(planned, self.positions([each.partition for each in planned]))
-            if not ranges:
-                return None
-            build = AppendBuild(self.lake, self.step, self.run, self.progress, *self.as_stream)
-            outcome = build.append(self.arrivals(events, ranges))
-            if isinstance(outcome, Published):
-                return self.appended(build, outcome)
-            self.progress(f"{self.step.name}: {' and '.join(outcome.passed) or 'raw'} moved meanwhile, looking again")
-        raise PublicationRefused(
-            f"{self.step.name}: another stream keeps reading the same events of {self.topic}.",
-            hint="Stop one of them: a stream that is started now names the one that has the lease.",
-        )
+            return self.change(events, ranges) if ranges else None
+
+        done = self.carry_out(look)
+        return self.appended(done) if done else None
 
     def positions(self, partitions: Sequence[int]) -> Offsets:
         """The next offset to read of each partition, as main has it."""
@@ -153,13 +123,20 @@ class TopicBatches(RawAppender):
         ids = {partition: position_id(self.source.name, self.known.topic, partition) for partition in partitions}
         return {partition: main.transaction(id) or 0 for partition, id in ids.items()}
 
-    def arrivals(self, events: DataFrame, ranges: Sequence[OffsetRange]) -> Arrivals:
-        read = fingerprints.physical(f"{self.known.topic} {each}" for each in ranges)
-        made_of = fingerprints.input_fingerprint(self.step.code_version, "", read)
-        positions = tuple(self._position(each.partition, each.first, each.end) for each in ranges)
-        return Arrivals(made_of, positions, partial(self._stage, events, ranges), self.first)
+    def change(self, events: DataFrame, ranges: Sequence[OffsetRange]) -> RawChange:
+        crowded = PublicationRefused(
+            f"{self.step.name}: another stream keeps reading the same events of {self.topic}.",
+            hint="Stop one of them: a stream that is started now names the one that has the lease.",
+        )
+        return RawChange(
+            self._passed(ranges),
+            crowded,
+            partial(self._stage, events, ranges),
+            self.fingerprint(f"{self.known.topic} {each}" for each in ranges),
+            self.first,
+        )
 
-    def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> InputRead | None:
+    def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> list[InputRead]:
         """Write the rows of ``ranges``; an event that cannot be read is set apart only when Spark stumbles over it."""
         wanted = events.where(within(ranges))
         try:
@@ -173,14 +150,14 @@ class TopicBatches(RawAppender):
             self._stage_rows(wanted, timeline)
         deleted = self._stage_deletions(wanted, timeline) if self.seen and self.seen.tombstones else None
         self.require_same_topic()
-        return deleted
+        return [deleted] if deleted else []
 
     def _stage_rows(self, events: DataFrame, timeline: Timeline) -> None:
         from pyspark.sql import Observation
 
         seen = Observation()
         watched = events.observe(seen, *seen_events()).where(~is_tombstone())
-        stage(self._rows(self.lake.spark(), watched), timeline, {}, table=self.step.tables[0], other_days=True)
+        stage(self._rows(self.lake.spark(), watched), timeline, {}, table=self.table, other_days=True)
         self.seen = EventsSeen.of(observed(seen))
 
     def _rows(self, spark: SparkSession, events: DataFrame) -> DataFrame:
@@ -189,39 +166,25 @@ class TopicBatches(RawAppender):
     def _stage_deletions(self, events: DataFrame, timeline: Timeline) -> InputRead | None:
         """Cancel what the tombstones among ``events`` delete, in raw and in what is staged; keep those of no key.
 
-        Where the keys are is not known before: of all days of raw the columns of the key are read once.
+        Where the keys are is not known before: of all days of raw the columns of the key are read once. Gives the days
+        that have rows of these keys.
         """
-        spark, source, table = self.lake.spark(), self.source, self.step.name
-        topic, schema = self.known.topic, raw_schema(self.source)
-        staged = rows_of_files(spark, timeline, timeline.files())
-        published = [day for name, day in self.lake.states(self.step) if name == table]
-        read = self.lake.publisher.pin(writes={}, reads={table: published}, also={table}).inputs.get(table)
+        spark, source, topic = self.lake.spark(), self.source, self.known.topic
+        parts = [rows_of_files(spark, timeline, timeline.files())]
+        read = self.pin_all().inputs[self.table.name]
         tombs = deleted_keys(spark, source, topic, events, self.lake.token_key_file).persist()
         try:
-            found, parts = self._days_with(tombs, read), [staged]
-            if found is not None:
-                parts.append(published_rows(spark, self.lake.storage, found, schema))
-            deletions = [deletions_by(source, part.select(*schema.names), tombs) for part in parts]
+            rows = rows_of_keys(source, self.rows(read, read.days), tombs)
+            found = only(read, (row["day"] for row in rows.select("day").distinct().collect()), exact=True)
+            if found.days:
+                parts.append(self.rows(found, found.days))
+            deletions = [deletions_by(source, part.select(*raw_schema(source).names), tombs) for part in parts]
             unknown = self._rows(spark, of_no_key(topic, events, tombs))
-            stage(
-                reduce(DataFrame.unionByName, deletions, unknown),
-                timeline,
-                {},
-                table=self.step.tables[0],
-                other_days=True,
-            )
+            rows = reduce(DataFrame.unionByName, deletions, unknown)
+            stage(rows, timeline, {}, table=self.table, other_days=True)
         finally:
             tombs.unpersist()
-        return found
-
-    def _days_with(self, tombs: DataFrame, read: InputRead | None) -> InputRead | None:
-        """Of the days of raw, those that have rows of deleted keys."""
-        if read is None:
-            return None
-        raw = published_rows(self.lake.spark(), self.lake.storage, read, raw_schema(self.source))
-        rows = rows_of_keys(self.source, raw, tombs).select("day").distinct().collect()
-        days = {row["day"]: read.days[row["day"]] for row in rows}
-        return read.model_copy(update={"days": days}) if days else None
+        return found if found.days else None
 
     def require_same_topic(self) -> None:
         """What was read is of the topic whose positions raw has: ids never come back, so it was so all along."""
@@ -229,55 +192,33 @@ class TopicBatches(RawAppender):
         if self.known.ids not in (None, ids):
             raise another_topic(self.topic, self.known.ids, ids)
 
-    def _position(self, partition: int, before: int, after: int) -> Position:
-        id = position_id(self.source.name, self.known.topic, partition)
-        return Position(id=id, before=before or None, after=after)
+    def _passed(self, ranges: Iterable[OffsetRange]) -> tuple[Position, ...]:
+        of = partial(position_id, self.source.name, self.known.topic)
+        return tuple(Position(id=of(each.partition), before=each.first or None, after=each.end) for each in ranges)
 
     # ----------------------------------------------------- positions without rows
 
     def begin(self, start: Start) -> None:
         """Write down from where the stream reads, and where what is live begins, before anything is read."""
         name, topic = self.source.name, self.known.topic
-        positions = [
-            Position(id=begun_id(name, topic), before=None, after=1),
-            *([Position(id=ids_id(name, topic, self.known.ids), before=None, after=1)] if self.known.ids else []),
-            *(self._position(partition, 0, offset) for partition, offset in start.offsets.items() if offset),
-            *(
-                Position(id=boundary_id(name, topic, partition), before=None, after=offset)
-                for partition, offset in start.boundary.items()
-                if offset
-            ),
-        ]
-        self._publish_positions(positions, f"{self.topic} {start.reason}")
+        first = {begun_id(name, topic): 1, **({ids_id(name, topic, self.known.ids): 1} if self.known.ids else {})}
+        first |= {position_id(name, topic, partition): offset for partition, offset in start.offsets.items()}
+        first |= {boundary_id(name, topic, partition): offset for partition, offset in start.boundary.items()}
+        positions = tuple(Position(id=id, before=None, after=after) for id, after in first.items() if after)
+        self._move(positions, f"{self.topic} {start.reason}")
 
     def skip(self, lost: Sequence[OffsetRange]) -> None:
         """Go on after events that are lost, and record which they are."""
-        positions = [self._position(each.partition, each.first, each.end) for each in lost]
-        self._publish_positions(positions, f"gap accepted in {self.topic}: {'; '.join(map(str, lost))}")
+        self._move(self._passed(lost), f"gap accepted in {self.topic}: {'; '.join(map(str, lost))}")
 
-    def _no_rows(self) -> DayContent:
+    def _move(self, positions: tuple[Position, ...], reason: str) -> None:
         """Today is published as a day without rows, so that the history has the entry."""
-        table = self.step.tables[0]
-        content = content_of(zero_metrics(table), self.step.code_version, "", {})
-        return with_verdict(content, gates.judge(table, DayFacts(own=as_facts(content))))
-
-    def _publish_positions(self, positions: Sequence[Position], reason: str) -> None:
-        change = TableChange(
-            table=self.step.name,
-            mode="append",
-            table_schema=nullable_schema(raw_schema(self.source)),
-            days=(DayChange(day=self.lake.publisher.now().date(), content=self._no_rows()),),
-            positions=tuple(positions),
+        crowded = PublicationRefused(
+            f"{self.step.name}: another stream of {self.topic} has just begun.",
+            hint="Start this one again if that one is not wanted: it reads from where raw ends.",
         )
-        made_by = provenance(self.run, "").model_copy(update={"reason": reason})
-        id = self.lake.new_id(self.name)
-        wanted = Publication(id=id, kind="append", tables=(change,), provenance=made_by, transaction=self.name)
-        outcome = self.lake.publisher.publish(wanted)
-        if isinstance(outcome, Conflict):
-            raise PublicationRefused(
-                f"{self.step.name}: another stream of {self.topic} has just begun.",
-                hint="Start this one again if that one is not wanted: it reads from where raw ends.",
-            )
+        change = RawChange(positions, crowded, empty=[self.lake.publisher.now().date()], reason=reason)
+        self.carry_out(lambda: change, most=1)
 
 
 @dataclass
@@ -295,27 +236,26 @@ class LandedBatches(RawAppender):
         A damaged or changed file is reported and left out: it is read with the next batch after it has landed again.
         """
         wanted = self.with_landed_again(paths)
-        for _ in range(_MOST_ATTEMPTS):
-            files = self.new_files(wanted)
-            if not files:
-                return None
-            build = ArrivalBuild(self.lake, self.step, self.run, self.progress, *self.as_stream)
-            outcome = build.append(build.arrivals(files))
-            if isinstance(outcome, Published):
-                self.appended_files = [Path(file.path) for file in files]
-                return self.appended(build, outcome)
-            self.progress(f"{self.step.name}: another run has ingested the same files, looking again")
-        raise PublicationRefused(
-            f"{self.step.name}: other runs keep ingesting the same files.",
-            hint="Let them finish, then start the stream again.",
-        )
+        files: list[LandedFile] = []
+
+        def look() -> RawChange | None:
+            files[:] = self.new_files(wanted)
+            crowded = PublicationRefused(
+                f"{self.step.name}: other runs keep ingesting the same files.",
+                hint="Let them finish, then start the stream again.",
+            )
+            return replace(from_landed_files(self, files), crowded=crowded, may_be_staged=self.first) if files else None
+
+        done = self.carry_out(look)
+        if done is None:
+            return None
+        self.appended_files = [Path(file.path) for file in files]
+        return self.appended(done)
 
     def files_read(self) -> Counter[str]:
         """How many landed files raw has read, by the folder of their arrival day."""
-        main = MainTable.open(self.lake.storage, self.step.name)
-        prefix = landed_id(self.source.name, "")
-        read = [id for id, content in main.transactions().items() if id.startswith(prefix) and content] if main else []
-        return Counter(Path(id.removeprefix(prefix)).parent.name for id in read)
+        read = files_taken_in(self.lake.storage, self.source.name, self.table.name)
+        return Counter(Path(path).parent.name for path in read)
 
     def with_landed_again(self, paths: Sequence[Path]) -> list[Path]:
         """``paths``, and files that were left out and have changed since: Spark names a file once."""
@@ -330,13 +270,8 @@ class LandedBatches(RawAppender):
             stamp = file_stamp(path)
             try:
                 file = self.lake.landing.file(self.source.name, path)
-                position, content = file.position
-                ingested = (main.transaction(position) if main else None) or 0
-                if ingested not in (0, content):
-                    raise changed_file(file)
-                if not ingested:
+                if self.lake.landing.is_new(file, (main.transaction(file.position[0]) if main else None) or 0):
                     _require_bytes(file)
-                    self.lake.landing.verify_readable(file)
                     found.append(file)
                 self.left_out.pop(path, None)
             except SourceUnreadable as problem:

@@ -60,7 +60,7 @@ _FILES = (
 
 
 def _preview_refresh(*_: object) -> tuple[Sequence[ArrivalFiles], RowCounts]:
-    return _FILES, {(FIRST, FIRST): (12, 3), (FIRST, NEXT): (0, 1)}
+    return _FILES, {FIRST: (12, 3), NEXT: (0, 1)}
 
 
 def _refresh(*_: object, **__: object) -> RefreshResult:

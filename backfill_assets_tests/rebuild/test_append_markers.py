@@ -1,4 +1,4 @@
-"""Markers are files of the timeline that holds the rows that arrived, and are known again as markers."""
+"""Markers lie beside the rows that arrived, in no commit of their timeline: another try looks for them anew."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import InputRead
 from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.publication.pin import Pin
-from backfill_assets.rebuild import append as module
-from backfill_assets.rebuild.append import AppendBuild, holds_markers
+from backfill_assets.rebuild import raw_change as module
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.raw_change import RawWriter
 from backfill_assets_tests.strategies.raw_sales import raw_sales
 from backfill_assets_tests.workshop import Workshop
 
@@ -38,12 +37,11 @@ def test_markers_are_written_beside_the_rows_that_arrived(
         {"day": day, "basket_id": basket, "updated_at": f"{day}T20:00:00Z"} for day in (OLD, NEW) for basket in "abc"
     ]
     rows = stage(raw_sales(spark, versions).coalesce(1), timeline, {}, other_days=True)
-    build = AppendBuild(lake, CATALOG.step("raw_sales"), RunInfo("a-run"), silent)
-    pin = Pin({}, {"raw_sales": InputRead(table="raw_sales", version=None, days={})}, {}, 0)
-    written = build.stage_supersessions(timeline, rows, pin)
-    assert [(file.day, holds_markers(timeline, file)) for file in written] == [(str(OLD), True)] * files
-    assert not any(holds_markers(timeline, file) for file in rows)
-    assert {file.path for file in timeline.files()} == {file.path for file in (*rows, *written)}
+    build = RawWriter(lake, CATALOG.step("raw_sales"), RunInfo("a-run"), silent)
+    around = InputRead(table="raw_sales", version=None, days={})
+    written = build.stage_supersessions(timeline, rows, around)
+    assert [file.day for file in written] == [str(OLD)] * files
+    assert {file.path for file in timeline.files()} == {file.path for file in rows}
     found = rows_of_files(spark, timeline, written).collect()
     assert sorted((row.basket_id, row.updated_at, row.superseded_by_day, row.day) for row in found) == [
         (basket, f"{NEW}T20:00:00.000000Z", NEW, OLD) for basket in "abc"
@@ -54,7 +52,7 @@ def test_nothing_is_written_without_a_newer_version(spark: SparkSession, tmp_pat
     lake = Workshop(tmp_path, lambda: spark).builder.lake
     timeline = Timeline(lake.storage, "raw_sales", "a-run")
     rows = stage(raw_sales(spark, [{"day": OLD}, {"day": OLD}]), timeline, {}, other_days=True)
-    build = AppendBuild(lake, CATALOG.step("raw_sales"), RunInfo("a-run"), silent)
-    pin = Pin({}, {"raw_sales": InputRead(table="raw_sales", version=None, days={})}, {}, 0)
-    assert build.stage_supersessions(timeline, rows, pin) == []
+    build = RawWriter(lake, CATALOG.step("raw_sales"), RunInfo("a-run"), silent)
+    around = InputRead(table="raw_sales", version=None, days={})
+    assert build.stage_supersessions(timeline, rows, around) == []
     assert {file.path for file in timeline.files()} == {file.path for file in rows}

@@ -16,7 +16,7 @@ from backfill_assets.published.stream_positions import position_id as offset_id
 from backfill_assets.rebuild.changed_files import ArrivalFiles, compare_files, moved_positions
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.refresh import RefreshBuild
+from backfill_assets.rebuild.refresh import Compared, RefreshBuild
 
 DAY, OTHER = date(2017, 3, 1), date(2017, 3, 2)
 
@@ -94,9 +94,9 @@ def test_what_is_appended_carries_the_positions(landed: Landed) -> None:
     landed.land("b", "another")
     storage = Storage(str(landed.zone.root / "lakehouse"))
     lake = Lake(CATALOG, storage, Publisher(storage), landed.zone, lambda: pytest.fail("no Spark"), "token.key")
-    build = RefreshBuild(lake, CATALOG.step("raw_sales"), RunInfo("a-run"), print, known=landed.known)
+    build = RefreshBuild(lake, CATALOG.step("raw_sales"), RunInfo("a-run"), print)
     found = landed.compare(DAY)
-    positions = build.arrivals(found).positions
+    positions = build.change(Compared(found, landed.known)).positions
     assert positions == moved_positions("sales", found, landed.known)
     assert [each.before for each in positions] == [landed.known[positions[0].id]]
 

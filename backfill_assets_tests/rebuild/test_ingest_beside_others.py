@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, cast
@@ -16,32 +16,30 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.holds import all_holds
 from backfill_assets.publication.publisher import Conflict, Published, Publisher
-from backfill_assets.rebuild.append import Arrivals
 from backfill_assets.rebuild.builder import silent
-from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange
 from backfill_assets_tests.protocol.staging import stage
 
 DAY = date(2017, 3, 1)
-NOTHING = Arrivals("", (), lambda timeline: None)
+NOTHING = RawChange((), PublicationRefused("crowded"))
 
 
 @dataclass
-class Ingest(ArrivalBuild):
+class Ingest(RawWriter):
     """One whose rows are staged already and whose gates pass: no Spark."""
 
     timeline: Timeline | None = None
-    closed: list[str] = field(default_factory=list)
 
-    def adoptable(self, arrivals: object) -> Timeline | None:
-        return self.timeline
+    def adopted(self, change: RawChange) -> StagedChange:
+        return StagedChange(change, self.timeline, self.timeline.files() if self.timeline else ())
 
-    def measured(self, timeline: Timeline, pin: object) -> dict[Any, Any]:
+    def measured(self, *about: object) -> dict[Any, Any]:
         return {}
 
     def judge(self, *about: object) -> None:
-        self.staged = {}
+        pass
 
     def request(self, *about: object) -> Any:
         return None
@@ -67,7 +65,7 @@ def test_an_ingest_beside_a_steady_appender_ends(tmp_path: Path) -> None:
         return Conflict({}, reasons=("raw_sales gained rows",))
 
     with pytest.raises(PublicationRefused, match="raw_sales: rows arrived 20 times"):
-        ingest(tmp_path, moved).append(NOTHING)
+        ingest(tmp_path, moved).carry_out(lambda: NOTHING)
     assert all_holds(Storage(str(tmp_path))) == []
 
 
@@ -80,6 +78,21 @@ def test_after_several_times_others_are_asked_to_let_it_pass(tmp_path: Path) -> 
         held.append(len(all_holds(storage)))
         return Published("p", {}) if len(held) == 5 else Conflict({}, reasons=("raw_sales gained rows",))
 
-    assert isinstance(ingest(tmp_path, publish).append(NOTHING), Published)
+    assert ingest(tmp_path, publish).carry_out(lambda: NOTHING)
     assert held == [0, 0, 0, 1, 1]
     assert all_holds(storage) == []
+
+
+def test_a_change_that_others_keep_taking_in_is_looked_for_again_each_time(tmp_path: Path) -> None:
+    """Then its own words are said, after as many tries."""
+    looks: list[RawChange] = []
+
+    def look() -> RawChange:
+        looks.append(NOTHING)
+        return NOTHING
+
+    passed = Conflict(passed=("landed:sales:a",), reasons=("raw_sales has already taken in landed:sales:a",))
+    with pytest.raises(PublicationRefused, match="crowded"):
+        ingest(tmp_path, lambda request: passed).carry_out(look)
+    assert len(looks) == 20
+    assert all_holds(Storage(str(tmp_path))) == []

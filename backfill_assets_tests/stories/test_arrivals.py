@@ -13,10 +13,10 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.lakehouse.rows import rows_of_files, stage
-from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.outcome import BuildResult
+from backfill_assets.rebuild.raw_change import StagedChange
 from backfill_assets_tests.cli.command import Backfill, work_with
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.workshop import Workshop
@@ -120,9 +120,10 @@ def test_only_files_that_were_measured_are_published(
     """Another run can have adopted the same timeline, and write into it while this one is measuring."""
     judge = ArrivalBuild.judge
 
-    def meanwhile(build: ArrivalBuild, timeline: Timeline, *others: Any) -> None:
-        stage(rows_of_files(spark, timeline, timeline.files()), timeline, {}, other_days=True)
-        judge(build, timeline, *others)
+    def meanwhile(build: ArrivalBuild, staged: StagedChange, *others: Any) -> None:
+        assert staged.timeline
+        stage(rows_of_files(spark, staged.timeline, staged.timeline.files()), staged.timeline, {}, other_days=True)
+        judge(build, staged, *others)
 
     monkeypatch.setattr(ArrivalBuild, "judge", meanwhile)
     assert counted(landed.build("raw_sales", DAYS)) == dict.fromkeys(DAYS, 5)

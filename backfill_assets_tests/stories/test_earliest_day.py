@@ -10,9 +10,9 @@ from datetime import date
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.raw_change import StagedChange
 from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult
 from backfill_assets.rebuild.reproduce import ReproductionVerdict
 from backfill_assets_tests.cli.command import Backfill
@@ -193,8 +193,8 @@ def test_a_day_that_is_published_for_the_first_time_meanwhile_is_looked_at(
     land(landing, "visits", str(SECOND), "b", [visit("1", EARLY, "100")])
     pin, pins = RefreshBuild.pin, list[Pin]()
 
-    def pinned(build: RefreshBuild, timeline: Timeline) -> Pin:
-        pins.append(pin(build, timeline))
+    def pinned(build: RefreshBuild, staged: StagedChange) -> Pin:
+        pins.append(pin(build, staged))
         if len(pins) == 1:
             workshop.build("raw_visits", [SECOND])
         return pins[-1]

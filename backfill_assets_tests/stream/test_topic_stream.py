@@ -23,7 +23,7 @@ from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.history import history
 from backfill_assets.published.view import View
-from backfill_assets.rebuild.append import AppendBuild
+from backfill_assets.rebuild.raw_change import RawWriter
 from backfill_assets.stream import events as stream_events
 from backfill_assets.stream import live
 from backfill_assets.stream.batches import TopicBatches
@@ -479,7 +479,7 @@ STEPS: dict[str, str | CrashPoint] = {
     "published, and not in the checkpoint": "appended",
 }
 """What has happened when the stream dies: a point of the protocol, or a method that is not reached any more."""
-OWNERS = {"topic_offsets": Checkpoint, "measured": AppendBuild, "appended": TopicBatches}
+OWNERS = {"topic_offsets": Checkpoint, "measured": RawWriter, "appended": TopicBatches}
 
 
 @pytest.mark.parametrize("keep_checkpoint", [True, False])
@@ -512,7 +512,7 @@ def test_events_that_a_killed_stream_had_staged_are_counted(stream: SmallStream,
     with pytest.raises(Crashed):
         stream.run()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AppendBuild, "stage_rows", die)
+        patch.setattr(RawWriter, "staged", die)
         stream.run()
     assert [each.figures["events"] for each in stream.reports if each.kind == "batch"] == [2, 4]
 

@@ -1,0 +1,382 @@
+"""One change of raw: all that a raw table gains or loses in one publication, and the one way in which it gets there.
+
+Makers find out what there is: of landed files :mod:`~backfill_assets.rebuild.ingest`, of a second reading of the source
+:mod:`~backfill_assets.rebuild.refresh`, of a topic's offsets :mod:`backfill_assets.stream.batches`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.days import TableDay
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.judge.engine import files_by_day
+from backfill_assets.judge.keys import markers
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile, read_log
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import (
+    DayChange,
+    DayLineage,
+    DayRead,
+    Environment,
+    InputRead,
+    Position,
+    Publication,
+    TableChange,
+)
+from backfill_assets.lakehouse.rows import nullable_schema, published_rows, write
+from backfill_assets.lakehouse.timelines import StagedDay, Timeline, open_timelines
+from backfill_assets.landing.raw_rows import raw_schema
+from backfill_assets.landing.token_key import require_token_key
+from backfill_assets.model.catalog import Catalog
+from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Step, Table
+from backfill_assets.model.placement import ON_ARRIVAL_DAY
+from backfill_assets.publication.holds import LONGEST_WAIT_SECONDS, holding
+from backfill_assets.publication.publisher import Pin, Published
+from backfill_assets.publication.tries import MOST_TRIES, Unsettled, publish_until_settled
+from backfill_assets.quality import gates
+from backfill_assets.quality.measures import add_up, zero_metrics
+from backfill_assets.rebuild.environment import environment_of
+from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
+from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
+from backfill_assets.rebuild.stage import (
+    StagedTableDay,
+    as_facts,
+    content_of,
+    measured_files,
+    note_verdicts,
+    side_by_side,
+    with_cost,
+    with_verdict,
+)
+from backfill_assets.text import format_are
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_MARKERS_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True)
+class RawChange:
+    """What raw gains or loses, not staged yet."""
+
+    positions: tuple[Position, ...]
+    """Committed together with the rows."""
+    crowded: PublicationRefused
+    """Raised when others keep taking in the same."""
+    stage: Callable[[Timeline], Sequence[InputRead]] | None = None
+    """Write rows and deletions into a timeline. Runs Spark. Returns the days of raw that they were made of: until
+    publishing these have to be as they were read. None for positions alone."""
+    fingerprint: str = ""
+    """What the rows were made of: what an earlier run has staged of the same is used. Empty if no run may."""
+    may_be_staged: bool = True
+    """Whether to look for them in the open timelines, which is one look at each."""
+    empty: Sequence[date] = ()
+    """Days that are published without rows, too."""
+    anew: frozenset[date] = frozenset()
+    """The days of which all rows are put on their days anew: their placement was declared anew since."""
+    reason: str = ""
+
+
+@dataclass
+class StagedChange:
+    """A change whose rows are written. What they supersede, and with it ``days``, is looked for at each try."""
+
+    change: RawChange
+    timeline: Timeline | None
+    files: Sequence[AddedFile] = ()
+    """Of its rows, as the timeline names them. Just these are published: another run can have adopted the timeline."""
+    made_of: Sequence[InputRead] = ()
+    environment: Environment | None = None
+    """What staged the rows, which may have been an earlier run; None if that was not recorded."""
+    started: float = field(default_factory=time.monotonic)
+    markers: Sequence[AddedFile] = ()
+    """In no commit of the timeline: another try, or run, finds those that are due then."""
+    days: dict[date, StagedTableDay] = field(default_factory=dict)
+    overtaken: bool = False
+    """Whether others took in the same, or moved what it was made of."""
+    publication: str = ""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """Once it is published."""
+
+    @property
+    def row_days(self) -> set[date]:
+        return {date.fromisoformat(file.day) for file in self.files}
+
+    def close(self) -> None:
+        if self.timeline:
+            self.timeline.close()
+
+
+@dataclass
+class RawWriter:
+    """Carries out changes of one raw table. What was read and the rows that it gave are committed together."""
+
+    lake: Lake
+    step: Step
+    run: RunInfo
+    progress: Progress
+    name: str = ""
+    """What its publications are named after; empty for the step."""
+    transaction: str = ""
+    """The transaction that its publications share; empty if each has its own."""
+    hold_seconds: float = LONGEST_WAIT_SECONDS
+    """It waits no longer than this for others that hold its days."""
+
+    @property
+    def table(self) -> Table:
+        return self.step.tables[0]
+
+    @property
+    def source(self) -> Source:
+        if self.step.source is None:
+            raise InvalidRequest(
+                f"{self.step.name} is not read from a source.",
+                hint="Name a raw table: raw_sales. backfill plan --scope whole goes from raw on.",
+            )
+        return self.step.source
+
+    @property
+    def schema(self) -> str:
+        return nullable_schema(raw_schema(self.source))
+
+    # ------------------------------------------------------------------ what raw has
+
+    def recorded(self) -> Mapping[str, int]:
+        """The positions that raw has of its sources, by id."""
+        main = MainTable.open(self.lake.storage, self.table.name)
+        return main.transactions() if main else {}
+
+    def misplaced(self, days: Sequence[date]) -> list[date]:
+        """Days with rows that would be on other days, or flagged otherwise, if they were taken in now."""
+        states, placement = self.lake.states(self.step), self.source.placement
+        contents = {day: state.content for day in days if (state := states.get(TableDay(self.table.name, day)))}
+        return [day for day, has in contents.items() if has and placement.concerns(day, has.code_version, has.metrics)]
+
+    def pin_all(self) -> Pin:
+        """Every published day, as it is now."""
+        days = [day for name, day in self.lake.states(self.step) if name == self.table.name]
+        return self.lake.publisher.pin(writes={}, reads={self.table.name: days})
+
+    def rows(self, read: InputRead, days: Iterable[date]) -> DataFrame:
+        """The rows of ``days``, deletions and what they cancel included."""
+        return published_rows(self.lake.spark(), self.lake.storage, only(read, days), raw_schema(self.source))
+
+    # ------------------------------------------------------------------ carry out
+
+    def carry_out(self, look: Callable[[], RawChange | None], most: int = MOST_TRIES) -> StagedChange | None:
+        """Publish what ``look`` finds; None if that is nothing. It looks again when another run was first.
+
+        Rows are staged once; what they supersede is looked for again whenever the table gained rows meanwhile. Raises
+        :class:`PublicationRefused` when others keep being first, and :class:`DaysFailed` when a gate holds a day back.
+        """
+        staged: StagedChange | None = None
+
+        def attempt(held: bool) -> StagedChange | Unsettled | None:
+            nonlocal staged
+            if staged is None or staged.overtaken:
+                change = look()
+                if change is None:
+                    return None
+                staged = self.adopted(change) or self.staged(change)
+            return self.attempt(staged, held=held)
+
+        def hold() -> AbstractContextManager[object]:
+            days = {*self.source.days_around(staged.row_days), *staged.days} if staged else ()
+            name = self.lake.new_id(self.step.name)
+            return holding(self.lake.storage, name, {self.table.name: days}, self.lake.publisher.now)
+
+        return publish_until_settled(attempt, hold, self.progress, most=most)
+
+    def attempt(self, staged: StagedChange, *, held: bool) -> StagedChange | Unsettled:
+        """Search, judge and publish once."""
+        name, pin = self.table.name, self.pin(staged)
+        with waiting(self.progress, f"{name}: the staged rows are measured"):
+            measured = self.measured(staged, pin.inputs.get(name))
+        self.judge(staged, pin, measured)
+        if not held:
+            self.lake.wait_for_holds({name: list(staged.days)}, self.progress, self.hold_seconds)
+        outcome = self.lake.publisher.publish(self.request(staged, pin))
+        if isinstance(outcome, Published):
+            staged.close()
+            staged.publication, staged.versions = outcome.publication, outcome.versions
+            return staged
+        if outcome.days or outcome.passed or any(read in staged.made_of for read in outcome.reads):
+            staged.close()
+            staged.overtaken = True
+            who = "another run took in the same files" if outcome.passed else "what it was made of moved"
+            return Unsettled(f"{name}: {who}, looking again", staged.change.crowded)
+        return Unsettled(
+            f"{name}: rows arrived meanwhile, looking for supersessions again",
+            PublicationRefused(
+                f"{name}: rows arrived {MOST_TRIES} times while their supersessions were looked for.",
+                hint="Let the other writers of this table finish, then run this again: what was staged is reused.",
+            ),
+        )
+
+    def pin(self, staged: StagedChange) -> Pin:
+        """With a supersession window the table is an input of itself, and may not even gain rows until publishing."""
+        around = self.source.days_around(staged.row_days)
+        reads = {self.table.name: around} if around else {}
+        return self.lake.publisher.pin(writes={}, reads=reads, exact=reads)
+
+    # ------------------------------------------------------------------ stage
+
+    def adopted(self, change: RawChange) -> StagedChange | None:
+        """What an earlier run has staged of just this change, all of it sound."""
+        if not change.fingerprint or not change.may_be_staged:
+            return None
+        for timeline in open_timelines(self.lake.storage, self.table.name):
+            held = list(timeline.days().values())
+            if held and all(self.fits(day, change.fingerprint) for day in held):
+                self.progress(adopted_line(self.table.name, len(held)))
+                return StagedChange(change, timeline, timeline.files(), environment=held[0].environment)
+        return None
+
+    def fits(self, day: StagedDay, wanted: str) -> bool:
+        passed = day.verdict is not None and day.verdict.passed
+        return passed and day.input_fingerprint == wanted and self.lake.may_adopt(day.environment)
+
+    def fingerprint(self, read: Iterable[str]) -> str:
+        """What staged rows are made of: what was ``read``, the fields that are declared, and how days are judged.
+
+        Rows of other fields could be neither measured nor published.
+        """
+        made_of = fingerprints.physical([*read, *(f"field {name}" for name in self.source.columns)])
+        return fingerprints.input_fingerprint(self.step.code_version, "", made_of)
+
+    def staged(self, change: RawChange) -> StagedChange:
+        started = time.monotonic()
+        if change.stage is None:
+            return StagedChange(change, None, started=started)
+        if self.source.personal_fields:
+            tables = {self.table.name, *tables_of_tokens(self.lake.catalog)}
+            require_token_key(self.lake.storage, Path(self.lake.token_key_file), tables)
+        timeline = self.lake.timelines(self.step)[self.table.name]
+        made_of = change.stage(timeline)
+        environment = environment_of(self.lake.spark(), self.lake.catalog.folder)
+        return StagedChange(change, timeline, timeline.files(), made_of, environment, started)
+
+    def measured(self, staged: StagedChange, around: InputRead | None) -> dict[date, Metrics]:
+        """By day: the rows are measured while their supersessions are looked for, which are measured when found."""
+        timeline = staged.timeline
+        if timeline is None or not staged.files:
+            return {}
+        spark = self.lake.spark()
+
+        def superseding() -> dict[date, Metrics]:
+            staged.markers = self.stage_supersessions(timeline, staged.files, around)
+            return measured_files(spark, self.table, timeline, staged.markers)
+
+        looking: dict[str, Callable[[], dict[date, Metrics]]] = {
+            "rows": partial(measured_files, spark, self.table, timeline, staged.files),
+            "markers": superseding,
+        }
+        parts = side_by_side(spark, looking).values()
+        return {day: add_up([part[day] for part in parts if day in part]) for day in set().union(*parts)}
+
+    def stage_supersessions(
+        self, timeline: Timeline, rows: Sequence[AddedFile], around: InputRead | None
+    ) -> list[AddedFile]:
+        """Write the markers that ``rows`` make necessary, and return their files. Very many are written in turns."""
+        if around is None:
+            return []
+        storage, source, schema = self.lake.storage, self.source, raw_schema(self.source)
+        there = (
+            read_log(storage, around.table, around.version).of_days(around.days) if around.version is not None else {}
+        )
+        existing = files_by_day(around.table, chain.from_iterable(there.values()))
+        files: list[AddedFile] = []
+        with closing(markers(storage, source, self.table.contract, files_by_day(timeline.path, rows), existing)) as due:
+            while some := [tuple(row.get(name) for name in schema.names) for row in islice(due, _MARKERS_AT_ONCE)]:
+                # One task writes one file a day.
+                files += write(self.lake.spark().createDataFrame(some, schema).coalesce(1), timeline, self.table)
+        return files
+
+    # ------------------------------------------------------------------ judge
+
+    def judge(self, staged: StagedChange, pin: Pin, measured: Mapping[date, Metrics]) -> None:
+        """Gates on what is to be appended, day by day; raises :class:`DaysFailed` if one does not pass."""
+        days = sorted({*measured, *staged.change.empty})
+        seconds = (time.monotonic() - staged.started) / max(1, len(days))
+        files = files_by_day(staged.timeline.folder, [*staged.files, *staged.markers]) if staged.timeline else {}
+        staged.days, schema = {}, self.schema
+        for day in days:
+            anew = day in staged.change.anew
+            code_version = self.source.placement.of_all_rows if anew else self.step.code_version
+            content = content_of(measured.get(day) or zero_metrics(self.table), code_version, "", {})
+            rules = gates.judge(self.table, DayFacts(own=as_facts(content)))
+            content, own = with_cost(with_verdict(content, rules), seconds), tuple(files.get(day, ()))
+            staged.days[day] = StagedTableDay(
+                self.table.name, day, own, content, rules, pin, schema, seconds, staged.environment
+            )
+        self.report_implausible_days(measured)
+        if staged.timeline:
+            # What was made of raw as it was is staged anew by each run.
+            made_of = dict.fromkeys(days, "" if staged.made_of else staged.change.fingerprint)
+            note_verdicts(staged.timeline, list(staged.days.values()), made_of, staged.environment)
+        failed = [failed_day(each) for each in staged.days.values() if not each.passed]
+        if failed:
+            raise DaysFailed(failed, staged=len(days) - len(failed))
+
+    def report_implausible_days(self, measured: Mapping[date, Metrics]) -> None:
+        """Say which rows are on the day they arrived, because the day that they name is not possible."""
+        counts = {day: int(str(each[ON_ARRIVAL_DAY])) for day, each in measured.items() if each.get(ON_ARRIVAL_DAY)}
+        if counts:
+            example = date.fromisoformat(str(measured[min(counts)][f"{ON_ARRIVAL_DAY}{EXAMPLE}"]))
+            self.progress(
+                f"{self.table.name}: {format_are(sum(counts.values()), 'row')} on the day of arrival and not on the "
+                f"day named: {self.source.why_on_arrival_day(example)}"
+            )
+
+    # ------------------------------------------------------------------ publish
+
+    def request(self, staged: StagedChange, pin: Pin) -> Publication:
+        change = TableChange(
+            table=self.table.name,
+            mode="append",
+            table_schema=self.schema,
+            days=tuple(
+                DayChange(day=day, adds=each.files, content=each.content, lineage=self.lineage(staged, each))
+                for day, each in sorted(staged.days.items())
+            ),
+            positions=staged.change.positions,
+        )
+        made = provenance(self.run, staged.timeline.name if staged.timeline else "")
+        return Publication(
+            id=self.lake.new_id(self.name or self.step.name),
+            kind="append",
+            tables=(change,),
+            inputs=(*staged.made_of, *pin.inputs.values()),
+            provenance=made.model_copy(update={"reason": staged.change.reason}),
+            transaction=self.transaction,
+        )
+
+    def lineage(self, staged: StagedChange, own: StagedTableDay) -> DayLineage:
+        """The days that were searched for superseded rows, or compared; the landed files are in the positions."""
+        read = next(chain(own.pin.inputs.values(), staged.made_of), None) if own.files else None
+        if read is None:
+            return DayLineage(environment=own.environment)
+        days = sorted(self.source.days_around({own.day})) or [own.day]
+        searched = DayRead(table=read.table, version=read.version, first=days[0], last=days[-1])
+        return DayLineage(reads=(searched,), environment=own.environment)
+
+
+def only(read: InputRead, days: Iterable[date], *, exact: bool = False) -> InputRead:
+    """``read`` with no more than ``days`` of it."""
+    return read.model_copy(update={"days": {day: read.days[day] for day in sorted(days)}, "exact": exact})
+
+
+def tables_of_tokens(catalog: Catalog) -> list[str]:
+    """The raw tables of the sources that have personal fields."""
+    return [step.name for step in catalog.steps if step.source and step.source.personal_fields]
