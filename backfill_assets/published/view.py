@@ -22,7 +22,7 @@ from backfill_assets.lakehouse.arrow_dataset import dataset_of_files
 from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
-from backfill_assets.lakehouse.records import DayRecord, DayRecords, DayState
+from backfill_assets.lakehouse.records import DayRecord, DayRecords, DayState, day_record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline
 from backfill_assets.publication_log.files import among, equal
@@ -231,12 +231,14 @@ def _records(files: Mapping[date, Iterable[AddedFile]], states: States) -> dict[
 
 
 def record_of(day: date, files: Iterable[AddedFile], state: DayState | None) -> DayRecord:
-    """A day with ``files``, of which the log knows ``state``."""
+    """A day with ``files``, of which the log knows ``state``; others are a foreign write, also if there are none."""
     found = tuple(sorted(files, key=lambda file: file.path))
     physical = fingerprints.physical(file.path for file in found)
-    if state is not None and state.physical == physical:
-        return DayRecord(day=day, content=state.content, files=found)
-    return DayRecord(day=day, files=found, foreign=physical if found else "")
+    if state is None:
+        return day_record(day, found, None)
+    if state.physical == physical:
+        return day_record(day, found, state.content)
+    return DayRecord(day=day, files=found, foreign=physical)
 
 
 def _files_as_published(storage: Storage, states: States) -> dict[date, list[AddedFile]]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import product
 
 from backfill_assets.lakehouse.delta_log import VersionGone
-from backfill_assets.lakehouse.records import DayContent, DayRecord, InputRead, Prepared, day_record
+from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, InputRead, Prepared, day_record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.publication.pin import files_at
@@ -34,10 +34,9 @@ Inputs = tuple[RecordedInput, ...]
 
 @dataclass(frozen=True)
 class RecordedInputs:
-    """What one publication recorded of what its days were computed from. ``versions`` of main are those it made."""
+    """What one publication recorded of what its days were computed from."""
 
     made_by: Prepared
-    versions: Mapping[str, int]
 
     @cached_property
     def own(self) -> dict[str, dict[date, DayRecord]]:
@@ -99,16 +98,18 @@ class Readable:
     """Paths by day, by table and version; None if the version itself is gone."""
     _lost: dict[tuple[str, int, date], bool] = field(default_factory=dict)
 
-    def first_lost(self, inputs: Iterable[RecordedInput], versions: Mapping[str, int]) -> str:
+    def first_lost(self, inputs: Iterable[RecordedInput], own: DayRecords) -> str:
         """A sentence that names the first of ``inputs`` that can no longer be read; empty if all can.
 
-        ``versions`` are those at which days that the publication brought itself are read.
+        ``own`` are the days that the publication brought itself: they are read by their files.
         """
         for each in inputs:
-            main = each.logicals.keys() - each.own
-            for version, days in ((each.version, main), (versions.get(each.table), each.own)):
-                if version is not None and days and (lost := self._first(each.table, version, sorted(days))):
-                    return lost
+            main = sorted(each.logicals.keys() - each.own)
+            if each.version is not None and main and (lost := self._first(each.table, each.version, main)):
+                return lost
+            for record in (own[each.table][day] for day in sorted(each.own)):
+                if self.storage.missing(f"{each.table}/{file.path}" for file in record.files):
+                    return f"files of {each.table} {record.day} that it brought itself are gone"
         return ""
 
     def _first(self, table: str, version: int, days: list[date]) -> str:

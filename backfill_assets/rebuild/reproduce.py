@@ -38,7 +38,6 @@ from backfill_assets.model.graph import step_by_table
 from backfill_assets.model.placement import recorded_placement
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.publication_log.lineage import lineages
-from backfill_assets.published.reading import published_versions
 from backfill_assets.published.stream_positions import stream_topics
 from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild import decide
@@ -105,7 +104,7 @@ def reproduce(lake: Lake, publication: str, progress: Progress) -> Reproduction:
         raise InvalidRequest(f"There is no publication {publication!r}.", hint="backfill history lists them.")
     if lake.publisher.log.outcome(lake.publisher.log.head(), publication) != "done":
         raise InvalidRequest(f"{publication} brought nothing: it was aborted, or is still under way.")
-    recorded = RecordedInputs(entry[0], published_versions(lake.storage, publication))
+    recorded = RecordedInputs(entry[0])
     return _Again(lake, recorded, progress).run()
 
 
@@ -250,7 +249,7 @@ class _Again:
         inputs = self.recorded.inputs_of(step, version, day.change.day, content)
         if inputs is None:
             return f"{self.made_by.publication.id} did not record what it was computed from"
-        lost = self.readable.first_lost(inputs, self.recorded.versions)
+        lost = self.readable.first_lost(inputs, self.recorded.own)
         return lost or (version, inputs)
 
     def stage_group(self, step: Step, version: Version, inputs: Mapping[date, Inputs], days: Sequence[_Day]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from backfill_assets.days import DayRange, TableDay
@@ -62,6 +62,11 @@ class StepRequest:
         """The version of all days that do not go by the one that they have."""
         return self.step.version("" if self.version == decide.AS_PUBLISHED else self.version)
 
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """All that a day may go by: which one that is, is seen when it is decided about."""
+        return self.step.versions if any(map(self.goes_as_published, self.days)) else (self.named,)
+
     def goes_as_published(self, day: date) -> bool:
         return self.version == decide.AS_PUBLISHED or day in self.along
 
@@ -111,6 +116,8 @@ class StepBuild:
     timelines: dict[str, Timeline] = field(default_factory=dict)
     computed: set[date] = field(default_factory=set)
     """Days that this build has staged itself; others were staged before."""
+    proven: set[date] = field(default_factory=set)
+    """Days that were staged, and came out as they are published."""
 
     @property
     def step(self) -> Step:
@@ -140,8 +147,7 @@ class StepBuild:
         pin = self.lake.publisher.pin(writes={name: list(days) for name in self.tables}, reads=reads, also=looked_at)
         periods = {day for start in days for day in self.step.cadence.period(start)}
         overlay = self.place.seen({name: periods.union(reads.get(name, ())) for name in {*reads, *looked_at}})
-        own = self.place.seen(dict.fromkeys(self.tables, days))
-        versions = self.asked.versions_of(days, own.over(pin).states)
+        versions = self.asked.versions_of(days, self.states_shown(days, pin))
         below = overlay.without(self.tables)
         seen = below.over(pin)
         wanted, missing = self.wanted(versions, seen), self.missing_inputs(versions, seen)
@@ -149,18 +155,28 @@ class StepBuild:
         for day in days:
             shown = [self.shown(key, pin) for key in self.keys(day)]
             main = [self.of_main(key, pin) for key in self.keys(day)]
-            out, fingerprint = day in missing or day in blocked, wanted[day].input_fingerprint
+            fingerprint = wanted[day].input_fingerprint
+            if self.is_laid(day) and decide.made_from(fingerprint, shown):
+                missing.pop(day, None)  # it was put here as it is, made while an input was not there yet
+            out = day in missing or day in blocked
             decided[day] = decide.decide(fingerprint, shown, main, forced=day in forced, blocked=out)
         return StepLook(seen, below, versions, wanted, decided, missing)
 
     def days_read(self, days: Sequence[date]) -> dict[str, set[date]]:
         """By any version that a day may go by: which one that is, the pin shows."""
-        any_version = any(map(self.asked.goes_as_published, days))
         found: dict[str, set[date]] = {}
-        for version in self.step.versions if any_version else (self.version,):
+        for version in replace(self.asked, days=days).versions:
             for table, read in decide.read_days(self.step, version, days).items():
                 found.setdefault(table, set()).update(read)
         return found
+
+    def is_laid(self, day: date) -> bool:
+        return any(self.place.record(*key) is not None for key in self.keys(day))
+
+    def states_shown(self, days: Sequence[date], pin: Pin) -> States:
+        """What the place shows of its own tables, for the days that go by the version that they have."""
+        kept = [day for day in days if self.asked.goes_as_published(day)]
+        return self.place.seen(dict.fromkeys(self.tables, kept)).over(pin).states if kept else {}
 
     def shown(self, key: TableDay, pin: Pin) -> DayContent | None:
         record = self.place.record(*key)
@@ -223,6 +239,8 @@ class StepBuild:
 
     def take_staged(self, days: Sequence[date], found: StepLook) -> None:
         """Take what a failed or killed run staged from just these inputs, without copying it."""
+        if not days:
+            return
         storage, pin = self.lake.storage, found.pin
         fingerprints = {day: found.wanted[day].input_fingerprint for day in days}
         own = {table: self.place.staged(storage, table, fingerprints) for table in self.tables}
@@ -272,7 +290,7 @@ class StepBuild:
         started, done = time.monotonic(), 0
         with ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="judging") as judging:
             before: Future[list[StagedTableDay]] | None = None
-            for part in decide.chunks(days, self.bytes_of_day(pin, days)):
+            for part in decide.chunks(days, self.bytes_of_day(version, days, pin)):
                 chunk = self.chunk(version, part, found)
                 with waiting(self.progress, f"{self.step.name}: Spark computes {part[0]} to {part[-1]}"):
                     written = write_chunk(spark, self.lake.storage, chunk, timelines, judging)
@@ -313,11 +331,11 @@ class StepBuild:
     def use(self, timelines: Iterable[Timeline]) -> None:
         self.timelines.update({timeline.path: timeline for timeline in timelines})
 
-    def bytes_of_day(self, pin: Pin, days: Sequence[date]) -> int:
+    def bytes_of_day(self, version: Version, days: Sequence[date], pin: Pin) -> int:
         total = 0
-        for read in pin.inputs.values():
-            if read.version is not None:
-                by_day = read_log(self.lake.storage, read.table, read.version).of_days(read.days)
+        for table, read in decide.read_days(self.step, version, days).items():
+            if (at := pin.inputs[table].version) is not None:
+                by_day = read_log(self.lake.storage, table, at).of_days(read)
                 total += sum(file.size for files in by_day.values() for file in files)
         return total * _EXPANSION // len(days)
 
@@ -420,12 +438,12 @@ class StepBuild:
             )
         return found
 
-    def close_timelines(self, also: Iterable[date] = ()) -> None:
+    def close_timelines(self) -> None:
         """Close timelines from which no later run can adopt a day; others stay open for their other days.
 
         Those of named timelines stay open until these are deleted.
         """
-        published = {*self.staged, *also}
+        published = {*self.staged, *self.proven}
         for timeline in (each for each in self.timelines.values() if not each.is_named):
             passed = {day for day, staged in timeline.days().items() if staged.verdict and staged.verdict.passed}
             if passed <= published:
@@ -440,8 +458,9 @@ class StepBuild:
     def keep(self, day: date) -> None:
         """Leave ``day`` as it is published: what was staged of it is the same."""
         self.kept[day] = self.staged.pop(day)[0].pin
+        self.proven.add(day)
         if not self.staged:
-            self.close_timelines(also=self.kept)
+            self.close_timelines()
 
     def content(self, key: TableDay) -> DayContent | None:
         """What a day holds after this build; None for one that it holds nothing of."""

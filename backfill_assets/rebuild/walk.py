@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import HELD_BACK, DayRecord, DayRecords, logical_of
+from backfill_assets.lakehouse.records import HELD_BACK, DayRecords, logical_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, newest_days
 from backfill_assets.model.declaration import RuleOutcome
@@ -119,9 +119,12 @@ class Walk:
         return self.done[-1]
 
     @property
-    def changed(self) -> dict[str, dict[date, DayRecord]]:
+    def changed(self) -> DayRecords:
         """The days that are other than the place showed when the walk began."""
-        return {table: dict(days) for done in self.done for table, days in done.records.items()}
+        found = NOTHING_LAID
+        for done in self.done:
+            found = found.with_records(done.records)
+        return found.days
 
     def _stage_all_days(self, build: StepBuild) -> tuple[HeldBack, ...]:
         build.stage(build.asked.days)
@@ -130,9 +133,9 @@ class Walk:
 
     def _stage_good_days(self, build: StepBuild) -> tuple[HeldBack, ...]:
         asked = build.asked
-        blocked = decide.days_reading(asked.step, asked.named, asked.days, self.out)
+        blocked = self._blocked_days(asked)
         todo = [day for day in asked.days if day not in blocked]
-        broken = isolate_failing_days(build.stage, todo, is_day_failure, self.progress)
+        broken = self._stage_all_that_can_be(build, todo)
         failed = {day: held for day, held in build.staged.items() if not all(staged.passed for staged in held)}
         build.forget((*failed, *broken))
         return (
@@ -141,11 +144,28 @@ class Walk:
             *_hold_back_blocked(asked, blocked, self.out),
         )
 
+    def _stage_all_that_can_be(self, build: StepBuild, days: Sequence[date]) -> Mapping[date, Exception]:
+        """Stage ``days``; those that cannot be computed are found by halves, with their errors."""
+        try:
+            build.stage(days)
+        except Exception as error:
+            if not is_day_failure(error):
+                raise
+            # Days that a timeline has as they are prove nothing about the logic.
+            tried = [day for day in days if self.place.is_campaign or day not in build.kept]
+            return isolate_failing_days(build.stage, tried, is_day_failure, self.progress, failed=error)
+        return {}
+
+    def _blocked_days(self, asked: StepRequest) -> set[date]:
+        """The days that read one that is held back, by any version that they may go by."""
+        return {
+            day for version in asked.versions for day in decide.days_reading(asked.step, version, asked.days, self.out)
+        }
+
     def look(self, asked: StepRequest) -> tuple[StepBuild, StepLook]:
         """What would be done with the days of one step. The caller says what lies over main for the steps after it."""
         build = StepBuild(self.lake, asked, self.run, self.progress, self.place)
-        blocked = decide.days_reading(asked.step, asked.named, asked.days, self.out)
-        return build, build.look(asked.days, blocked=blocked)
+        return build, build.look(asked.days, blocked=self._blocked_days(asked))
 
 
 def shadow(
@@ -246,9 +266,10 @@ def with_days_that_stay(lake: Lake, steps: Sequence[StepRequest], staged: Staged
         absent = [day for day in each.days if day not in held | on_timeline]
         walk.place = Place(overlay=overlay.without_days(names, held))
         waits = decide.days_reading(each.step, each.named, absent, waiting)
-        _, found = walk.look(replace(each, days=[day for day in absent if day not in waits]))
-        held |= set(found.days(Decision.BLOCKED))
-        same = frozenset(found.days(Decision.KEEP))
+        open_days = [day for day in absent if day not in waits]
+        decided = walk.look(replace(each, days=open_days))[1].decided if open_days else {}
+        held |= {day for day, decision in decided.items() if decision is Decision.BLOCKED}
+        same = frozenset(day for day, decision in decided.items() if decision is Decision.KEEP)
         unchanged |= dict.fromkeys(names, same)
         left_out |= {name: frozenset(held - staged.failed.get(name, frozenset())) for name in names}
         walk.out |= dict.fromkeys(names, frozenset(held))
@@ -278,8 +299,8 @@ def _hold_back_blocked(
     asked: StepRequest, blocked: set[date], out: Mapping[str, frozenset[date]]
 ) -> Iterable[HeldBack]:
     for day in sorted(blocked):
-        reads = decide.read_days(asked.step, asked.named, [day])
-        cause = next(f"{table} {d}" for table, days in reads.items() for d in days if d in out.get(table, ()))
+        reads = (read for version in asked.versions for read in decide.read_days(asked.step, version, [day]).items())
+        cause = next(f"{table} {d}" for table, days in reads for d in days if d in out.get(table, ()))
         yield HeldBack(asked.step.name, day, because_of=cause)
 
 
@@ -294,11 +315,12 @@ def isolate_failing_days(
     days: Sequence[date],
     is_about_days: Callable[[Exception], bool],
     report: Callable[[str], None],
+    failed: Exception | None = None,
 ) -> dict[date, Exception]:
     """Run ``attempt`` over ``days``, in halves where it fails; returns the days that fail alone, with their errors.
 
-    An error that ``is_about_days`` denies is raised at once, and so is the first one when every day of a range
-    fails or more than three days do.
+    ``failed`` is the error of an attempt over all of them that was made before. An error that ``is_about_days``
+    denies is raised at once, and so is the first one when every day of a range fails or more than three days do.
     """
     bad: dict[date, Exception] = {}
     pending = [tuple(days)] if days else []
@@ -306,6 +328,9 @@ def isolate_failing_days(
     while pending:
         part = pending.pop()
         try:
+            if failed is not None:
+                error, failed = failed, None
+                raise error
             attempt(part)
         except Exception as error:
             if not is_about_days(error):

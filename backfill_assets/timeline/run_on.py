@@ -66,8 +66,8 @@ def run_on(
     try:
         for each in asked:
             with explain_lost_server(f"{each.step.name} was built on {timeline.name}"):
-                report(walk.take(each))
-            versions[each.step.name] = _version_of(walk.done[-1])
+                versions[each.step.name] = _version_of(walk.take(each))
+            report(walk.done[-1])
     except Exception:
         _write(lake, timeline, walk, versions)
         raise

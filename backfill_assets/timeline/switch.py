@@ -44,7 +44,6 @@ from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild, StepLook, StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.text import format_count
-from backfill_assets.timeline.forward import overlay_of
 from backfill_assets.timeline.of_version import (
     current_version,
     days_published,
@@ -80,15 +79,18 @@ def readiness_of(
     ``steps`` have their current versions; ``to_keep`` are the days that the timeline is to have, by table.
     """
     own = with_days_to_keep(timeline, to_keep)
-    walk = Walk(lake, Place(timeline.id, overlay_of(own)), RunInfo(""), lambda _: None)
+    walk = Walk(lake, Place(timeline.id), RunInfo(""), lambda _: None)
     brought = _Brought(View.of(lake.storage, timeline))
     for step in steps_of(steps, to_keep):
+        held = {name: own.held(name) for name in step.table_names}
         days = sorted(own.days_of(step.table_names))
         version = asked.version if step.name == asked.step else step.current
+        # What is not brought is read from main: compare-and-swap has to look at what main holds of it.
+        walk.place = Place(timeline.id, brought.overlay.with_records(held))
         build, found = walk.look(StepRequest(step, days, version))
         ready = found.days(Decision.KEEP)
         walk.out |= dict.fromkeys(step.table_names, frozenset(days).difference(ready))
-        brought.add(build, found, {day: {name: own.held(name)[day] for name in step.table_names} for day in ready})
+        brought.add(build, found, {day: {name: records[day] for name, records in held.items()} for day in ready})
     return Readiness(
         behind={table: set(days) for table, days in walk.out.items() if days},
         changes=tuple(brought.changes),

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.delta_log import VersionGone
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone
+from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log import files as log_files
 from backfill_assets.publication_log.fold import fold
 from backfill_assets.published import view as view_module
 from backfill_assets.published.history import history
 from backfill_assets.published.moments import find_moment, moment_before, parse_time
-from backfill_assets.published.view import View, differing
+from backfill_assets.published.view import View, differing, record_of
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -93,6 +96,19 @@ def test_where_the_delta_log_was_cleaned_up_the_publications_name_the_files(
 
     monkeypatch.setattr(view_module, "read_log", gone)
     assert view.records([FACTS]) == expected
+
+
+@pytest.mark.parametrize("files", [(), ("ours.parquet",), ("theirs.parquet",)])
+@pytest.mark.parametrize("known", [(), ("ours.parquet",), ("theirs.parquet",)])
+@pytest.mark.parametrize("content", [DayContent(rows=3, checksum="3"), None])
+def test_a_record_says_what_compare_and_swap_says(
+    files: Sequence[str], known: Sequence[str], content: DayContent | None
+) -> None:
+    """What is approved by the one is published by the other: rows that others deleted are a foreign write, too."""
+    state = DayState(FACTS, FIRST, "p", 1, fingerprints.physical(known), content)
+    added = [AddedFile(path, str(FIRST), 1, 0, "{}") for path in files]
+    for of in (state, None):
+        assert record_of(FIRST, added, of).logical == logical_of(of, fingerprints.physical(files))
 
 
 def test_the_content_of_a_foreign_write_is_not_known(lakehouse: SmallLakehouse) -> None:

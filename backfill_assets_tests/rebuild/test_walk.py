@@ -13,6 +13,7 @@ from datetime import date
 from typing import get_args
 
 import pytest
+from pyspark.errors import PySparkException
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline
@@ -180,6 +181,37 @@ def test_what_a_look_decides_is_what_the_walk_does(lived: Lived) -> None:
         assert set(found.days(Decision.BLOCKED)) == {each.day for each in done.held_back if each.because_of}
         tried = {*done.staged, *(each.day for each in done.held_back if not each.because_of)}
         assert set(found.days(Decision.COMPUTE)) == tried
+
+
+def failing(days: Collection[date], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let these days of the fact fail to be computed, whatever the place."""
+    real = staging.measured_days
+
+    def measured_days(spark: object, table: Table, timeline: Timeline, asked: Sequence[date]) -> Mapping[date, Metrics]:
+        if table.name == FACT.name and set(asked).intersection(days):
+            raise PySparkException("a rate of zero")
+        return real(spark, table, timeline, asked)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(staging, "measured_days", measured_days)
+
+
+@pytest.mark.parametrize("lived", [SEED], indirect=True)
+def test_days_that_a_timeline_keeps_do_not_show_that_the_logic_works(
+    lived: Lived, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If all that has to be computed fails, the walk fails, however many days are as they are. A campaign goes on: of
+    the same logic it has staged the others."""
+    fact = lived.past.requests()[0]
+    *others, last = fact.days
+    staged = lived.walk().place.overlay
+    assert {last, *others} == staged.days[FACT.name].keys()
+    failing([last], monkeypatch)
+    timeline = Place("timeline-kept", staged.without_days([FACT.name], [last]))
+    with pytest.raises(PySparkException, match="a rate of zero"):
+        Walk(lived.played.lake(Life()), timeline, RUN, silent).take(fact)
+    done = Walk(lived.played.lake(Life()), Place(BESIDE), RUN, silent).take(fact)
+    assert [(each.day, each.error) for each in done.held_back] == [(last, "a rate of zero")]
+    assert set(done.staged) == set(others)
 
 
 def test_no_day_lies_over_main_that_was_made_from_one_that_is_held_back(lived: Lived) -> None:
