@@ -19,7 +19,7 @@ from backfill_assets.publication_log.rows import SWITCHING
 _SUFFIX = "-rebuilt.parquet"
 """Ends the names of files that do not exist: their content is read from the rows."""
 _COLUMNS = ["sequence", "event", "publication", "outcome", "detail", "at", "table", "code_version"]
-_EVENTS = ("prepared", "aborting", "closed", "told", "reclaiming", "reclaimed", "pinned")
+_EVENTS = ("prepared", "aborting", "closed", "delivered", "reclaiming", "reclaimed", "pinned")
 Row = Mapping[str, Any]
 
 
@@ -33,7 +33,7 @@ def rebuilt_head(files: LogFiles, outcomes: int) -> HeadState:
     table = files.read(_COLUMNS)
     rows = [row for row in table.to_pylist() if row["event"] in _EVENTS]
     latest = {event: _latest(rows, event) for event in _EVENTS}
-    closed, delivered = latest["closed"], latest["told"]
+    closed, delivered = latest["closed"], latest["delivered"]
     prepared = latest["prepared"]
     newest = sorted(closed.values(), key=_sequence)
     maps = [row for row in rows if row["event"] in ("closed", "pinned")]
