@@ -12,7 +12,6 @@ import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import date, datetime, timedelta
-from operator import not_
 
 from pydantic import Field
 
@@ -112,7 +111,7 @@ class NamedTimeline(Record):
     made_at: datetime
     by: str = ""
     base: TimelineBase
-    moment_base: TimelineBase | None = Field(default=None, exclude_if=not_)
+    moment_base: TimelineBase | None = None
     """What was published at its moment of its tables, and of all that they are computed from."""
     change: str = "created"
     """What this revision did, in a few words."""
@@ -128,16 +127,16 @@ class NamedTimeline(Record):
     """Days that did not go forward, and why."""
     read_up_to: tuple[str, ...] = ()
     """The source positions of its moment, a line each."""
-    moment_reads: tuple[RawRead, ...] = Field(default=(), exclude_if=not_)
+    moment_reads: tuple[RawRead, ...] = ()
     """The same of every raw table that its days are computed from, for programs."""
-    reads: tuple[RawRead, ...] = Field(default=(), exclude_if=not_)
+    reads: tuple[RawRead, ...] = ()
     """What raw held when it last went forward; empty before it did."""
-    arrived: Mapping[str, tuple[ArrivedRows, ...]] = Field(default_factory=dict, exclude_if=not_)
+    arrived: Mapping[str, tuple[ArrivedRows, ...]] = Field(default_factory=dict)
     """What arrived since its moment and up to ``reads``, by raw table and day."""
     keep_until: datetime | None = None
     revision: int = 0
     deleted: bool = False
-    of_version: TimelineVersion | None = Field(default=None, exclude_if=not_)
+    of_version: TimelineVersion | None = None
 
     def is_kept(self, now: datetime) -> bool:
         return not self.deleted and (self.keep_until is None or now < self.keep_until)

@@ -11,7 +11,7 @@ Looking for due notices costs the same however long the log is: the head of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -20,11 +20,10 @@ from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.plans import recipients
 from backfill_assets.lakehouse.records import Notice
-from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication_log.log import Head, HeadState
+from backfill_assets.publication_log.log import Entry, Head
 from backfill_assets.published.reading import anything_published
 
 _BEGINS = "-begins"
@@ -168,16 +167,9 @@ def _mark(publisher: Publisher, due: DueNotice) -> None:
         _delivered(publisher.storage).create(due.key, due.notice)
         _due(publisher.storage).delete(due.key)
         return
-    retry = Retry(f"Marking the notice {due.key} as sent")
-    while True:
-        head = publisher.log.head()
-        if due.key not in head.state.due:
-            return
-        rest = {key: file for key, file in head.state.due.items() if key != due.key}
-        if publisher.log.append(head, [{"event": "delivered", "publication": due.key}], _now_due(head, rest)):
-            return
-        retry.lost("other writers append to the log")
 
+    def mark(head: Head) -> Entry | None:
+        row = {"event": "delivered", "publication": due.key}
+        return ([row], lambda file: head.state.delivering(due.key)) if due.key in head.state.due else None
 
-def _now_due(head: Head, due: Mapping[str, str]) -> Callable[[str], HeadState]:
-    return lambda file: head.state.model_copy(update={"due": due})
+    publisher.log.settle(f"Marking the notice {due.key} as sent", mark)

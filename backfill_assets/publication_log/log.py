@@ -30,9 +30,10 @@ from backfill_assets.errors import CommitRefused, LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_from
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.records import DayState, Outcome, Prepared
+from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import ENTRIES, LOG_TABLE, LogFiles, among, equal, read_entry, statistics
-from backfill_assets.publication_log.head import HeadState, OpenEntry, parse_head, require_writable
+from backfill_assets.publication_log.head import HeadState, OpenEntry, parse_head
 from backfill_assets.publication_log.rebuild import is_rebuilt, rebuilt_head
 from backfill_assets.publication_log.rows import (
     ARROW_SCHEMA,
@@ -43,7 +44,7 @@ from backfill_assets.publication_log.rows import (
     newest_days,
 )
 
-__all__ = ["LOG_TABLE", "Head", "HeadState", "OpenEntry", "PublicationLog", "utc_now", "with_outcome"]
+__all__ = ["LOG_TABLE", "Head", "HeadState", "OpenEntry", "PublicationLog", "utc_now"]
 
 HEAD = "backfill.head"
 PROPERTIES: Mapping[str, str] = {
@@ -56,7 +57,10 @@ after a day: its rows are in other files by then, and tombstones are read with e
 thirty thousand a day."""
 _INDEX = f"{LOG_TABLE}/_index"
 _INDEX_EVERY = 32
-_REMEMBERED_OUTCOMES = 64
+
+
+Entry = tuple[Sequence[Row], Callable[[str], HeadState]]
+"""The rows of one entry, and the head after it, from the name of the file that holds it."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class PublicationLog:
 
     def _rebuild(self, handle: DeltaTable) -> HeadState:
         if self._rebuilt[0] != handle.version():
-            self._rebuilt = handle.version(), rebuilt_head(LogFiles.of(self.storage, handle), _REMEMBERED_OUTCOMES)
+            self._rebuilt = handle.version(), rebuilt_head(LogFiles.of(self.storage, handle))
         return self._rebuilt[1]
 
     def _load(self) -> DeltaTable:
@@ -155,16 +159,22 @@ class PublicationLog:
     def append(self, head: Head, rows: Sequence[Row], change: Callable[[str], HeadState]) -> bool:
         """Append ``rows`` as one entry on exactly ``head``; False when another writer appended first.
 
-        ``change`` gives the new head from the name of the file that holds the entry. Raises :class:`LakehouseUnusable`
-        if the log was written by a newer version, which an older one may not write to.
+        ``change`` gives the new head from the name of the file that holds the entry.
         """
-        require_writable(head.state)
         if not self._is_there(head) or self._keep_for_good(head):
             return False
         file, entry = entry_file(head.version + 1), self._entry(head.version + 1, rows)
         size = self.storage.write_parquet(file, entry)
         added = [self._add(file, size, entry)]
         return self._commit(head, added, change(file)) or self._was_taken(head.version + 1, file)
+
+    def settle(self, what: str, change: Callable[[Head], Entry | None]) -> None:
+        """Append what ``change`` makes of the newest head, until it is on the log or there is nothing to append."""
+        retry = Retry(what)
+        while (entry := change(head := self.head())) is not None:
+            if self.append(head, *entry):
+                return
+            retry.lost("other writers append to the log")
 
     def _is_there(self, head: Head) -> bool:
         """Can the version still be opened? Not after the process slept until its commit was trimmed."""
@@ -422,15 +432,6 @@ def _name(file: str) -> str:
 
 def _carrying(state: HeadState) -> CommitProperties:
     return CommitProperties(custom_metadata={HEAD: state.model_dump_json()}, max_commit_retries=0)
-
-
-def with_outcome(outcomes: Mapping[str, Outcome], publication: str, outcome: Outcome) -> dict[str, Outcome]:
-    """The newest outcomes: a publisher whose entry another process finished finds the outcome without a search."""
-    newest = [
-        *((key, value) for key, value in outcomes.items() if key != publication),
-        (publication, outcome),
-    ]
-    return dict(newest[-_REMEMBERED_OUTCOMES:])
 
 
 def utc_now() -> datetime:
