@@ -44,7 +44,6 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.publisher import Published, Publisher
-from backfill_assets.publication.reclaim import reclaim_log, reclaimable
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log import log as publication_log
 from backfill_assets.publication_log.files import statistics
@@ -54,6 +53,7 @@ from backfill_assets.publication_log.rows import ARROW_SCHEMA, DAY_COLUMNS, DAY_
 from backfill_assets.published.history import history
 from backfill_assets.published.observed import observe
 from backfill_assets.published.rolled_back import rollbacks
+from backfill_assets.upkeep.reclaim import reclaim_log, reclaimable
 
 LAYERS = ("raw", "bronze", "fact", "report")
 FIRST = date(2017, 1, 1)
@@ -107,7 +107,7 @@ class Years:
         return Publisher(self.storage, retention_days=30, now=lambda: self.clock)
 
     def begin(self) -> None:
-        self.publisher().log.head()
+        self.publisher().log.begin()
         for table in self.tables:
             MainTable.create(self.storage, table, _SCHEMA, 30)
             self.commits[table] = 0

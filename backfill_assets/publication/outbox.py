@@ -24,7 +24,6 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication_log.log import Entry, Head
-from backfill_assets.published.reading import anything_published
 
 _BEGINS = "-begins"
 _KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,150}")
@@ -93,8 +92,6 @@ def due_notices(publisher: Publisher) -> list[DueNotice]:
 def delivered_keys(publisher: Publisher) -> list[str]:
     """The keys of all notices that were delivered: reads the whole history, for audits."""
     announced = list(_delivered(publisher.storage).files())
-    if not anything_published(publisher.storage):
-        return announced
     return [
         *announced,
         *(row["publication"] for row in publisher.log.rows("delivered", columns=["publication", "event"])),
@@ -143,8 +140,6 @@ def _announcements(storage: Storage) -> Iterable[DueNotice]:
 
 
 def _notices_of_publications(publisher: Publisher) -> Sequence[DueNotice]:
-    if not anything_published(publisher.storage):
-        return []
     due = publisher.log.head().state.due
     entries = ((id, publisher.log.prepared_in(file).publication) for id, file in due.items())
     return [

@@ -47,6 +47,7 @@ class Publisher(Preparation):
         Inputs are read at the version of the last closed entry, so that a half-published table is never read.
         ``exact`` inputs may not even gain rows until publishing; of tables in ``also`` only the states are wanted.
         """
+        self.log.begin()  # A lakehouse that cannot be written is refused before anything is computed.
         return capture(self.log, self.storage, writes, reads, frozenset(exact), also)
 
     def publish(self, publication: Publication) -> Published | Conflict:

@@ -57,6 +57,18 @@ after a day: its rows are in other files by then, and tombstones are read with e
 thirty thousand a day."""
 _INDEX = f"{LOG_TABLE}/_index"
 _INDEX_EVERY = 32
+NO_LOG = -1
+"""Stands for the version of a log that has yet to be begun."""
+
+
+def utc_now() -> datetime:
+    """The wall clock, in UTC: for log entries only, never inside a transform."""
+    return datetime.now(UTC)
+
+
+def anything_published(storage: Storage) -> bool:
+    """Is there a publication log?"""
+    return storage.exists(f"{LOG_TABLE}/_delta_log")
 
 
 Entry = tuple[Sequence[Row], Callable[[str], HeadState]]
@@ -80,7 +92,7 @@ class Head:
 class PublicationLog:
     """Reads and appends to ``_publications``. The protocol itself is in :mod:`backfill_assets.publication`."""
 
-    def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
+    def __init__(self, storage: Storage, now: Callable[[], datetime] = utc_now) -> None:
         self.storage = storage
         self._now = now
         self._day_tables: dict[str, pa.Table] = {}
@@ -93,8 +105,10 @@ class PublicationLog:
         """The publication that was closed here last, and its map of all tables, which no other entry changes."""
 
     def head(self) -> Head:
-        """The newest state; creates the log the first time."""
+        """The newest state; an empty one before there is a log."""
         version, opener = self._newest()
+        if version == NO_LOG:
+            return Head(NO_LOG, HeadState(), opener)
         for _, commit in commits_back(self.storage, LOG_TABLE, version):
             if HEAD in commit:  # the newest, unless others committed to the log: such commits carry no head
                 return Head(version, parse_head(commit[HEAD]), opener)
@@ -108,6 +122,8 @@ class PublicationLog:
             uri, options = self.storage.uri(LOG_TABLE), dict(self.storage.options)
             return version, lambda: DeltaTable(uri, version, options)
         handle = self._load()
+        if handle is None:
+            return NO_LOG, self._create
         self._seen = handle.version()
         return self._seen, lambda: handle
 
@@ -116,23 +132,31 @@ class PublicationLog:
             self._rebuilt = handle.version(), rebuilt_head(LogFiles.of(self.storage, handle))
         return self._rebuilt[1]
 
-    def _load(self) -> DeltaTable:
-        uri = self.storage.uri(LOG_TABLE)
+    def begin(self) -> None:
+        """Create the log if there is none; raises :class:`LakehouseUnusable` if the lakehouse cannot be written."""
+        if self._seen is None and not anything_published(self.storage):
+            self._create()
+
+    def _load(self) -> DeltaTable | None:
+        """None before anything was published. Reading creates no log: a mistyped path would become a lakehouse."""
+        if not anything_published(self.storage):
+            return None
         try:
-            return DeltaTable(uri, storage_options=dict(self.storage.options))
+            return DeltaTable(self.storage.uri(LOG_TABLE), storage_options=dict(self.storage.options))
         except TableNotFoundError:
-            return self._create(uri)
+            return None  # another process is just creating it
 
     @property
     def identity(self) -> str:
         """That of this log as long as it is there; one that is made again at the same place has another."""
-        return str(self._load().metadata().id)
+        return str((self._load() or self._create()).metadata().id)
 
     def files(self) -> LogFiles:
         """The files of the newest version, with their bounds."""
         return LogFiles.of(self.storage, self._load())
 
-    def _create(self, uri: str) -> DeltaTable:
+    def _create(self) -> DeltaTable:
+        uri = self.storage.uri(LOG_TABLE)
         configuration: dict[str, str | None] = {
             "delta.appendOnly": "true",
             "delta.checkpointInterval": "20",
@@ -161,6 +185,11 @@ class PublicationLog:
 
         ``change`` gives the new head from the name of the file that holds the entry.
         """
+        if head.version == NO_LOG:
+            handle = head.handle
+            if handle.version():
+                return False
+            head = Head(0, head.state, lambda: handle)
         if not self._is_there(head) or self._keep_for_good(head):
             return False
         file, entry = entry_file(head.version + 1), self._entry(head.version + 1, rows)
@@ -278,9 +307,7 @@ class PublicationLog:
         try:
             return read_entry(self.storage, file, columns)
         except FileNotFoundError:
-            sequence = entry_sequence(file)
-            rows = self.files().holding("sequence", [sequence]).read(columns)
-            return rows.filter(pc.equal(rows.column("sequence"), sequence)).select(list(columns))
+            return self.files().rows(columns, sequence=entry_sequence(file)).select(list(columns))
 
     def reclaim_paths(self, file: str) -> list[str]:
         """The paths that a reclaim intent names, below the lakehouse root."""
@@ -311,8 +338,7 @@ class PublicationLog:
         return versions
 
     def _of(self, publication: str, event: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        rows = self.files().holding("publication", [publication]).read([*columns, "event", "publication"])
-        entries: list[dict[str, Any]] = equal(rows, event=event, publication=publication).to_pylist()
+        entries: list[dict[str, Any]] = self.files().rows(columns, event=event, publication=publication).to_pylist()
         return entries
 
     def rows(self, *events: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
@@ -344,9 +370,7 @@ class PublicationLog:
 
     def prepared_of(self, publications: Iterable[str]) -> list[Prepared]:
         """The prepared entries of several publications, in one look at the log."""
-        named = set(publications)
-        rows = self.files().holding("publication", named).read(["event", "publication", "detail"])
-        details = equal(among(rows, "publication", named), event="prepared").column("detail")
+        details = self.files().rows(["detail"], event="prepared", publication=publications).column("detail")
         return [Prepared.model_validate_json(detail) for detail in details.to_pylist() if detail]
 
     def find_prepared(self, publication: str) -> tuple[Prepared, datetime] | None:
@@ -378,12 +402,10 @@ class PublicationLog:
 
     def _day_rows_of_table(self, file: str) -> pa.Table:
         """What the lost ``file`` held: the days of one entry, or, for an index, of all entries up to it."""
-        last = entry_sequence(file)
-        files = self.files()
-        chosen = files.between("sequence", high=last) if _is_index(file) else files.holding("sequence", [last])
-        rows = equal(chosen.read([*DAY_COLUMNS, "event"]), event="published").select(DAY_COLUMNS)
-        rows = rows.filter(pc.less_equal(rows.column("sequence"), last))
-        return newest_days([rows]) if _is_index(file) else rows.filter(pc.equal(rows.column("sequence"), last))
+        last, files = entry_sequence(file), self.files()
+        if not _is_index(file):
+            return files.rows(DAY_COLUMNS, sequence=last, event="published").select(DAY_COLUMNS)
+        return newest_days([files.rows(DAY_COLUMNS, until=last, event="published").select(DAY_COLUMNS)])
 
     def index(self, head: Head, since: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         """Fold long ``since`` lists into a new index file: reading day states stays flat."""
@@ -397,15 +419,12 @@ class PublicationLog:
 
 def _prepared_in(files: LogFiles, moment: datetime, table: str, days: Collection[str] | None) -> Iterator[Prepared]:
     """The publications of :meth:`PublicationLog.prepared_since` that lie in ``files``."""
-    ids = None
-    if days is not None:
-        rows = among(equal(files.read(["table", "day", "publication"]), table=table), "day", days)
-        ids = set(rows.column("publication").to_pylist())
-        if not ids:
-            return
-    rows = files.read(["event", "at", "publication", "detail"])
-    rows = equal(rows.filter(pc.greater_equal(rows.column("at"), pa.scalar(moment))), event="prepared")
-    rows = rows if ids is None else among(rows, "publication", ids)
+    if days is None:
+        rows = files.rows(["at", "detail"], event="prepared")
+    else:
+        ids = files.rows(["publication"], table=table, day=days).column("publication").to_pylist()
+        rows = files.rows(["at", "detail"], event="prepared", publication=ids)
+    rows = rows.filter(pc.greater_equal(rows.column("at"), pa.scalar(moment)))
     for detail in rows.column("detail").to_pylist():
         if detail and table in detail:
             yield Prepared.model_validate_json(detail)
@@ -432,8 +451,3 @@ def _name(file: str) -> str:
 
 def _carrying(state: HeadState) -> CommitProperties:
     return CommitProperties(custom_metadata={HEAD: state.model_dump_json()}, max_commit_retries=0)
-
-
-def utc_now() -> datetime:
-    """The wall clock, in UTC: for log entries only, never inside a transform."""
-    return datetime.now(UTC)

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-import pyarrow as pa
-
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
@@ -20,13 +18,11 @@ from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
 from backfill_assets.lakehouse.named_timelines import HeldDay
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.files import among, equal
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.publication_log.pinned import pinned_files
 from backfill_assets.publication_log.rows import DAY_COLUMNS, day_states, newest_days
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.positions import snapshot_at, snapshot_of, snapshot_with
-from backfill_assets.published.reading import anything_published
 from backfill_assets.published.snapshot import Snapshot
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -83,8 +79,7 @@ def find_moment(storage: Storage, text: str, table: str) -> Moment:
 def moment_before(storage: Storage, publication: str) -> Moment:
     """The state just before ``publication`` was closed; raises :class:`InvalidRequest` for the first one."""
     closed = snapshot_of(storage, publication).sequence
-    rows = PublicationLog(storage, utc_now).files().between("sequence", high=closed - 1).read(["event", "sequence"])
-    found = [number for number in equal(rows, event="closed").column("sequence").to_pylist() if number < closed]
+    found = PublicationLog(storage).files().rows([], until=closed - 1, event="closed").column("sequence").to_pylist()
     if not found:
         raise InvalidRequest(
             f"Nothing was published before {publication}.", hint="backfill history lists the publications."
@@ -94,9 +89,8 @@ def moment_before(storage: Storage, publication: str) -> Moment:
 
 def snapshot_closed_by(storage: Storage, sequence: int) -> Snapshot:
     """All tables as the entry ``sequence`` of the publication log left them, which closed a publication."""
-    files = PublicationLog(storage, utc_now).files().between("sequence", sequence, sequence)
-    rows = equal(files.read(["event", "sequence", "publication"]), event="closed").to_pylist()
-    return snapshot_of(storage, next(row["publication"] for row in rows if row["sequence"] == sequence))
+    rows = PublicationLog(storage).files().rows(["publication"], sequence=sequence, event="closed")
+    return snapshot_of(storage, rows.column("publication").to_pylist()[0])
 
 
 def held_days(snapshot: Snapshot, tables: Iterable[str]) -> HeldDays:
@@ -120,15 +114,10 @@ def files_then(snapshot: Snapshot, table: str) -> set[str]:
 
 def _states(snapshot: Snapshot, tables: list[str]) -> dict[str, dict[date, DayState]]:
     """The last thing that the log said of each day by the snapshot's entry."""
-    if not anything_published(snapshot.storage):
-        return {}
-    files = PublicationLog(snapshot.storage, utc_now).files().between("sequence", high=snapshot.sequence)
-    rows = equal(files.holding("table", tables).read([*DAY_COLUMNS, "event"]), event="published")
-    within = [each <= snapshot.sequence for each in rows.column("sequence").to_pylist()]
-    until = rows.filter(pa.array(within, pa.bool_()))
-    rows = among(until, "table", tables).select(DAY_COLUMNS)
+    files = PublicationLog(snapshot.storage).files()
+    rows = files.rows(DAY_COLUMNS, until=snapshot.sequence, event="published", table=tables)
     found: dict[str, dict[date, DayState]] = {}
-    for state in day_states(newest_days([rows])):
+    for state in day_states(newest_days([rows.select(DAY_COLUMNS)])):
         found.setdefault(state.table, {})[state.day] = state
     return found
 
@@ -154,7 +143,7 @@ def _files_as_published(storage: Storage, states: Mapping[date, DayState]) -> di
     """As the publications named them that brought the days."""
     named = {state.publication for state in states.values()}
     # An id that was aborted may have been prepared again: the last one counts.
-    prepared = {each.publication.id: each for each in PublicationLog(storage, utc_now).prepared_of(named)}
+    prepared = {each.publication.id: each for each in PublicationLog(storage).prepared_of(named)}
     return {
         day: list(prepared[state.publication].target(state.table)[day].values())
         for day, state in states.items()

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog, anything_published
 from backfill_assets.publication_log.pinned import pinned_versions
-from backfill_assets.published.reading import PublishedTable, anything_published
+from backfill_assets.published.reading import PublishedTable
 
 BEFORE_ANYTHING = -1
 
@@ -30,7 +30,7 @@ class Snapshot:
         """The newest snapshot; empty for a lakehouse without a log, which this does not create."""
         if not anything_published(storage):
             return cls(storage, BEFORE_ANYTHING, {})
-        log = PublicationLog(storage, utc_now)
+        log = PublicationLog(storage)
         head = log.head()
         return cls(storage, head.version, pinned_versions(log, head, head.state.versions))
 

@@ -19,8 +19,8 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.prepare import Preparation
 from backfill_assets.publication.publisher import Conflict, Published, Publisher
-from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication_log.head import TURN
+from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 

@@ -233,6 +233,7 @@ class Lapse:
 
     def __post_init__(self) -> None:
         log = self.stream.publisher.log
+        log.begin()
         self.head = log.head()
         self.state, self.version = self.head.state, self.head.version
         self.states = dict(log.day_states(self.head))

@@ -6,7 +6,7 @@ last closed map name, what the publication log names within the retention window
 open timelines, what named timelines name and read through to, the versions that open plans, and plans of the window,
 were made from, and all that was written within the window. The window is that of the setting, or a longer one that was
 promised with a publication and is not over yet. Ages are by the time that the publication log bears out
-(:mod:`backfill_assets.publication.clock`), unless a person has checked the clock.
+(:mod:`backfill_assets.upkeep.clock`), unless a person has checked the clock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline, open_timelines
-from backfill_assets.publication.clock import believed_now
 from backfill_assets.publication.pin import files_at
 from backfill_assets.publication.publisher import CrashPoint, Publisher
 from backfill_assets.publication_log.files import LOG_TABLE
@@ -35,6 +34,7 @@ from backfill_assets.publication_log.log import Entry, Head
 from backfill_assets.publication_log.pinned import pinned_files
 from backfill_assets.published.moments import files_then
 from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.upkeep.clock import believed_now
 
 _STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\d{{2}})/[^/]+")
 
