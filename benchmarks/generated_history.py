@@ -14,7 +14,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
-from backfill_assets.publication_log.log import HeadState, PublicationLog, utc_now
+from backfill_assets.publication_log.log import HeadState, PublicationLog
 
 DAYS = DayRange(date(2010, 1, 1), date(2019, 12, 31))
 
@@ -68,7 +68,8 @@ def write_metadata(storage: Storage, steps: list[Step], history: DayRange = DAYS
     """Every day of ``history`` of every table, published by ``v1`` and timed."""
     from deltalake.transaction import AddAction, RemoveAction
 
-    log = PublicationLog(storage, utc_now)
+    log = PublicationLog(storage)
+    log.begin()
     rows, versions = [], {}
     for step in steps:
         days = [str(day) for day in step.cadence.starts(history)]

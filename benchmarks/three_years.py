@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +44,16 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.publisher import Published, Publisher
-from backfill_assets.publication.reclaim import reclaim_log, reclaimable
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log import log as publication_log
 from backfill_assets.publication_log.files import statistics
 from backfill_assets.publication_log.fold import fold
-from backfill_assets.publication_log.log import LOG_TABLE, HeadState, OpenEntry, with_outcome
+from backfill_assets.publication_log.log import LOG_TABLE, HeadState
 from backfill_assets.publication_log.rows import ARROW_SCHEMA, DAY_COLUMNS, DAY_SCHEMA, Row, closed_rows, prepared_rows
 from backfill_assets.published.history import history
 from backfill_assets.published.observed import observe
 from backfill_assets.published.rolled_back import rollbacks
+from backfill_assets.upkeep.reclaim import reclaim_log, reclaimable
 
 LAYERS = ("raw", "bronze", "fact", "report")
 FIRST = date(2017, 1, 1)
@@ -106,7 +107,7 @@ class Years:
         return Publisher(self.storage, retention_days=30, now=lambda: self.clock)
 
     def begin(self) -> None:
-        self.publisher().log.head()
+        self.publisher().log.begin()
         for table in self.tables:
             MainTable.create(self.storage, table, _SCHEMA, 30)
             self.commits[table] = 0
@@ -168,7 +169,7 @@ class Years:
             tables=tuple(changes),
             provenance=Provenance(run=id[-8:], launched_by="schedule", campaign=campaign),
         )
-        prepared = Prepared(publication=publication, before=before)
+        prepared = Prepared(publication=publication, before=before, window_days=30)
         self._prepare(prepared)
         self._commit(prepared)
         self._close(prepared)
@@ -189,13 +190,7 @@ class Years:
         return DayChange(day=day, adds=(file,), content=content, expected=expected)
 
     def _prepare(self, prepared: Prepared) -> None:
-        id, writes = prepared.publication.id, prepared.publication.writes
-
-        def opened(file: str) -> HeadState:
-            entry = OpenEntry(publication=id, file=file, writes=writes, reads=frozenset())
-            return self.state.model_copy(update={"open": {id: entry}})
-
-        self._append(prepared_rows(prepared), opened)
+        self._append(prepared_rows(prepared), partial(self.state.opening, prepared.publication, 30, self.clock))
 
     def _close(self, prepared: Prepared) -> None:
         id = prepared.publication.id
@@ -206,14 +201,9 @@ class Years:
             index, since = f"{LOG_TABLE}/_index/{self.version + 1:020d}-{id[-8:]}.parquet", ()
         rows = closed_rows(prepared, "done", versions, own)
 
-        def closed(file: str) -> HeadState:
-            changes = {"open": {}, "versions": versions, "index": index, "since": (*since, file)}
-            outcomes = with_outcome(self.state.outcomes, id, "done")
-            return self.state.model_copy(update={**changes, "outcomes": outcomes})
-
         if not since:
             self.index_rows = dict(self.newest)
-        self._append(rows, closed)
+        self._append(rows, partial(self.state.closing, id, "done", versions, index, since))
         for row in rows[1:]:
             full = {name: row.get(name) for name in DAY_COLUMNS} | {"sequence": self.version}
             self.newest[row["table"], row["day"]] = full

@@ -253,13 +253,12 @@ def bucket(settings: Settings) -> MachineFinding:
 
 def open_publications(settings: Settings) -> MachineFinding:
     from backfill_assets.lakehouse.storage import Storage
-    from backfill_assets.publication_log.log import PublicationLog, utc_now
-    from backfill_assets.published.reading import anything_published
+    from backfill_assets.publication_log.log import PublicationLog, anything_published
 
     what, storage = "publications", Storage(str(settings.lakehouse))
     if not anything_published(storage):
         return MachineFinding(what, "ok", "none yet")
-    head = PublicationLog(storage, utc_now).head()
+    head = PublicationLog(storage).head()
     if head.state.open:
         found = f"under way: {', '.join(head.state.open)}"
         return MachineFinding(what, "warn", found, "Is a run at work? If not, the next run or rollback finishes them.")

@@ -16,10 +16,10 @@ from backfill_assets.landing.landed_lines import format_place, place_values
 from backfill_assets.landing.quarantine import Group, Rejects, groups, letters
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.placement import IMPLAUSIBLE
+from backfill_assets.publication_log.log import anything_published
 from backfill_assets.published.boundaries import DaysBoundary, PartitionPosition, RawBoundary, versions_text
 from backfill_assets.published.moments import find_moment
 from backfill_assets.published.positions import is_raw, table_boundaries
-from backfill_assets.published.reading import anything_published
 from backfill_assets.published.view import View
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.changed_files import ArrivalFiles

@@ -30,9 +30,9 @@ from backfill_assets.plan.keep import rebuilt_steps
 from backfill_assets.plan.records import Plan, PlannedStep, as_ranges, days_of
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication.rollback import Newest, newest
+from backfill_assets.publication_log.log import anything_published
 from backfill_assets.published.boundaries import boundary_line
 from backfill_assets.published.positions import publication_boundaries
-from backfill_assets.published.reading import anything_published
 from backfill_assets.published.rolled_back import rollbacks
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo

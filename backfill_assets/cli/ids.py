@@ -228,9 +228,9 @@ def campaign_meant(text: str) -> str:
 
 def prepared(publisher: Publisher, publication: str) -> Prepared:
     """What the log has of a publication; raises :class:`InvalidRequest` with the likeliest if it has none."""
-    from backfill_assets.published.reading import anything_published, unknown_publication
+    from backfill_assets.published.reading import unknown_publication
 
-    found = publisher.log.find_prepared(publication) if anything_published(publisher.storage) else None
+    found = publisher.log.find_prepared(publication)
     if found is None:
         raise unknown_publication(publisher.storage, publication)
     return found[0]

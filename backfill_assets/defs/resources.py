@@ -16,8 +16,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.keep import plan_as_kept
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication_log.log import PublicationLog, utc_now
-from backfill_assets.published.reading import anything_published
+from backfill_assets.publication_log.log import PublicationLog, anything_published
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.kept_verdicts import with_kept_rules
@@ -131,7 +130,7 @@ class Backfill(dg.ConfigurableResource[Any]):
 
     def publications(self) -> PublicationLog | None:
         """The publication log; None as long as nothing was published."""
-        return PublicationLog(self.storage, utc_now) if anything_published(self.storage) else None
+        return PublicationLog(self.storage) if anything_published(self.storage) else None
 
     def with_kept_rules(self, days: Sequence[BuiltDay]) -> Sequence[BuiltDay]:
         """``days`` with what the gates said of those that were reused, when they were published."""

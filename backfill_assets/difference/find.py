@@ -13,7 +13,8 @@ from backfill_assets.difference.table_comparison import SAMPLE_ROWS, TableCompar
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.delta_log import newest_version
-from backfill_assets.lakehouse.plans import keep_difference, kept_difference
+from backfill_assets.lakehouse.document import Documents
+from backfill_assets.lakehouse.plans import PLANS
 from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
@@ -101,11 +102,19 @@ def find_difference(
         lake, steps, found_staged, progress, sample_rows, known=known, expectations=plan.expectations
     )
     difference = difference_of(plan, found, log_entry=log_entry, made_at=datetime.now(UTC).replace(microsecond=0))
-    keep_difference(lake.storage, plan.id, difference.to_json())
+    keep_difference(lake.storage, difference)
     return difference
 
 
 def last_difference(storage: Storage, plan: str) -> Difference | None:
     """The difference that was found last, without Spark; None if none was found yet."""
-    kept = kept_difference(storage, plan)
-    return None if kept is None else Difference.from_json(kept)
+    return _kept(storage).get(f"{plan}.difference")
+
+
+def keep_difference(storage: Storage, difference: Difference) -> None:
+    """Keep the newest difference of a plan; what was kept before is replaced."""
+    _kept(storage).replace(f"{difference.plan}.difference", difference)
+
+
+def _kept(storage: Storage) -> Documents[Difference]:
+    return Documents(storage, PLANS, Difference, "Remove it: backfill diff PLAN finds it again.")

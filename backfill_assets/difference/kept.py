@@ -74,13 +74,6 @@ class Difference(Record):
             parts.append(_expectations(len(self.unmet), len(self.verdicts)))
         return " ".join(parts)
 
-    def to_json(self) -> str:
-        return self.model_dump_json(indent=1)
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Difference:
-        return cls.model_validate_json(text)
-
 
 def difference_of(plan: Plan, tables: Sequence[TableCompared], *, log_entry: int, made_at: datetime) -> Difference:
     """``tables`` as they were compared, with a verdict for each expectation of ``plan``."""

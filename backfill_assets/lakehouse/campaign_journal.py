@@ -7,17 +7,17 @@ entry is written once, under the next free number, so two writers never overwrit
 from __future__ import annotations
 
 import enum
-import itertools
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.lakehouse.document import Documents, Series
 from backfill_assets.lakehouse.records import Record
-from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 
 _CAMPAIGNS = "_campaigns"
@@ -46,9 +46,7 @@ class Spent(Record):
 
 
 class JournalEntry(Record):
-    """One thing that happened. ``report`` is what the step reports, as JSON; its key is ``told``."""
-
-    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+    """One thing that happened. ``report`` is what the step reports, as JSON."""
 
     kind: Kind
     at: datetime
@@ -57,20 +55,15 @@ class JournalEntry(Record):
     """Of a step that is done, that was under way when the campaign stopped, or that it was begun again at."""
     wave: int = -1
     reason: str = ""
-    report: Mapping[str, Any] = Field(default_factory=dict, validation_alias="told", serialization_alias="told")
+    report: Mapping[str, Any] = Field(default_factory=dict)
     spent: Spent | None = None
 
 
 def write(storage: Storage, campaign: str, entry: JournalEntry) -> int:
-    """Append ``entry``; returns its number.
-
-    An object store may take an entry, lose the answer, and refuse it when it is sent again: then it is there.
-    """
+    """Append ``entry``; returns its number."""
     if not campaign.startswith(CAMPAIGN) or "/" in campaign:
         raise InvalidRequest(f"{campaign!r} does not name a campaign.", hint=f"Its name begins with {CAMPAIGN}.")
-    data = entry.model_dump_json().encode()
-    numbers = itertools.count(len(_numbers(storage, campaign)))
-    return next(number for number in numbers if _put(storage, _path(campaign, number), data))
+    return _journal(storage, campaign).append(entry)
 
 
 def entries(storage: Storage, campaign: str) -> list[JournalEntry]:
@@ -80,14 +73,8 @@ def entries(storage: Storage, campaign: str) -> list[JournalEntry]:
 
 def numbered_entries(storage: Storage, campaign: str, known: Mapping[int, JournalEntry]) -> dict[int, JournalEntry]:
     """Oldest first, by number. Those that are ``known`` are not read again: an entry never changes."""
-    return {
-        number: known.get(number) or _read(storage, _path(campaign, number)) for number in _numbers(storage, campaign)
-    }
-
-
-def campaigns(storage: Storage) -> list[str]:
-    """Every campaign that was ever started."""
-    return [name for name in storage.folders(_CAMPAIGNS) if name.startswith(CAMPAIGN)]
+    journal = _journal(storage, campaign)
+    return {number: known.get(number) or journal.at(number) for number in journal.numbers()}
 
 
 def newest_entries(storage: Storage) -> dict[str, JournalEntry | None]:
@@ -95,17 +82,12 @@ def newest_entries(storage: Storage) -> dict[str, JournalEntry | None]:
 
     One listing, then one file of each is read: most campaigns are over, and this says so.
     """
-    last: dict[str, int] = {}
-    for file in storage.files(_CAMPAIGNS, recursive=True):
-        _, name, entry = file.path.split("/", 2)
-        number = entry.removesuffix(".json")
-        if name.startswith(CAMPAIGN) and number.isdigit():
-            last[name] = max(last.get(name, 0), int(number))
+    last = {campaign: max(files) for campaign, files in _files(storage).items()}
     names = sorted(last)
 
     def read(name: str) -> JournalEntry | None:
         try:
-            return _read(storage, _path(name, last[name]))
+            return _journal(storage, name).at(last[name])
         except LakehouseUnusable:
             return None
 
@@ -117,16 +99,21 @@ def newest(storage: Storage, most: int) -> list[list[JournalEntry]]:
 
     One listing, then only these are read.
     """
-    written: dict[str, int] = {}
-    for file in storage.files(_CAMPAIGNS, recursive=True):
-        name = file.path.split("/")[1]
-        written[name] = max(written.get(name, 0), file.modified_ms)
-    chosen = sorted(written, key=lambda name: (-written[name], name))[:most]
+    newest = {campaign: max(file.modified_ms for file in files.values()) for campaign, files in _files(storage).items()}
     found = []
-    for name in chosen:
-        if name.startswith(CAMPAIGN):
-            with suppress(LakehouseUnusable):
-                found.append(entries(storage, name))
+    for campaign in sorted(newest, key=lambda name: (-newest[name], name))[:most]:
+        with suppress(LakehouseUnusable):
+            found.append(entries(storage, campaign))
+    return found
+
+
+def _files(storage: Storage) -> dict[str, dict[int, StoredFile]]:
+    """The entries of every campaign that was ever started, by one listing."""
+    found: dict[str, dict[int, StoredFile]] = {}
+    for name, file in Documents(storage, _CAMPAIGNS, JournalEntry).files(recursive=True).items():
+        campaign, _, number = name.partition("/")
+        if campaign.startswith(CAMPAIGN) and number.isdigit():
+            found.setdefault(campaign, {})[int(number)] = file
     return found
 
 
@@ -135,40 +122,25 @@ def set_damaged_aside(storage: Storage, campaign: str, begun: JournalEntry) -> N
 
     The first one says that the campaign has begun: ``begun`` takes its place.
     """
-    for number in _numbers(storage, campaign):
-        path = _path(campaign, number)
+    journal = _journal(storage, campaign)
+    for number in journal.numbers():
+        path = journal.path_of(number)
         try:
-            _read(storage, path)
+            journal.at(number)
         except LakehouseUnusable:
             storage.replace_bytes(f"{path}.damaged", storage.read_bytes(path))
             if number == 0:
-                storage.replace_bytes(path, begun.model_dump_json().encode())
+                journal.rewrite(number, begun)
             else:
                 storage.delete(path)
 
 
-def _read(storage: Storage, path: str) -> JournalEntry:
-    try:
-        return JournalEntry.model_validate_json(storage.read_bytes(path))
-    except ValidationError as error:
-        raise LakehouseUnusable(
-            f"The journal of a campaign cannot be read: {storage.uri(path)} is of a later version, or damaged.",
-            hint="Use the version that wrote it, or put the file back from a backup. Or give it up: "
-            f"backfill timeline delete {plan_of(path.split('/')[1])}",
-        ) from error
-
-
-def _put(storage: Storage, path: str, data: bytes) -> bool:
-    return storage.put_if_absent(path, data) or storage.read_bytes(path) == data
-
-
-def _numbers(storage: Storage, campaign: str) -> list[int]:
-    names = (file.path.rsplit("/", 1)[1].removesuffix(".json") for file in storage.files(f"{_CAMPAIGNS}/{campaign}"))
-    return sorted(int(name) for name in names if name.isdigit())
-
-
-def _path(campaign: str, number: int) -> str:
-    return f"{_CAMPAIGNS}/{campaign}/{number:06d}.json"
+def _journal(storage: Storage, campaign: str) -> Series[JournalEntry]:
+    mend = (
+        "Use the version that wrote it, or put the file back from a backup. Or give the campaign up: "
+        f"backfill timeline delete {plan_of(campaign)}"
+    )
+    return Series(storage, f"{_CAMPAIGNS}/{campaign}", JournalEntry, mend)
 
 
 HELD_BACK_DAYS = "held back days"

@@ -12,13 +12,11 @@ import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import date, datetime, timedelta
-from operator import not_
-from typing import TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable, PublicationRefused
-from backfill_assets.lakehouse.claims import Claim, Claims
+from backfill_assets.lakehouse.document import Series
 from backfill_assets.lakehouse.records import DayRecord, Record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import NAMED, open_timelines
@@ -30,7 +28,6 @@ _OPENED = "_opened_timelines"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
 _RESERVED = ("main", "campaign-", "plan-", NAMED)
 LONGEST_NAME = 60
-_Stored = TypeVar("_Stored", bound=Record)
 
 
 class TimelineBase(Record):
@@ -95,7 +92,7 @@ class NamedTimeline(Record):
     made_at: datetime
     by: str = ""
     base: TimelineBase
-    moment_base: TimelineBase | None = Field(default=None, exclude_if=not_)
+    moment_base: TimelineBase | None = None
     """What was published at its moment of its tables, and of all that they are computed from."""
     change: str = "created"
     """What this revision did, in a few words."""
@@ -111,16 +108,16 @@ class NamedTimeline(Record):
     """Days that did not go forward, and why."""
     read_up_to: tuple[str, ...] = ()
     """The source positions of its moment, a line each."""
-    moment_reads: tuple[RawRead, ...] = Field(default=(), exclude_if=not_)
+    moment_reads: tuple[RawRead, ...] = ()
     """The same of every raw table that its days are computed from, for programs."""
-    reads: tuple[RawRead, ...] = Field(default=(), exclude_if=not_)
+    reads: tuple[RawRead, ...] = ()
     """What raw held when it last went forward; empty before it did."""
-    arrived: Mapping[str, tuple[ArrivedRows, ...]] = Field(default_factory=dict, exclude_if=not_)
+    arrived: Mapping[str, tuple[ArrivedRows, ...]] = Field(default_factory=dict)
     """What arrived since its moment and up to ``reads``, by raw table and day."""
     keep_until: datetime | None = None
     revision: int = 0
     deleted: bool = False
-    of_version: TimelineVersion | None = Field(default=None, exclude_if=not_)
+    of_version: TimelineVersion | None = None
 
     def is_kept(self, now: datetime) -> bool:
         return not self.deleted and (self.keep_until is None or now < self.keep_until)
@@ -151,13 +148,6 @@ class NamedTimeline(Record):
         both = {table: {**self.held(table), **days.get(table, {})} for table in {*self.days, *days}}
         ordered = {table: tuple(both[table][day] for day in sorted(both[table])) for table in sorted(both)}
         return self.model_copy(update={"days": {table: held for table, held in ordered.items() if held}})
-
-
-class _NameClaim(Record):
-    """The revision of a timeline that a name was claimed for."""
-
-    timeline: str
-    revision: int
 
 
 def new_timeline_id(now: datetime) -> str:
@@ -248,22 +238,9 @@ def find_timeline(storage: Storage, name: str, now: datetime) -> NamedTimeline:
 
 
 def timeline_called(storage: Storage, name: str, now: datetime) -> NamedTimeline | None:
-    """The kept timeline of that name, or id; None if there is none. Raises if one that may be it cannot be read."""
-    claim = Claims(storage, f"{_CLAIMS}/{name}").newest() if _NAME.fullmatch(name) else None
-    claimed = _claimed(storage, name, claim)
-    holder = _newest(storage, claimed.timeline) if claimed is not None else None
-    if holder is not None and holder.name == name and holder.is_kept(now):
-        return holder
-    kept, unreadable = readable_timelines(storage, now)
-    found = [each for each in kept if name in (each.name, each.id)]
-    if len(found) > 1:
-        raise InvalidRequest(
-            f"{len(found)} timelines are called {name!r}, which an earlier version let happen.",
-            hint=f"Forget one by its id, which backfill timeline list shows: backfill timeline delete {found[0].id}",
-        )
-    if unreadable and not found:
-        raise unreadable[0]
-    return found[0] if found else None
+    """The kept timeline of that name, or id; None if there is none. Raises if it cannot be read."""
+    found = _newest(storage, name) if name.startswith(NAMED) else _holder(storage, name)
+    return found if found is not None and found.is_kept(now) else None
 
 
 def kept_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
@@ -302,28 +279,17 @@ def _all(storage: Storage) -> tuple[list[NamedTimeline], list[LakehouseUnusable]
     return found, unreadable
 
 
+def _revisions(storage: Storage, id: str) -> Series[NamedTimeline]:
+    return Series(storage, f"{_FOLDER}/{id}", NamedTimeline)
+
+
 def _newest(storage: Storage, id: str) -> NamedTimeline | None:
-    names = (file.path.rsplit("/", 1)[1].removesuffix(".json") for file in storage.files(f"{_FOLDER}/{id}"))
-    number = max((int(name) for name in names if name.isdigit()), default=None)
-    if number is None:
-        return None
-    path = _path(id, number)
-    return _parsed(NamedTimeline, storage.read_bytes(path), storage.uri(path))
-
-
-def _parsed(kind: type[_Stored], data: bytes, uri: str) -> _Stored:
-    try:
-        return kind.model_validate_json(data)
-    except ValidationError as error:
-        raise LakehouseUnusable(
-            f"A timeline cannot be read: {uri} is of a later version of this code, or damaged.",
-            hint="Use the version that wrote it, or put the file back from a backup.",
-        ) from error
+    revisions = _revisions(storage, id)
+    return revisions.value(newest) if (newest := revisions.newest()) else None
 
 
 def _write(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
-    path, data = _path(timeline.id, timeline.revision), timeline.model_dump_json().encode()
-    if not storage.put_if_absent(path, data) and storage.read_bytes(path) != data:
+    if not _revisions(storage, timeline.id).put(timeline.revision, timeline):
         raise PublicationRefused(
             f"The timeline {timeline.name} was changed by another process meanwhile.",
             hint="What was staged on it is kept: run the command again.",
@@ -331,12 +297,33 @@ def _write(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
     return timeline
 
 
+# ------------------------------------------------------------------ names
+
+
+class _NameClaim(Record):
+    """The revision of a timeline that a name was claimed for."""
+
+    timeline: str
+    revision: int
+
+
 def require_free_name(storage: Storage, name: str, now: datetime) -> None:
     """Raise :class:`InvalidRequest` if a kept timeline has the name, or if none can have it."""
     require_timeline_name(name)
-    for holder in _called(storage, name):
-        if holder.is_kept(now):
-            raise _taken(name, holder)
+    if (holder := _holder(storage, name)) is not None and holder.is_kept(now):
+        raise _taken(name, holder)
+
+
+def _claims(storage: Storage, name: str) -> Series[_NameClaim]:
+    return Series(storage, f"{_CLAIMS}/{name}", _NameClaim)
+
+
+def _holder(storage: Storage, name: str) -> NamedTimeline | None:
+    """The timeline that has the name, also one whose age is reached; its newest claim says which."""
+    claims = _claims(storage, name)
+    newest = claims.newest() if _NAME.fullmatch(name) else None
+    found = _newest(storage, claims.value(newest).timeline) if newest else None
+    return found if found is not None and found.name == name and not found.deleted else None
 
 
 def _claim_name(storage: Storage, timeline: NamedTimeline, now: datetime, revision: int = 0) -> None:
@@ -344,18 +331,18 @@ def _claim_name(storage: Storage, timeline: NamedTimeline, now: datetime, revisi
 
     A name is free once nothing can have it by the claim before, for good.
     """
-    claims, name = Claims(storage, f"{_CLAIMS}/{timeline.name}"), timeline.name
-    ours = _NameClaim(timeline=timeline.id, revision=revision).model_dump_json().encode()
-    while (newest := claims.newest()) is None or newest.data != ours:
-        if not _fenced(storage, name, newest, now) and not _ended(storage, name, now):
-            claims.put(ours, newest)
+    claims, ours = _claims(storage, timeline.name), _NameClaim(timeline=timeline.id, revision=revision)
+    while (newest := claims.newest()) is None or claims.value(newest) != ours:
+        if newest is not None and _fenced(storage, timeline.name, claims.value(newest), now):
+            continue
+        if not _ended(storage, timeline.name, now):
+            claims.claim(ours, newest)
 
 
-def _fenced(storage: Storage, name: str, newest: Claim | None, now: datetime) -> bool:
+def _fenced(storage: Storage, name: str, claimed: _NameClaim, now: datetime) -> bool:
     """Give the revision that a claim was for to another one, if it is not there: its process may be slow, not dead."""
-    claimed = _claimed(storage, name, newest)
-    holder = _newest(storage, claimed.timeline) if claimed is not None else None
-    if claimed is None or (holder is not None and holder.revision >= claimed.revision):
+    holder = _newest(storage, claimed.timeline)
+    if holder is not None and holder.revision >= claimed.revision:
         return False
     with suppress(PublicationRefused):  # It was not dead.
         if holder is not None:
@@ -368,25 +355,14 @@ def _fenced(storage: Storage, name: str, newest: Claim | None, now: datetime) ->
 
 def _ended(storage: Storage, name: str, now: datetime) -> bool:
     """Forget one whose age is reached, for good: it cannot be kept longer once another one has its name."""
-    for holder in _called(storage, name):
-        if holder.is_kept(now):
-            raise _taken(name, holder)
-        with suppress(PublicationRefused):  # It was kept longer.
-            change_timeline(storage, holder.model_copy(update={"deleted": True}), "its age was reached", now)
-        return True
-    return False
-
-
-def _called(storage: Storage, name: str) -> list[NamedTimeline]:
-    """The timelines of that name that are not deleted, those whose age is reached as well."""
-    found, unreadable = _all(storage)
-    if unreadable:
-        raise unreadable[0]
-    return [each for each in found if each.name == name]
-
-
-def _claimed(storage: Storage, name: str, claim: Claim | None) -> _NameClaim | None:
-    return _parsed(_NameClaim, claim.data, f"{storage.uri(_CLAIMS)}/{name}") if claim is not None else None
+    holder = _holder(storage, name)
+    if holder is None:
+        return False
+    if holder.is_kept(now):
+        raise _taken(name, holder)
+    with suppress(PublicationRefused):  # It was kept longer.
+        change_timeline(storage, holder.model_copy(update={"deleted": True}), "its age was reached", now)
+    return True
 
 
 def _taken(name: str, holder: NamedTimeline | None = None) -> InvalidRequest:
@@ -397,7 +373,3 @@ def _taken(name: str, holder: NamedTimeline | None = None) -> InvalidRequest:
         hint=f"If that is what you asked for, it was done: backfill timeline show {name}. Else choose another name, or "
         f"forget that one: backfill timeline delete {name}",
     )
-
-
-def _path(id: str, revision: int) -> str:
-    return f"{_FOLDER}/{id}/{revision:06d}.json"

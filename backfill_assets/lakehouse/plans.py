@@ -1,11 +1,10 @@
 """Plans as they are kept: JSON files named after their content, and which of them are being carried out.
 
-The newest difference of a campaign is kept beside its plan: others read it without computing it, and without Spark.
+The newest difference of a campaign is kept beside its plan, with its page: others read it without computing it.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +12,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
-from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.document import Documents
+from backfill_assets.lakehouse.records import AuditRecord
+from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.text import suggest_name
 
-_PLANS, _OPEN, _PLANNERS = "_plans", "_plans/_open", "_plans/_by"
+PLANS, _OPEN, _PLANNERS = "_plans", "_plans/_open", "_plans/_by"
+_MEND = "Put it back from a backup, or remove it: backfill plan makes the same plan again."
 _ID = re.compile(r"plan-[0-9a-f]{16}")
 
 
@@ -37,14 +39,9 @@ def kept_plan(storage: Storage, id: str) -> bytes:
     return storage.read_bytes(_path(id))
 
 
-def keep_planner(storage: Storage, id: str, report: Mapping[str, str]) -> None:
-    """Record who made the plan, beside it. The first one stays: the same id is the same content."""
-    storage.put_if_absent(f"{_PLANNERS}/{id}", json.dumps(report).encode())
-
-
-def kept_planner(storage: Storage, id: str) -> Mapping[str, str]:
-    """Who made the plan first; empty if that is not recorded. Raises :class:`LakehouseUnusable` if it is damaged."""
-    return _json(storage, f"{_PLANNERS}/{id}")
+def planners(storage: Storage) -> Documents[dict[str, str]]:
+    """Who made each plan, by its id. The first one stays: the same id is the same content."""
+    return Documents(storage, _PLANNERS, dict[str, str], _MEND)
 
 
 def recipients(storage: Storage, plan: str) -> tuple[str, ...]:
@@ -52,13 +49,11 @@ def recipients(storage: Storage, plan: str) -> tuple[str, ...]:
 
     Raises :class:`LakehouseUnusable` if it is damaged.
     """
-    kept = _kept_json(storage, plan) if is_plan_id(plan) else {}
-    return tuple(kept.get("terms", {}).get("notices", ()))
+    return _kept(storage, plan).terms.notices if is_plan_id(plan) else ()
 
 
 def plan_ids(storage: Storage) -> list[str]:
-    names = (file.path.rsplit("/", 1)[1].removesuffix(".json") for file in storage.files(_PLANS))
-    return sorted(name for name in names if is_plan_id(name))
+    return list(filter(is_plan_id, _plans(storage).files()))
 
 
 @dataclass(frozen=True)
@@ -83,28 +78,25 @@ def close_plan(storage: Storage, id: str) -> None:
 
 def open_plan_ids(storage: Storage) -> list[str]:
     """The ids of open plans. Files with other names are ignored: an editor or a file manager leaves some."""
-    return sorted(id for file in storage.files(_OPEN) if is_plan_id(id := file.path.rsplit("/", 1)[1]))
+    return list(_open_marks(storage))
+
+
+def _open_marks(storage: Storage) -> dict[str, StoredFile]:
+    marks = {file.path.rsplit("/", 1)[1]: file for file in storage.files(_OPEN)}
+    return {id: marks[id] for id in sorted(marks) if is_plan_id(id)}
 
 
 def under_way(storage: Storage) -> list[PlanUnderWay]:
     """The plans that are being carried out: the notice on the tables that they will change, until they are closed."""
     plans = []
-    for file in sorted(storage.files(_OPEN), key=lambda file: file.path):
-        id = file.path.rsplit("/", 1)[1]
-        if not is_plan_id(id):
-            continue
+    for id, mark in _open_marks(storage).items():
         tables, damage = tuple[str, ...](), ""
         try:
-            tables = _tables_to_change(storage, id)
+            tables = tuple(table for step in _kept(storage, id).steps if step.rebuild for table in step.tables)
         except LakehouseUnusable as error:
             damage = str(error)
-        plans.append(PlanUnderWay(id, tables, datetime.fromtimestamp(file.modified_ms // 1000, UTC), damage))
+        plans.append(PlanUnderWay(id, tables, datetime.fromtimestamp(mark.modified_ms // 1000, UTC), damage))
     return plans
-
-
-def _tables_to_change(storage: Storage, id: str) -> tuple[str, ...]:
-    steps = _kept_json(storage, id).get("steps", ())
-    return tuple(table for step in steps if step["rebuild"] for table in step["tables"])
 
 
 def pinned_versions(storage: Storage, since: datetime) -> Mapping[str, frozenset[int]]:
@@ -114,46 +106,13 @@ def pinned_versions(storage: Storage, since: datetime) -> Mapping[str, frozenset
     :class:`LakehouseUnusable` if one is damaged: what it was made from is unknown then.
     """
     versions_of: dict[str, set[int]] = {}
-    for id in sorted({*open_plan_ids(storage), *_kept_since(storage, since)}):
-        for pinned in _kept_json(storage, id).get("pinned", ()):
-            if pinned["version"] is not None:
-                versions_of.setdefault(pinned["table"], set()).add(int(pinned["version"]))
+    oldest = since.timestamp() * 1000
+    young = {id for id, file in _plans(storage).files().items() if is_plan_id(id) and file.modified_ms >= oldest}
+    for id in sorted(young.union(open_plan_ids(storage))):
+        for pinned in _kept(storage, id).pinned:
+            if pinned.version is not None:
+                versions_of.setdefault(pinned.table, set()).add(pinned.version)
     return {table: frozenset(versions) for table, versions in versions_of.items()}
-
-
-def _kept_since(storage: Storage, since: datetime) -> list[str]:
-    files = (file for file in storage.files(_PLANS) if file.modified_ms >= since.timestamp() * 1000)
-    names = (file.path.rsplit("/", 1)[1].removesuffix(".json") for file in files)
-    return [name for name in names if is_plan_id(name)]
-
-
-def _kept_json(storage: Storage, id: str) -> Mapping[str, Any]:
-    """A plan as it was kept, by any version of the code; empty if it was removed."""
-    return _json(storage, _path(id))
-
-
-def _json(storage: Storage, path: str) -> Mapping[str, Any]:
-    """What the file holds; empty if it is not there. Raises :class:`LakehouseUnusable` if that is no JSON object."""
-    try:
-        found = json.loads(storage.read_bytes(path)) if storage.exists(path) else {}
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise LakehouseUnusable(
-            f"The file {storage.uri(path)} is damaged.",
-            hint="Put it back from a backup, or remove it: backfill plan makes the same plan again.",
-        )
-    return found
-
-
-def keep_difference(storage: Storage, plan: str, text: str) -> None:
-    """Keep the newest difference of ``plan``; what was kept before is replaced."""
-    storage.replace_bytes(_difference(plan), text.encode())
-
-
-def kept_difference(storage: Storage, plan: str) -> bytes | None:
-    """The JSON of the difference of ``plan``; None if none was computed yet."""
-    return storage.read_bytes(_difference(plan)) if storage.exists(_difference(plan)) else None
 
 
 def keep_page(storage: Storage, plan: str, html: str) -> str:
@@ -175,12 +134,42 @@ def page_uri(storage: Storage, plan: str) -> str:
 def _path(id: str) -> str:
     if not is_plan_id(id):
         raise InvalidRequest(f"{id!r} is not the id of a plan.", hint="They look like plan-0123456789abcdef.")
-    return f"{_PLANS}/{id}.json"
+    return f"{PLANS}/{id}.json"
 
 
 def _page(plan: str) -> str:
-    return f"{_PLANS}/{plan}.difference.html"
+    return f"{PLANS}/{plan}.difference.html"
 
 
-def _difference(plan: str) -> str:
-    return f"{_PLANS}/{plan}.difference.json"
+# ------------------------------------------------------------------ what a kept plan says to those below it
+
+
+class _PinnedTable(AuditRecord):
+    table: str
+    version: int | None = None
+
+
+class _Step(AuditRecord):
+    tables: tuple[str, ...]
+    rebuild: Mapping[str, Any] = {}
+
+
+class _Terms(AuditRecord):
+    notices: tuple[str, ...] = ()
+
+
+class _KeptPlan(AuditRecord):
+    """The part of a plan that is read here, as any version of the code has kept it."""
+
+    steps: tuple[_Step, ...] = ()
+    pinned: tuple[_PinnedTable, ...] = ()
+    terms: _Terms = _Terms()
+
+
+def _plans(storage: Storage) -> Documents[_KeptPlan]:
+    return Documents(storage, PLANS, _KeptPlan, _MEND)
+
+
+def _kept(storage: Storage, id: str) -> _KeptPlan:
+    """The plan as it was kept; an empty one if it was removed."""
+    return _plans(storage).get(id) or _KeptPlan()

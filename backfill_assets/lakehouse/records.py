@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal, localcontext
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict
 from pydantic import Field as ModelField
 
 from backfill_assets.days import DayRange
@@ -29,7 +29,6 @@ DIRTY = "+dirty"
 """Ends the commit of code that the commit does not contain."""
 TOTAL = "total_"
 """Begins the metrics that are the sum of a column, which may have digits after the point: then they are text."""
-_ONLY_IF_ANY = ("transaction", "switches", "leaves_stale")
 _DIGITS = 100
 _OF_STREAM = re.compile(r"\d{8}t\d{6}-stream-")
 
@@ -281,12 +280,6 @@ class Publication(Record):
     leaves_stale: Mapping[str, tuple[date, ...]] = ModelField(default_factory=dict)
     """By table, the published days that read what this brings and are not brought with it: they are stale at once."""
 
-    @model_serializer(mode="wrap")
-    def _as_before(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without those of the last three that it has none of: older processes read such entries as before."""
-        fields: dict[str, Any] = serialize(self)
-        return {name: value for name, value in fields.items() if value or name not in _ONLY_IF_ANY}
-
     @property
     def writes(self) -> frozenset[str]:
         return frozenset(change.table for change in self.tables)
@@ -359,8 +352,8 @@ class Prepared(Record):
 
     publication: Publication
     before: Mapping[str, Mapping[date, Before]]
-    window_days: int = 0
-    """The rollback window that was promised; 0 in entries from before it was kept: the setting counts then."""
+    window_days: int
+    """The rollback window that was promised."""
 
     def change(self, table: str) -> TableChange:
         return next(change for change in self.publication.tables if change.table == table)

@@ -12,8 +12,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import chains
 from backfill_assets.model.dataset import Dataset
-from backfill_assets.publication_log.log import PublicationLog, utc_now
-from backfill_assets.published.reading import anything_published
+from backfill_assets.publication_log.log import PublicationLog
 
 QUIET = timedelta(days=35)
 """Data that has been quiet for longer than any month has ended; younger data is taken to go on."""
@@ -54,7 +53,5 @@ def _landed_days(zone: LandingZone, source: str) -> list[date]:
 
 
 def _published_days(storage: Storage, tables: Sequence[str]) -> list[tuple[str, date]]:
-    if not anything_published(storage):
-        return []
-    log = PublicationLog(storage, utc_now)
+    log = PublicationLog(storage)
     return [(key.table, key.day) for key in log.day_states(log.head(), set(tables))]

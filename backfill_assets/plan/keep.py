@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import campaign_journal
-from backfill_assets.lakehouse.plans import keep_plan, keep_planner, kept_plan, kept_planner, open_plan_ids
+from backfill_assets.lakehouse.plans import keep_plan, kept_plan, open_plan_ids, planners
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandedDay, LandingZone, landed_days
 from backfill_assets.model.catalog import Catalog
@@ -145,14 +145,14 @@ def plan_and_keep(
     made, now = plan_as_of_now(settings, catalog, asked, expected, terms)
     storage = Storage(str(settings.lakehouse))
     if by:
-        keep_planner(storage, made.id, by.to_report())
+        planners(storage).create(made.id, by.to_report())
     keep_plan(storage, made.id, made.to_json())
     return made, now
 
 
 def planned_by(storage: Storage, id: str) -> Person:
     """The person who made the plan ``id`` first; unknown if that was not recorded."""
-    return Person.of(kept_planner(storage, id))
+    return Person.of(planners(storage).get(id) or {})
 
 
 def plan_as_of_now(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 
 from deltalake.exceptions import DeltaError
 
@@ -18,22 +19,30 @@ from backfill_assets.lakehouse.main_table import Files, MainTable, of_days
 from backfill_assets.lakehouse.records import Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import COMMITTED, FENCED, RESTORED, CrashPoint, Reached
-from backfill_assets.publication_log.log import Head, HeadState, OpenEntry, PublicationLog, entry_sequence, with_outcome
+from backfill_assets.publication.crash_points import COMMITTED, FENCED, RESTORED, CrashPoint, Reached, nowhere
+from backfill_assets.publication_log.log import Head, OpenEntry, PublicationLog, entry_sequence, utc_now
 from backfill_assets.publication_log.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
 
 
-@dataclass(frozen=True)
 class Finish:
     """Carries prepared entries to their end; any process may repeat any step at any time."""
 
-    storage: Storage
-    log: PublicationLog
-    now: Callable[[], datetime]
-    reached: Reached
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        retention_days: int = 30,
+        now: Callable[[], datetime] = utc_now,
+        reached: Reached = nowhere,
+    ) -> None:
+        self.storage = storage
+        self.retention_days = retention_days
+        self.now = now
+        self.log = PublicationLog(storage, now)
+        self.reached = reached
 
     def finish(self, publication: str) -> Outcome:
-        """How the publication ended, after bringing it there if need be.
+        """How the publication ended, after bringing it there if need be: forward or back, from any step.
 
         Raises :class:`CommitRefused` when one of its tables takes no commit; the entry then stays open.
         """
@@ -52,8 +61,11 @@ class Finish:
                 return outcome
             retry.lost("other writers commit to its tables or to the log")
 
-    def require_open(self, head: Head, publication: str) -> OpenEntry:
-        """Raises :class:`InvalidRequest` for a publication that is not open."""
+    def require_open(self, publication: str) -> None:
+        """Raise :class:`InvalidRequest` for a publication that cannot be given up, because it is not open."""
+        self._open_entry(self.log.head(), publication)
+
+    def _open_entry(self, head: Head, publication: str) -> OpenEntry:
         if (entry := head.state.open.get(publication)) is None:
             outcome = self._outcome(head, publication)
             back = f"What is done is put back by: backfill rollback {publication}"
@@ -61,7 +73,7 @@ class Finish:
             raise InvalidRequest(f"{publication} is not open: it is {outcome}.", hint=hint)
         return entry
 
-    def abort(self, publication: str, by: str, reason: str) -> dict[str, str]:
+    def abort(self, publication: str, *, by: str = "", reason: str = "") -> dict[str, str]:
         """Give an open entry up, on the word of a person; the tables that could not be put back, and why.
 
         Such a table is left as it is, and readers who pin the log keep the version that they had. Raises
@@ -71,7 +83,7 @@ class Finish:
         retry = Retry(f"Aborting {publication}")
         while True:
             head = self.log.head()
-            entry = self.require_open(head, publication)
+            entry = self._open_entry(head, publication)
             prepared = self.log.prepared(entry)
             if not entry.aborting:
                 self._decide_abort(head, prepared, said)
@@ -143,8 +155,7 @@ class Finish:
 
     def _decide_abort(self, head: Head, prepared: Prepared, reason: str) -> None:
         publication = prepared.publication
-        entry = head.state.open[publication.id].model_copy(update={"aborting": True})
-        state = head.state.model_copy(update={"open": {**head.state.open, publication.id: entry}})
+        state = head.state.aborting(publication.id)
         if self.log.append(head, aborting_rows(publication, reason), lambda file: state):
             self.reached(CrashPoint.ABORT_DECIDED, publication.id)
 
@@ -215,22 +226,8 @@ class Finish:
         own = {table: self._own_version(prepared, main, outcome) for table, main in mains.items()}
         self.reached(CrashPoint.CLOSING, publication.id)
         versions = {**state.versions, **own}
-        index, since = self.log.index(head, state.since)
-        changes = {
-            "open": {id: entry for id, entry in state.open.items() if id != publication.id},
-            "versions": versions,
-            "index": index,
-            "outcomes": with_outcome(state.outcomes, publication.id, outcome),
-            "due": _due(state, prepared, outcome),
-            **(state.switched_by(publication) if outcome == "done" else {}),
-        }
-        rows = [*closed_rows(prepared, outcome, versions, own), *also]
-        closed = self.log.append(
-            head,
-            rows,
-            lambda file: state.model_copy(update={**changes, "since": (*since, file) if outcome == "done" else since}),
-        )
-        if closed:
+        closing = partial(state.closing, publication.id, outcome, versions, *self.log.index(head, state.since))
+        if closed := self.log.append(head, [*closed_rows(prepared, outcome, versions, own), *also], closing):
             self.log.remember_closed(publication.id, versions)
             self.reached(CrashPoint.CLOSED, publication.id)
         return closed
@@ -265,14 +262,6 @@ def _has_commit(main: MainTable, mark: Mark, outcome: Outcome) -> bool:
     """Does the table have the commit of ``outcome``? A writer without put-if-absent may have overwritten it."""
     version = mark.read(main)
     return version == COMMITTED if outcome == "done" else version in (FENCED, RESTORED)
-
-
-def _due(state: HeadState, prepared: Prepared, outcome: Outcome) -> dict[str, str]:
-    """A notice becomes due by the very append that closes its publication, and only if that is done."""
-    publication = prepared.publication
-    if publication.notice is None or outcome != "done":
-        return dict(state.due)
-    return {**state.due, publication.id: state.open[publication.id].file}
 
 
 def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState) -> bool:

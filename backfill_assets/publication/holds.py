@@ -13,12 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from pydantic import ValidationError
-
+from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.lakehouse.storage import Storage
 
-_HOLDS, _SUFFIX = "_holds", ".json"
 HOLD_SECONDS = 60
 """How long a hold lasts unless it is extended."""
 LONGEST_WAIT_SECONDS = 300
@@ -52,10 +50,10 @@ class HeldDays:
     def extend(self, seconds: float = HOLD_SECONDS) -> None:
         """Let the hold last ``seconds`` from now on."""
         self.hold = self.hold.model_copy(update={"until": self.now() + timedelta(seconds=seconds)})
-        self.storage.replace_bytes(_path(self.hold), self.hold.model_dump_json().encode())
+        _holds(self.storage).replace(self.hold.name, self.hold)
 
     def release(self) -> None:
-        self.storage.delete(_path(self.hold))
+        _holds(self.storage).delete(self.hold.name)
 
 
 def put_hold(
@@ -82,15 +80,8 @@ def holding(
 
 
 def all_holds(storage: Storage) -> list[Hold]:
-    """Every hold that was put and not released, expired ones included; one that is being written is no hold yet."""
-    holds = []
-    found = (file for file in storage.files(_HOLDS) if file.path.endswith(_SUFFIX))
-    for file in sorted(found, key=lambda file: file.path):
-        try:
-            holds.append(Hold.model_validate_json(storage.read_bytes(file.path)))
-        except (FileNotFoundError, ValidationError):
-            continue
-    return holds
+    """Every hold that was put and not released, expired ones included."""
+    return list(_holds(storage).readable())
 
 
 def expired_holds(holds: Iterable[Hold], now: datetime) -> list[Hold]:
@@ -151,9 +142,9 @@ def drop_expired(storage: Storage, now: datetime) -> list[Hold]:
     """Remove what dead holders left behind."""
     gone = expired_holds(all_holds(storage), now)
     for hold in gone:
-        storage.delete(_path(hold))
+        _holds(storage).delete(hold.name)
     return gone
 
 
-def _path(hold: Hold) -> str:
-    return f"{_HOLDS}/{hold.name}{_SUFFIX}"
+def _holds(storage: Storage) -> Documents[Hold]:
+    return Documents(storage, "_holds", Hold)

@@ -11,24 +11,20 @@ Looking for due notices costs the same however long the log is: the head of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from pydantic import ValidationError
-
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable, NotDelivered
 from backfill_assets.lakehouse.campaign_journal import plan_of
+from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.plans import recipients
 from backfill_assets.lakehouse.records import Notice
-from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication_log.log import Head, HeadState
-from backfill_assets.published.reading import anything_published
+from backfill_assets.publication_log.log import Entry, Head
 
-_DUE, _DELIVERED = "_outbox/due", "_outbox/told"
 _BEGINS = "-begins"
 _KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,150}")
 
@@ -70,14 +66,22 @@ def announce(storage: Storage, key: str, notice: Notice) -> bool:
     """Make ``notice`` due; False if one of this ``key`` is due or was delivered already, so it may be repeated."""
     if not _KEY.fullmatch(key):
         raise InvalidRequest(f"{key!r} cannot be the key of a notice.", hint="Use a-z, 0-9, dots and hyphens.")
-    if storage.exists(f"{_DELIVERED}/{key}.json"):
+    if storage.exists(_delivered(storage).path(key)):
         return False
-    return storage.put_if_absent(f"{_DUE}/{key}.json", notice.model_dump_json().encode())
+    return _due(storage).create(key, notice)
 
 
 def withdraw(storage: Storage, key: str) -> None:
     """Send no notice of this ``key`` that was announced on its own, if it was not sent yet."""
-    storage.delete(f"{_DUE}/{key}.json")
+    _due(storage).delete(key)
+
+
+def _due(storage: Storage) -> Documents[Notice]:
+    return Documents(storage, "_outbox/due", Notice, "To give this notice up, remove the file.")
+
+
+def _delivered(storage: Storage) -> Documents[Notice]:
+    return Documents(storage, "_outbox/delivered", Notice)
 
 
 def due_notices(publisher: Publisher) -> list[DueNotice]:
@@ -87,10 +91,11 @@ def due_notices(publisher: Publisher) -> list[DueNotice]:
 
 def delivered_keys(publisher: Publisher) -> list[str]:
     """The keys of all notices that were delivered: reads the whole history, for audits."""
-    announced = sorted(_key_of(file.path) for file in publisher.storage.files(_DELIVERED))
-    if not anything_published(publisher.storage):
-        return announced
-    return [*announced, *(row["publication"] for row in publisher.log.rows("told", columns=["publication", "event"]))]
+    announced = list(_delivered(publisher.storage).files())
+    return [
+        *announced,
+        *(row["publication"] for row in publisher.log.rows("delivered", columns=["publication", "event"])),
+    ]
 
 
 def deliver(publisher: Publisher, sender: Sender) -> NoticeDelivery:
@@ -118,28 +123,23 @@ def deliver(publisher: Publisher, sender: Sender) -> NoticeDelivery:
 
 
 def _announcements(storage: Storage) -> Iterable[DueNotice]:
-    for file in sorted(storage.files(_DUE), key=lambda file: (file.modified_ms, file.path)):
-        if not file.path.endswith(".json"):
-            continue  # one that is being written
-        key = _key_of(file.path)
-        if storage.exists(f"{_DELIVERED}/{key}.json"):
-            storage.delete(file.path)  # its deliverer died after marking it
+    due, files = _due(storage), _due(storage).files()
+    for key in sorted(files, key=lambda key: (files[key].modified_ms, key)):
+        if storage.exists(_delivered(storage).path(key)):
+            due.delete(key)  # its deliverer died after marking it
             continue
         try:
-            notice = Notice.model_validate_json(storage.read_bytes(file.path))
-        except FileNotFoundError:
-            continue  # another process has delivered or withdrawn it since it was listed
-        except ValidationError:
-            path = storage.uri(file.path)
-            damage = f"{path} is damaged, or of a later version: to give this notice up, remove the file"
+            notice = due.get(key)
+        except LakehouseUnusable as error:
+            damage = f"{error.message} {error.hint}"
             yield DueNotice(key, Notice(title="It cannot be read"), with_publication=False, damage=damage)
             continue
+        if notice is None:
+            continue  # another process has delivered or withdrawn it since it was listed
         yield _addressed(storage, DueNotice(key, notice, with_publication=False), key.removesuffix(_BEGINS))
 
 
 def _notices_of_publications(publisher: Publisher) -> Sequence[DueNotice]:
-    if not anything_published(publisher.storage):
-        return []
     due = publisher.log.head().state.due
     entries = ((id, publisher.log.prepared_in(file).publication) for id, file in due.items())
     return [
@@ -159,23 +159,12 @@ def _addressed(storage: Storage, due: DueNotice, campaign: str) -> DueNotice:
 
 def _mark(publisher: Publisher, due: DueNotice) -> None:
     if not due.with_publication:
-        publisher.storage.put_if_absent(f"{_DELIVERED}/{due.key}.json", due.notice.model_dump_json().encode())
-        publisher.storage.delete(f"{_DUE}/{due.key}.json")
+        _delivered(publisher.storage).create(due.key, due.notice)
+        _due(publisher.storage).delete(due.key)
         return
-    retry = Retry(f"Marking the notice {due.key} as sent")
-    while True:
-        head = publisher.log.head()
-        if due.key not in head.state.due:
-            return
-        rest = {key: file for key, file in head.state.due.items() if key != due.key}
-        if publisher.log.append(head, [{"event": "told", "publication": due.key}], _now_due(head, rest)):
-            return
-        retry.lost("other writers append to the log")
 
+    def mark(head: Head) -> Entry | None:
+        row = {"event": "delivered", "publication": due.key}
+        return ([row], lambda file: head.state.delivering(due.key)) if due.key in head.state.due else None
 
-def _now_due(head: Head, due: Mapping[str, str]) -> Callable[[str], HeadState]:
-    return lambda file: head.state.model_copy(update={"due": due})
-
-
-def _key_of(path: str) -> str:
-    return path.rsplit("/", 1)[1].removesuffix(".json")
+    publisher.log.settle(f"Marking the notice {due.key} as sent", mark)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date
+from functools import partial
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
@@ -21,22 +22,19 @@ from backfill_assets.lakehouse.records import (
     CurrentVersion,
     DayState,
     InputRead,
-    Outcome,
     Prepared,
     Publication,
     TableChange,
 )
 from backfill_assets.lakehouse.retry import Retry
-from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import CrashPoint, Reached
+from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.publication.finish import Finish
 from backfill_assets.publication.pin import States, files_at, logicals
 from backfill_assets.publication.torn_days import require_whole
-from backfill_assets.publication_log.log import Head, HeadState, OpenEntry, PublicationLog
+from backfill_assets.publication_log.log import Head, HeadState
 from backfill_assets.publication_log.pinned import pinned_files
 from backfill_assets.publication_log.rows import closed_rows, prepared_rows
 
-TURN = timedelta(seconds=10)
-"""How long others let a publication pass that lost several rounds."""
 _ROUNDS_BEFORE_A_TURN = 5
 _TURN_LOOK_SECONDS = 0.1
 _MOST_TURN_LOOKS = 100
@@ -58,17 +56,10 @@ class Conflict:
     """Files that were to be published are not there; that is among the reasons."""
 
 
-@dataclass(frozen=True)
-class Preparation:
+class Preparation(Finish):
     """Puts publications on the log, or says what moved."""
 
-    storage: Storage
-    log: PublicationLog
-    retention_days: int
-    now: Callable[[], datetime]
-    reached: Reached
-    finish: Callable[[str], Outcome]
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = staticmethod(time.sleep)
 
     def prepare(self, publication: Publication) -> Conflict | None:
         """None when the publication is on the log, by this call or by an earlier attempt: the log knows its outcome.
@@ -92,7 +83,8 @@ class Preparation:
                 if not isinstance(checked, Prepared):
                     return checked
                 rows, as_of = prepared_rows(checked), news
-            if self.log.append(head, rows, self._open_entry(head, publication)):
+            opening = partial(head.state.opening, publication, self.retention_days, self.now())
+            if self.log.append(head, rows, opening):
                 self.reached(CrashPoint.PREPARED, publication.id)
                 return None
             lost += 1
@@ -101,7 +93,7 @@ class Preparation:
             retry.lost("other publications are appended to the log first")
 
     def foresee(self, publication: Publication) -> Conflict | None:
-        """What would refuse ``publication`` as things stand now. It is not put on the log."""
+        """What would refuse ``publication`` as things stand now; others may be first all the same."""
         head = self.log.head()
         mains = {change.table: self._open(change, self.retention_days) for change in publication.tables}
         states = self.log.day_states(head, publication.writes | publication.reads)
@@ -143,8 +135,7 @@ class Preparation:
     def _ask_for_a_turn(self, publication: Publication) -> None:
         """Ask others, on the log, to let this one pass. It is only a request: it expires, and refuses nothing."""
         head = self.log.head()
-        turns = {**_current(head.state, self.now()), publication.id: self.now() + TURN}
-        state = head.state.model_copy(update={"turns": turns})
+        state = head.state.asking(publication.id, self.now())
         self.log.append(head, [{"event": "waiting", "publication": publication.id}], lambda file: state)
 
     def _head_in_turn(self, publication: Publication) -> Head:
@@ -152,7 +143,7 @@ class Preparation:
         for _ in range(_MOST_TURN_LOOKS):
             head = self.log.head()
             self.reached(CrashPoint.LOG_READ, publication.id)
-            if next(iter(_current(head.state, self.now())), publication.id) == publication.id:
+            if next(iter(head.state.waiting(self.now())), publication.id) == publication.id:
                 break
             self.sleep(_TURN_LOOK_SECONDS)
         return head
@@ -168,17 +159,6 @@ class Preparation:
     def _open(self, change: TableChange, kept_days: int) -> MainTable:
         main = MainTable.open(self.storage, change.table)
         return main or MainTable.create(self.storage, change.table, change.table_schema, kept_days)
-
-    def _open_entry(self, head: Head, publication: Publication) -> Callable[[str], HeadState]:
-        now = self.now()
-        turns = {id: until for id, until in _current(head.state, now).items() if id != publication.id}
-        promised = head.state.promising(self.retention_days, now).for_writers_of(publication)
-
-        def state(file: str) -> HeadState:
-            entry = OpenEntry(publication=publication.id, file=file, writes=publication.locks, reads=publication.reads)
-            return promised.model_copy(update={"open": {**head.state.open, publication.id: entry}, "turns": turns})
-
-        return state
 
     def _conflict_of(
         self,
@@ -297,11 +277,6 @@ def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable], active: Mappi
                 hint="A new nullable column is taken in; any other change rebuilds the table's whole history.",
             )
     closed_rows(prepared, "done", {}, dict.fromkeys(prepared.publication.writes, 0))
-
-
-def _current(state: HeadState, now: datetime) -> dict[str, datetime]:
-    """The turns that have not expired, oldest first. A clock that is ahead asks for no more than a turn."""
-    return {id: until for id, until in state.turns.items() if now < until <= now + TURN}
 
 
 def _changed_days(change: TableChange, states: States, active: LogState, reasons: list[str]) -> set[date]:

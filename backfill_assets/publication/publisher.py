@@ -8,21 +8,18 @@ breaks when a rule is dropped, and a committed mutant per rule shows that a test
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 
 from deltalake.exceptions import DeltaError
 
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.records import Outcome, Publication
 from backfill_assets.lakehouse.retry import warn
-from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import CrashPoint, Reached, nowhere
-from backfill_assets.publication.finish import Finish
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.pin import Pin, capture
 from backfill_assets.publication.prepare import Conflict, Preparation
-from backfill_assets.publication_log.log import PublicationLog, utc_now
 
 __all__ = ["Conflict", "CrashPoint", "Pin", "Published", "Publisher"]
 
@@ -35,22 +32,8 @@ class Published:
     versions: Mapping[str, int]
 
 
-class Publisher:
+class Publisher(Preparation):
     """Brings staged days into main, and undoes it. Safe with any number of other publishers, alive or dead."""
-
-    def __init__(
-        self,
-        storage: Storage,
-        *,
-        retention_days: int = 30,
-        now: Callable[[], datetime] = utc_now,
-        reached: Reached = nowhere,
-    ) -> None:
-        self.storage = storage
-        self.retention_days = retention_days
-        self.now = now
-        self.log = PublicationLog(storage, now)
-        self.reached = reached
 
     def pin(
         self,
@@ -64,6 +47,7 @@ class Publisher:
         Inputs are read at the version of the last closed entry, so that a half-published table is never read.
         ``exact`` inputs may not even gain rows until publishing; of tables in ``also`` only the states are wanted.
         """
+        self.log.begin()  # A lakehouse that cannot be written is refused before anything is computed.
         return capture(self.log, self.storage, writes, reads, frozenset(exact), also)
 
     def publish(self, publication: Publication) -> Published | Conflict:
@@ -73,27 +57,8 @@ class Publisher:
         :class:`Conflict` because it was aborted needs a new one. Raises :class:`PublicationRefused` if the staged rows
         can never be published (schema, partition).
         """
-        moved = self._preparation().prepare(publication)
-        return self._outcome(publication, self.finish(publication.id)) if moved is None else moved
-
-    def foresee(self, publication: Publication) -> Conflict | None:
-        """What :meth:`publish` would refuse now; nothing is published, and others may be first all the same."""
-        return self._preparation().foresee(publication)
-
-    def finish(self, publication: str) -> Outcome:
-        """Bring an open entry to its end, forward or back, from any step that it was left at."""
-        return self._finish().finish(publication)
-
-    def abort(self, publication: str, *, by: str = "", reason: str = "") -> dict[str, str]:
-        """Give an open entry up, for a person who says so; the tables that could not be put back, and why.
-
-        Raises :class:`InvalidRequest` when it is not open.
-        """
-        return self._finish().abort(publication, by, reason)
-
-    def require_open(self, publication: str) -> None:
-        """Raise :class:`InvalidRequest` for a publication that cannot be given up, because it is not open."""
-        self._finish().require_open(self.log.head(), publication)
+        moved = self.prepare(publication)
+        return self._result(publication, self.finish(publication.id)) if moved is None else moved
 
     def recover(self, tables: Collection[str] = ()) -> dict[str, Outcome]:
         """Finish every open entry: what a new process does first, and all that recovery is.
@@ -113,13 +78,7 @@ class Publisher:
                 )
         return outcomes
 
-    def _preparation(self) -> Preparation:
-        return Preparation(self.storage, self.log, self.retention_days, self.now, self.reached, self.finish)
-
-    def _finish(self) -> Finish:
-        return Finish(self.storage, self.log, self.now, self.reached)
-
-    def _outcome(self, publication: Publication, outcome: Outcome) -> Published | Conflict:
+    def _result(self, publication: Publication, outcome: Outcome) -> Published | Conflict:
         if outcome == "done":
             versions = self.log.versions_of(publication.id)
             return Published(publication.id, {table: versions[table] for table in publication.writes})

@@ -71,7 +71,10 @@ class LogFiles:
     adds: pa.Table
 
     @classmethod
-    def of(cls, storage: Storage, handle: DeltaTable) -> LogFiles:
+    def of(cls, storage: Storage, handle: DeltaTable | None) -> LogFiles:
+        """None without a log."""
+        if handle is None:
+            return cls(storage, pa.table({"path": pa.array([], pa.string()), "size_bytes": pa.array([], pa.int64())}))
         return cls(storage, pa.table(handle.get_add_actions(flatten=True)))
 
     @property
@@ -137,6 +140,31 @@ class LogFiles:
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Those columns of all rows in these files, oldest first. ``sequence`` is always among them."""
         return _concatenate(self._tables(self.paths, columns), columns)
+
+    def rows(
+        self,
+        columns: Sequence[str],
+        *,
+        after: int | None = None,
+        until: int | None = None,
+        **wanted: Value | Iterable[Value],
+    ) -> pa.Table:
+        """The rows, oldest first, in which each column of ``wanted`` has one of its values, of such entries.
+
+        Only files are opened whose bounds may hold one. Columns of ``wanted``, and ``sequence``, are read as well.
+        """
+        files = self.between("sequence", None if after is None else after + 1, until)
+        values_of = {name: [each] if isinstance(each, Value) else sorted(set(each)) for name, each in wanted.items()}
+        for name, values in values_of.items():
+            files = files.holding(name, values)
+        found = files.read([*columns, *(name for name in values_of if name not in columns)])
+        for name, values in values_of.items():
+            among_them = pa.array(values, ARROW_SCHEMA.field(name).type)
+            found = found.filter(pc.is_in(found.column(name), value_set=among_them))
+        for compare, bound in ((pc.greater, after), (pc.less_equal, until)):
+            if bound is not None:
+                found = found.filter(compare(found.column("sequence"), _scalar("sequence", bound)))
+        return found
 
     def newest_first(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """The rows of :meth:`read`, newest entries first, some files at a time: for a search that may stop early.

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from operator import not_
-from typing import Any
+from typing import TypeVar
 
 from pydantic import Field as ModelField
-from pydantic import ValidationError
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.records import CurrentVersion, Outcome, Publication, Record
 
-READER, WRITER = 1, 2
-"""The formats of the head that this version knows. A change that older processes would misread raises both numbers.
-
-2 is for logs with a switch: a process that does not know switches would drop ``current`` from the head, and cannot
-read such an entry in full.
-"""
-BEFORE_SWITCHES = 1
+FORMAT = 1
+"""Of the head, as this version reads and writes it. A change that older processes would misread raises it."""
+TURN = timedelta(seconds=10)
+"""How long others let a publication pass that lost several rounds."""
+_REMEMBERED_OUTCOMES = 64
+Entry = TypeVar("Entry")
 
 
 class OpenEntry(Record):
@@ -31,6 +28,9 @@ class OpenEntry(Record):
     writes: frozenset[str]
     reads: frozenset[str]
     aborting: bool = False
+    switches: Mapping[str, str] = ModelField(default_factory=dict)
+    """The versions that become current once it is done, by step."""
+    has_notice: bool = False
 
 
 class HeadState(Record):
@@ -54,12 +54,9 @@ class HeadState(Record):
     """The newest reclaim intent, open or carried out."""
     turns: Mapping[str, datetime] = ModelField(default_factory=dict)
     """Publications that lost several rounds of PREPARE and ask others to let them pass, until when, oldest first."""
-    current: Mapping[str, CurrentVersion] = ModelField(default_factory=dict, exclude_if=not_)
+    current: Mapping[str, CurrentVersion] = ModelField(default_factory=dict)
     """The versions of the logic that publications made current, by step; the declared one counts for all others."""
-    reader: int = READER
-    """The oldest version of this format whose processes can read the log."""
-    writer: int = BEFORE_SWITCHES
-    """The oldest version of this format whose processes may append to it."""
+    format: int = FORMAT
 
     def news_of(self, tables: Collection[str]) -> tuple[object, ...]:
         """What entries on the log change for ``tables``: equal values say that no publication touched them since."""
@@ -70,31 +67,93 @@ class HeadState(Record):
         """For how many days files and versions are kept: the ``setting``, or a longer window that was promised."""
         return max(setting, *(int(days) for days, until in self.promised.items() if until >= now), 0)
 
-    def promising(self, days: int, now: datetime) -> HeadState:
-        """This head after a window of ``days`` was promised at ``now``."""
-        running = {each: until for each, until in self.promised.items() if until >= now}
-        return self.model_copy(update={"promised": {**running, str(days): now + timedelta(days=days)}})
-
     @property
     def switches(self) -> dict[str, str]:
         """The versions of ``current``, by step."""
         return {step: each.version for step, each in self.current.items()}
 
-    def for_writers_of(self, publication: Publication) -> HeadState:
-        """This head as one that only processes write to that know what ``publication`` is made of."""
-        return self.model_copy(update={"writer": WRITER}) if publication.switches else self
+    # -------------------------------------------------------------- after one more entry
 
-    def switched_by(self, publication: Publication) -> dict[str, object]:
-        """What changes of this head once ``publication`` is done, by the versions that it makes current."""
-        versions = {step: switch.version for step, switch in publication.switches.items()}
-        return {"current": with_switches(self.current, publication.id, versions)} if versions else {}
+    def opening(self, publication: Publication, window_days: int, now: datetime, file: str) -> HeadState:
+        """Once ``publication`` is prepared in ``file``, with that rollback window promised."""
+        entry = OpenEntry(
+            publication=publication.id,
+            file=file,
+            writes=publication.locks,
+            reads=publication.reads,
+            switches={step: switch.version for step, switch in publication.switches.items()},
+            has_notice=publication.notice is not None,
+        )
+        running = {days: until for days, until in self.promised.items() if until >= now}
+        return self._with(
+            open={**self.open, publication.id: entry},
+            promised={**running, str(window_days): now + timedelta(days=window_days)},
+            turns={id: until for id, until in self.waiting(now).items() if id != publication.id},
+        )
+
+    def aborting(self, publication: str) -> HeadState:
+        entry = self.open[publication].model_copy(update={"aborting": True})
+        return self._with(open={**self.open, publication: entry})
+
+    def closing(
+        self,
+        publication: str,
+        outcome: Outcome,
+        versions: Mapping[str, int],
+        index: str,
+        since: Sequence[str],
+        file: str,
+    ) -> HeadState:
+        """Once the end of ``publication`` is in ``file``, with the map of all tables.
+
+        A notice becomes due by the very append that closes its publication, and only if that is done.
+        """
+        entry, done = self.open[publication], outcome == "done"
+        ended = [each for each in self.outcomes.items() if each[0] != publication]
+        return self._with(
+            open=_without(self.open, publication),
+            versions=versions,
+            index=index,
+            since=(*since, file) if done else tuple(since),
+            outcomes=dict([*ended, (publication, outcome)][-_REMEMBERED_OUTCOMES:]),
+            due={**self.due, publication: entry.file} if done and entry.has_notice else self.due,
+            current=_with_switches(self.current, entry) if done else self.current,
+        )
+
+    def delivering(self, publication: str) -> HeadState:
+        return self._with(due=_without(self.due, publication))
+
+    def pinning(self, versions: Mapping[str, int]) -> HeadState:
+        return self._with(versions=versions)
+
+    def intending(self, intent: str, file: str) -> HeadState:
+        """Once the reclaim ``intent`` is in ``file``."""
+        return self._with(reclaiming={**self.reclaiming, intent: file}, reclaimed=intent)
+
+    def reclaiming_done(self, intent: str) -> HeadState:
+        return self._with(reclaiming=_without(self.reclaiming, intent))
+
+    def asking(self, publication: str, now: datetime) -> HeadState:
+        """Once ``publication`` has asked others to let it pass."""
+        return self._with(turns={**self.waiting(now), publication: now + TURN})
+
+    def waiting(self, now: datetime) -> dict[str, datetime]:
+        """The turns that have not expired, oldest first. A clock that is ahead asks for no more than a turn."""
+        return {id: until for id, until in self.turns.items() if now < until <= now + TURN}
+
+    def _with(self, **changes: object) -> HeadState:
+        return self.model_copy(update=changes)
 
 
-def with_switches(
-    current: Mapping[str, CurrentVersion], publication: str, versions: Mapping[str, str]
-) -> dict[str, CurrentVersion]:
-    """``current`` after ``publication`` switched steps to ``versions``; an empty one leaves the step as declared."""
-    switched = {step: CurrentVersion(version=version, publication=publication) for step, version in versions.items()}
+def _without(entries: Mapping[str, Entry], id: str) -> dict[str, Entry]:
+    return {each: entry for each, entry in entries.items() if each != id}
+
+
+def _with_switches(current: Mapping[str, CurrentVersion], entry: OpenEntry) -> dict[str, CurrentVersion]:
+    """``current`` once ``entry`` is done; an empty version leaves the step as declared."""
+    switched = {
+        step: CurrentVersion(version=version, publication=entry.publication) for step, version in entry.switches.items()
+    }
     both = {**current, **switched}
     return {step: both[step] for step in sorted(both) if both[step].version}
 
@@ -106,41 +165,11 @@ def named_files(state: HeadState) -> Iterable[str]:
 
 
 def parse_head(text: str) -> HeadState:
-    """The head as a commit carries it; what a newer writer added is left out if that allows older readers.
-
-    Raises :class:`LakehouseUnusable` if this version cannot read it.
-    """
-    try:
-        state = HeadState.model_validate_json(text)
-    except ValidationError:
-        state = _of_newer_writer(json.loads(text))
-    if state.reader > READER:
-        raise _too_new("read", state.reader, READER)
-    return state
-
-
-def _of_newer_writer(fields: dict[str, Any]) -> HeadState:
-    if fields.get("reader", READER) > READER:
-        raise _too_new("read", fields["reader"], READER)
-    if fields.get("writer", WRITER) > WRITER:
-        fields = _known_fields(HeadState, fields)
-        fields["open"] = {id: _known_fields(OpenEntry, entry) for id, entry in fields.get("open", {}).items()}
-    return HeadState.model_validate(fields)
-
-
-def require_writable(state: HeadState) -> None:
-    """Raise :class:`LakehouseUnusable` if the log was written by a version to which this one may not write."""
-    if state.writer > WRITER:
-        raise _too_new("write to", state.writer, WRITER)
-
-
-def _known_fields(record: type[Record], fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name in record.model_fields}
-
-
-def _too_new(deed: str, needed: int, ours: int) -> LakehouseUnusable:
-    return LakehouseUnusable(
-        f"A newer version of backfill-assets wrote this lakehouse: to {deed} its log takes format {needed},"
-        f" and this process has format {ours}.",
-        hint="Stop this process, install the newer version, and start it again. Nothing was changed.",
-    )
+    """The head as a commit carries it; raises :class:`LakehouseUnusable` if a newer version of this code wrote it."""
+    if (found := json.loads(text).get("format", FORMAT)) > FORMAT:
+        raise LakehouseUnusable(
+            f"A newer version of backfill-assets wrote this lakehouse: its log has format {found}, and this process"
+            f" knows format {FORMAT}.",
+            hint="Stop this process, install the newer version, and start it again. Nothing was changed.",
+        )
+    return HeadState.model_validate_json(text)

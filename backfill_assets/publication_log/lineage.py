@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.files import among, equal
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.publication_log.rows import PREPARING_DAY
 
 Lineages = Mapping[TableDay, DayLineage]
@@ -23,10 +22,9 @@ def lineages(storage: Storage, publications: Iterable[str]) -> dict[tuple[str, d
 
     A day that was not computed has none, and neither have publications from before it was recorded.
     """
-    named = set(publications)
-    files = PublicationLog(storage, utc_now).files().holding("publication", named)
-    rows = equal(files.read(["event", "publication", "at", "table", "day", "detail"]), event=PREPARING_DAY)
-    rows = among(rows.filter(pc.is_valid(rows.column("detail"))), "publication", named)
+    columns = ["at", "table", "day", "detail"]
+    rows = PublicationLog(storage).files().rows(columns, event=PREPARING_DAY, publication=publications)
+    rows = rows.filter(pc.is_valid(rows.column("detail")))
     lineage_of: dict[tuple[str, datetime], dict[TableDay, DayLineage]] = {}
     for row in rows.to_pylist():
         days = lineage_of.setdefault((row["publication"], row["at"]), {})

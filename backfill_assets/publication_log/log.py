@@ -30,9 +30,10 @@ from backfill_assets.errors import CommitRefused, LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_from
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.records import DayState, Outcome, Prepared
+from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import ENTRIES, LOG_TABLE, LogFiles, among, equal, read_entry, statistics
-from backfill_assets.publication_log.head import HeadState, OpenEntry, parse_head, require_writable
+from backfill_assets.publication_log.head import HeadState, OpenEntry, parse_head
 from backfill_assets.publication_log.rebuild import is_rebuilt, rebuilt_head
 from backfill_assets.publication_log.rows import (
     ARROW_SCHEMA,
@@ -43,7 +44,7 @@ from backfill_assets.publication_log.rows import (
     newest_days,
 )
 
-__all__ = ["LOG_TABLE", "Head", "HeadState", "OpenEntry", "PublicationLog", "utc_now", "with_outcome"]
+__all__ = ["LOG_TABLE", "Head", "HeadState", "OpenEntry", "PublicationLog", "utc_now"]
 
 HEAD = "backfill.head"
 PROPERTIES: Mapping[str, str] = {
@@ -56,7 +57,22 @@ after a day: its rows are in other files by then, and tombstones are read with e
 thirty thousand a day."""
 _INDEX = f"{LOG_TABLE}/_index"
 _INDEX_EVERY = 32
-_REMEMBERED_OUTCOMES = 64
+NO_LOG = -1
+"""Stands for the version of a log that has yet to be begun."""
+
+
+def utc_now() -> datetime:
+    """The wall clock, in UTC: for log entries only, never inside a transform."""
+    return datetime.now(UTC)
+
+
+def anything_published(storage: Storage) -> bool:
+    """Is there a publication log?"""
+    return storage.exists(f"{LOG_TABLE}/_delta_log")
+
+
+Entry = tuple[Sequence[Row], Callable[[str], HeadState]]
+"""The rows of one entry, and the head after it, from the name of the file that holds it."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,7 @@ class Head:
 class PublicationLog:
     """Reads and appends to ``_publications``. The protocol itself is in :mod:`backfill_assets.publication`."""
 
-    def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
+    def __init__(self, storage: Storage, now: Callable[[], datetime] = utc_now) -> None:
         self.storage = storage
         self._now = now
         self._day_tables: dict[str, pa.Table] = {}
@@ -89,8 +105,10 @@ class PublicationLog:
         """The publication that was closed here last, and its map of all tables, which no other entry changes."""
 
     def head(self) -> Head:
-        """The newest state; creates the log the first time."""
+        """The newest state; an empty one before there is a log."""
         version, opener = self._newest()
+        if version == NO_LOG:
+            return Head(NO_LOG, HeadState(), opener)
         for _, commit in commits_back(self.storage, LOG_TABLE, version):
             if HEAD in commit:  # the newest, unless others committed to the log: such commits carry no head
                 return Head(version, parse_head(commit[HEAD]), opener)
@@ -104,31 +122,41 @@ class PublicationLog:
             uri, options = self.storage.uri(LOG_TABLE), dict(self.storage.options)
             return version, lambda: DeltaTable(uri, version, options)
         handle = self._load()
+        if handle is None:
+            return NO_LOG, self._create
         self._seen = handle.version()
         return self._seen, lambda: handle
 
     def _rebuild(self, handle: DeltaTable) -> HeadState:
         if self._rebuilt[0] != handle.version():
-            self._rebuilt = handle.version(), rebuilt_head(LogFiles.of(self.storage, handle), _REMEMBERED_OUTCOMES)
+            self._rebuilt = handle.version(), rebuilt_head(LogFiles.of(self.storage, handle))
         return self._rebuilt[1]
 
-    def _load(self) -> DeltaTable:
-        uri = self.storage.uri(LOG_TABLE)
+    def begin(self) -> None:
+        """Create the log if there is none; raises :class:`LakehouseUnusable` if the lakehouse cannot be written."""
+        if self._seen is None and not anything_published(self.storage):
+            self._create()
+
+    def _load(self) -> DeltaTable | None:
+        """None before anything was published. Reading creates no log: a mistyped path would become a lakehouse."""
+        if not anything_published(self.storage):
+            return None
         try:
-            return DeltaTable(uri, storage_options=dict(self.storage.options))
+            return DeltaTable(self.storage.uri(LOG_TABLE), storage_options=dict(self.storage.options))
         except TableNotFoundError:
-            return self._create(uri)
+            return None  # another process is just creating it
 
     @property
     def identity(self) -> str:
         """That of this log as long as it is there; one that is made again at the same place has another."""
-        return str(self._load().metadata().id)
+        return str((self._load() or self._create()).metadata().id)
 
     def files(self) -> LogFiles:
         """The files of the newest version, with their bounds."""
         return LogFiles.of(self.storage, self._load())
 
-    def _create(self, uri: str) -> DeltaTable:
+    def _create(self) -> DeltaTable:
+        uri = self.storage.uri(LOG_TABLE)
         configuration: dict[str, str | None] = {
             "delta.appendOnly": "true",
             "delta.checkpointInterval": "20",
@@ -155,16 +183,27 @@ class PublicationLog:
     def append(self, head: Head, rows: Sequence[Row], change: Callable[[str], HeadState]) -> bool:
         """Append ``rows`` as one entry on exactly ``head``; False when another writer appended first.
 
-        ``change`` gives the new head from the name of the file that holds the entry. Raises :class:`LakehouseUnusable`
-        if the log was written by a newer version, which an older one may not write to.
+        ``change`` gives the new head from the name of the file that holds the entry.
         """
-        require_writable(head.state)
+        if head.version == NO_LOG:
+            handle = head.handle
+            if handle.version():
+                return False
+            head = Head(0, head.state, lambda: handle)
         if not self._is_there(head) or self._keep_for_good(head):
             return False
         file, entry = entry_file(head.version + 1), self._entry(head.version + 1, rows)
         size = self.storage.write_parquet(file, entry)
         added = [self._add(file, size, entry)]
         return self._commit(head, added, change(file)) or self._was_taken(head.version + 1, file)
+
+    def settle(self, what: str, change: Callable[[Head], Entry | None]) -> None:
+        """Append what ``change`` makes of the newest head, until it is on the log or there is nothing to append."""
+        retry = Retry(what)
+        while (entry := change(head := self.head())) is not None:
+            if self.append(head, *entry):
+                return
+            retry.lost("other writers append to the log")
 
     def _is_there(self, head: Head) -> bool:
         """Can the version still be opened? Not after the process slept until its commit was trimmed."""
@@ -268,9 +307,7 @@ class PublicationLog:
         try:
             return read_entry(self.storage, file, columns)
         except FileNotFoundError:
-            sequence = entry_sequence(file)
-            rows = self.files().holding("sequence", [sequence]).read(columns)
-            return rows.filter(pc.equal(rows.column("sequence"), sequence)).select(list(columns))
+            return self.files().rows(columns, sequence=entry_sequence(file)).select(list(columns))
 
     def reclaim_paths(self, file: str) -> list[str]:
         """The paths that a reclaim intent names, below the lakehouse root."""
@@ -301,8 +338,7 @@ class PublicationLog:
         return versions
 
     def _of(self, publication: str, event: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        rows = self.files().holding("publication", [publication]).read([*columns, "event", "publication"])
-        entries: list[dict[str, Any]] = equal(rows, event=event, publication=publication).to_pylist()
+        entries: list[dict[str, Any]] = self.files().rows(columns, event=event, publication=publication).to_pylist()
         return entries
 
     def rows(self, *events: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
@@ -334,9 +370,7 @@ class PublicationLog:
 
     def prepared_of(self, publications: Iterable[str]) -> list[Prepared]:
         """The prepared entries of several publications, in one look at the log."""
-        named = set(publications)
-        rows = self.files().holding("publication", named).read(["event", "publication", "detail"])
-        details = equal(among(rows, "publication", named), event="prepared").column("detail")
+        details = self.files().rows(["detail"], event="prepared", publication=publications).column("detail")
         return [Prepared.model_validate_json(detail) for detail in details.to_pylist() if detail]
 
     def find_prepared(self, publication: str) -> tuple[Prepared, datetime] | None:
@@ -368,12 +402,10 @@ class PublicationLog:
 
     def _day_rows_of_table(self, file: str) -> pa.Table:
         """What the lost ``file`` held: the days of one entry, or, for an index, of all entries up to it."""
-        last = entry_sequence(file)
-        files = self.files()
-        chosen = files.between("sequence", high=last) if _is_index(file) else files.holding("sequence", [last])
-        rows = equal(chosen.read([*DAY_COLUMNS, "event"]), event="published").select(DAY_COLUMNS)
-        rows = rows.filter(pc.less_equal(rows.column("sequence"), last))
-        return newest_days([rows]) if _is_index(file) else rows.filter(pc.equal(rows.column("sequence"), last))
+        last, files = entry_sequence(file), self.files()
+        if not _is_index(file):
+            return files.rows(DAY_COLUMNS, sequence=last, event="published").select(DAY_COLUMNS)
+        return newest_days([files.rows(DAY_COLUMNS, until=last, event="published").select(DAY_COLUMNS)])
 
     def index(self, head: Head, since: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         """Fold long ``since`` lists into a new index file: reading day states stays flat."""
@@ -387,15 +419,12 @@ class PublicationLog:
 
 def _prepared_in(files: LogFiles, moment: datetime, table: str, days: Collection[str] | None) -> Iterator[Prepared]:
     """The publications of :meth:`PublicationLog.prepared_since` that lie in ``files``."""
-    ids = None
-    if days is not None:
-        rows = among(equal(files.read(["table", "day", "publication"]), table=table), "day", days)
-        ids = set(rows.column("publication").to_pylist())
-        if not ids:
-            return
-    rows = files.read(["event", "at", "publication", "detail"])
-    rows = equal(rows.filter(pc.greater_equal(rows.column("at"), pa.scalar(moment))), event="prepared")
-    rows = rows if ids is None else among(rows, "publication", ids)
+    if days is None:
+        rows = files.rows(["at", "detail"], event="prepared")
+    else:
+        ids = files.rows(["publication"], table=table, day=days).column("publication").to_pylist()
+        rows = files.rows(["at", "detail"], event="prepared", publication=ids)
+    rows = rows.filter(pc.greater_equal(rows.column("at"), pa.scalar(moment)))
     for detail in rows.column("detail").to_pylist():
         if detail and table in detail:
             yield Prepared.model_validate_json(detail)
@@ -422,17 +451,3 @@ def _name(file: str) -> str:
 
 def _carrying(state: HeadState) -> CommitProperties:
     return CommitProperties(custom_metadata={HEAD: state.model_dump_json()}, max_commit_retries=0)
-
-
-def with_outcome(outcomes: Mapping[str, Outcome], publication: str, outcome: Outcome) -> dict[str, Outcome]:
-    """The newest outcomes: a publisher whose entry another process finished finds the outcome without a search."""
-    newest = [
-        *((key, value) for key, value in outcomes.items() if key != publication),
-        (publication, outcome),
-    ]
-    return dict(newest[-_REMEMBERED_OUTCOMES:])
-
-
-def utc_now() -> datetime:
-    """The wall clock, in UTC: for log entries only, never inside a transform."""
-    return datetime.now(UTC)

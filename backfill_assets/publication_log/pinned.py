@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, VersionGone, newest_version, read_log
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.log import Head, PublicationLog
+from backfill_assets.publication_log.log import Entry, Head, PublicationLog
 
 ReadLog = Callable[[Storage, str, int], LogState]
 _NOTHING = LogState(-1, {})
@@ -82,13 +82,14 @@ def _same_files(log: PublicationLog, head: Head, table: str, newest: int) -> boo
 def pin_again(log: PublicationLog, tables: Iterable[str]) -> Mapping[str, int]:
     """Pin ``tables`` to newer versions that changed nothing, by one entry of the log; gives those that moved."""
     wanted = list(tables)
-    while True:
-        head = log.head()
-        moved = moved_pins(log, head, wanted)
-        if not moved:
-            return {}
+    moved: dict[str, int] = {}
+
+    def pin(head: Head) -> Entry | None:
+        moved.clear()
+        moved.update(moved_pins(log, head, wanted))
         versions = {**head.state.versions, **moved}
-        rows = [{"event": "pinned", "detail": json.dumps(dict(sorted(versions.items())))}]
-        state = head.state.model_copy(update={"versions": versions})
-        if log.append(head, rows, lambda file, state=state: state):  # type: ignore[misc]
-            return moved
+        row = {"event": "pinned", "detail": json.dumps(dict(sorted(versions.items())))}
+        return ([row], lambda file: head.state.pinning(versions)) if moved else None
+
+    log.settle("Pinning tables to their newest versions", pin)
+    return moved

@@ -6,7 +6,6 @@ and a note only counts as long as the day still names that file and it is still 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import date
@@ -14,9 +13,8 @@ from datetime import date
 from backfill_assets.days import TableDay, day_or_none
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
+from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.storage import Storage
-
-_NOTES = "_damage"
 
 
 def gone_files(storage: Storage, table: str, files: Iterable[AddedFile]) -> list[str]:
@@ -29,15 +27,15 @@ def gone_files(storage: Storage, table: str, files: Iterable[AddedFile]) -> list
 def note_damage(storage: Storage, table: str, day: date, gone: Iterable[str]) -> None:
     """Remember which files were missed. A lakehouse that may only be read has no notes, and that is no error."""
     with suppress(OSError, BackfillError):
-        storage.write_bytes(f"{_NOTES}/{table}/{day}.json", json.dumps(sorted(gone)).encode())
+        _notes(storage).replace(f"{table}/{day}", sorted(gone))
 
 
 def damaged_days(storage: Storage, versions: Mapping[str, int]) -> dict[TableDay, list[str]]:
     """The days that are noted and still damaged at ``versions``, with the files that are gone."""
     noted: dict[str, list[date]] = {}
-    for file in storage.files(_NOTES, recursive=True):
-        folder, _, name = file.path.rpartition("/")
-        table, day = folder.removeprefix(f"{_NOTES}/"), day_or_none(name.removesuffix(".json"))
+    for name in _notes(storage).files(recursive=True):
+        table, _, text = name.rpartition("/")
+        day = day_or_none(text)
         # Files with other names are left by file managers.
         if table in versions and day is not None:
             noted.setdefault(table, []).append(day)
@@ -47,3 +45,7 @@ def damaged_days(storage: Storage, versions: Mapping[str, int]) -> dict[TableDay
             if gone := gone_files(storage, table, files):
                 found[TableDay(table, day)] = gone
     return dict(sorted(found.items()))
+
+
+def _notes(storage: Storage) -> Documents[list[str]]:
+    return Documents(storage, "_damage", list[str])

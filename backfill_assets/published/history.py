@@ -16,11 +16,10 @@ from backfill_assets.lakehouse.records import DayLineage, Environment, Position
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import LogFiles, among, equal
 from backfill_assets.publication_log.lineage import lineages
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.publication_log.rows import PREPARING_DAY, SWITCHING
 from backfill_assets.published.boundaries import DaysBoundary
 from backfill_assets.published.positions import publication_boundaries
-from backfill_assets.published.reading import anything_published
 from backfill_assets.published.stream_positions import PartitionRead, partition_reads
 
 _COLUMNS = ["sequence", "at", "event", "publication", "kind", "outcome", "run", "launched_by", "git_commit", "campaign"]
@@ -95,9 +94,7 @@ def history(
 
     Reads the log's columns, not the before-images that it keeps, and only the files that such publications lie in.
     """
-    if not anything_published(storage):
-        return []
-    files = PublicationLog(storage, utc_now).files()
+    files = PublicationLog(storage).files()
     chosen: dict[str, None] = {}
     for rows in _files_touching(files, table, days, campaign).newest_first(
         ["event", "publication", "table", "day", "campaign"]
@@ -107,7 +104,7 @@ def history(
         if most is not None and len(chosen) >= most:
             break
     ids = list(chosen)[:most]
-    records = _records_of(among(files.holding("publication", ids).read(_COLUMNS), "publication", ids).to_pylist())[::-1]
+    records = _records_of(files.rows(_COLUMNS, publication=ids).to_pylist())[::-1]
     return [each for each in records if _has_days(each, table, days)][:most]
 
 
@@ -148,9 +145,7 @@ def inputs(storage: Storage, of: Iterable[PublicationRecord]) -> dict[tuple[str,
     ids = sorted({record.publication for record in records})
     if not ids:
         return {}
-    files = PublicationLog(storage, utc_now).files().holding("publication", ids)
-    found = equal(among(files.read(["event", "publication", "at", "detail"]), "publication", ids), event="prepared")
-    rows = found.to_pylist()
+    rows = PublicationLog(storage).files().rows(["at", "detail"], event="prepared", publication=ids).to_pylist()
     made = lineages(storage, ids)
     computed = {record.publication for record in records if record.kind == "replace" and record.outcome == "done"}
     boundaries = publication_boundaries(storage, computed)

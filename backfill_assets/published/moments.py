@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.files import equal
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.published.positions import view_at, view_of, view_with
 from backfill_assets.published.view import View
 
@@ -65,8 +64,7 @@ def find_moment(storage: Storage, text: str, table: str) -> Moment:
 def moment_before(storage: Storage, publication: str) -> Moment:
     """The state just before ``publication`` was closed; raises :class:`InvalidRequest` for the first one."""
     closed = view_of(storage, publication).sequence
-    rows = PublicationLog(storage, utc_now).files().between("sequence", high=closed - 1).read(["event", "sequence"])
-    found = [number for number in equal(rows, event="closed").column("sequence").to_pylist() if number < closed]
+    found = PublicationLog(storage).files().rows([], until=closed - 1, event="closed").column("sequence").to_pylist()
     if not found:
         raise InvalidRequest(
             f"Nothing was published before {publication}.", hint="backfill history lists the publications."
@@ -76,6 +74,5 @@ def moment_before(storage: Storage, publication: str) -> Moment:
 
 def view_closed_by(storage: Storage, sequence: int) -> View:
     """All tables as the entry ``sequence`` of the publication log left them, which closed a publication."""
-    files = PublicationLog(storage, utc_now).files().between("sequence", sequence, sequence)
-    rows = equal(files.read(["event", "sequence", "publication"]), event="closed").to_pylist()
-    return view_of(storage, next(row["publication"] for row in rows if row["sequence"] == sequence))
+    rows = PublicationLog(storage).files().rows(["publication"], sequence=sequence, event="closed")
+    return view_of(storage, rows.column("publication").to_pylist()[0])

@@ -14,9 +14,8 @@ from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
-from backfill_assets.publication_log.log import Head, PublicationLog, utc_now
+from backfill_assets.publication_log.log import Head, PublicationLog, anything_published
 from backfill_assets.publication_log.pinned import ReadLog, pinned_files
-from backfill_assets.published.reading import anything_published
 
 _MOST_LOOKS = 20
 
@@ -93,7 +92,7 @@ def observe(
     wanted = list(tables)
     if not anything_published(storage):
         return LogView(newest={table: _newest(storage, table, read) for table in wanted})
-    log = log or PublicationLog(storage, utc_now)
+    log = log or PublicationLog(storage)
     retry = Retry(f"Looking at {', '.join(wanted)}", most=_MOST_LOOKS)
     while True:
         head = log.head()

@@ -22,7 +22,7 @@ from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import among, equal
 from backfill_assets.publication_log.lineage import lineages
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.published.boundaries import (
     DaysBoundary,
     PartitionPosition,
@@ -31,7 +31,7 @@ from backfill_assets.published.boundaries import (
     lowest,
     merge_tables,
 )
-from backfill_assets.published.reading import anything_published, closing_entry
+from backfill_assets.published.reading import closing_entry
 from backfill_assets.published.stream_positions import KAFKA, TopicPositions, parse_positions
 from backfill_assets.published.view import View
 
@@ -54,12 +54,11 @@ def view_of(storage: Storage, publication: str) -> View:
 
 def view_at(storage: Storage, at: datetime) -> View:
     """All tables as of the last publication that was closed by ``at``; raises :class:`InvalidRequest` without one."""
-    if anything_published(storage):
-        for rows in PublicationLog(storage, utc_now).files().newest_first(["event", "at", "sequence", "detail"]):
-            closed = equal(rows, event="closed")
-            found = closed.filter(pc.less_equal(closed.column("at"), at)).to_pylist()
-            if found:
-                return View(storage, found[-1]["sequence"], json.loads(found[-1]["detail"]))
+    for rows in PublicationLog(storage).files().newest_first(["event", "at", "sequence", "detail"]):
+        closed = equal(rows, event="closed")
+        found = closed.filter(pc.less_equal(closed.column("at"), at)).to_pylist()
+        if found:
+            return View(storage, found[-1]["sequence"], json.loads(found[-1]["detail"]))
     raise InvalidRequest(
         f"Nothing was published by {at:%Y-%m-%d %H:%M:%S} UTC.", hint="backfill history lists the publications."
     )
@@ -85,11 +84,9 @@ def view_with(storage: Storage, table: str, version: int) -> View:
 
 def _published_rows(storage: Storage, table: str, high: int | None = None) -> list[_Row]:
     """What was published to ``table``, a row a day and publication, oldest first."""
-    if not anything_published(storage):
-        return []
-    files = PublicationLog(storage, utc_now).files().between("sequence", high=high).holding("table", [table])
-    rows: list[_Row] = equal(files.read(_COLUMNS), event="published", table=table).to_pylist()
-    return [row for row in rows if high is None or row["sequence"] <= high]
+    files = PublicationLog(storage).files()
+    rows: list[_Row] = files.rows(_COLUMNS, until=high, event="published", table=table).to_pylist()
+    return rows
 
 
 # --------------------------------------------------------------------- raw
@@ -169,7 +166,7 @@ def logged_positions(storage: Storage, table: str, version: int, wanted: Collect
     rows = [row for row in _published_rows(storage, table) if row["table_version"] <= version]
     if not rows:
         return {}
-    files = PublicationLog(storage, utc_now).files().between("sequence", high=rows[-1]["sequence"])
+    files = PublicationLog(storage).files().between("sequence", high=rows[-1]["sequence"])
     done = {row["publication"] for row in rows}
     found: dict[str, int] = {}
     for part in files.holding("table", [table]).newest_first(["event", "publication", "detail"]):
@@ -223,8 +220,8 @@ class DaySources:
 
     def of_publications(self, publications: Collection[str]) -> dict[tuple[str, TableDay], Versions]:
         """Of the days that ``publications`` brought. Reads their entries, and those of what they read from main."""
-        files = PublicationLog(self.view.storage, utc_now).files().holding("publication", publications)
-        rows = among(equal(files.read(_COLUMNS), event="published"), "publication", publications).to_pylist()
+        files = PublicationLog(self.view.storage).files()
+        rows = files.rows(_COLUMNS, event="published", publication=publications).to_pylist()
         self._brought |= {(row["publication"], _key(row)): row for row in rows if row["rows"] is not None}
         nodes = {key: _node(*key[1], row) for key, row in self._brought.items() if not is_raw(key[1].table)}
         self._follow(set(nodes.values()))
@@ -374,9 +371,9 @@ def publication_boundaries(storage: Storage, publications: Collection[str]) -> d
 
     Empty while no topic is read: then nothing more is looked up.
     """
-    if not publications or not anything_published(storage):
+    if not publications:
         return {}
-    head, raw = PublicationLog(storage, utc_now).head(), RawVersions(storage)
+    head, raw = PublicationLog(storage).head(), RawVersions(storage)
     newest = View(storage, head.version, head.state.versions)
     if not (streamed := raw.streamed(newest.versions)):
         return {}

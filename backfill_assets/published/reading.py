@@ -30,8 +30,7 @@ from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
 from backfill_assets.lakehouse.records import CurrentVersion, DayState
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.files import LOG_TABLE, equal
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.publication_log.pinned import pinned_versions
 from backfill_assets.publication_log.rows import DAY_COLUMNS, day_state
 from backfill_assets.text import suggest_name
@@ -60,20 +59,13 @@ class PublishedTable:
             ) from error
 
 
-def anything_published(storage: Storage) -> bool:
-    """Is there a publication log? Asking must not create one: a mistyped path would become a lakehouse."""
-    return storage.exists(f"{LOG_TABLE}/_delta_log")
-
-
 def published_versions(storage: Storage, publication: str | None = None) -> Mapping[str, int]:
     """Delta version by table as of the last closed entry, or of the entry that closed ``publication``.
 
     Raises :class:`InvalidRequest` for a publication that is unknown or was not closed yet.
     """
     if publication is None:
-        if not anything_published(storage):
-            return {}
-        log = PublicationLog(storage, utc_now)
+        log = PublicationLog(storage)
         head = log.head()
         return pinned_versions(log, head, head.state.versions)
     versions: Mapping[str, int] = json.loads(closing_entry(storage, publication)["detail"])
@@ -96,9 +88,7 @@ def read_published(storage: Storage, table: str, publication: str | None = None)
 
 def pinned_version(storage: Storage, table: str) -> int | None:
     """The version of ``table`` as of the last closed entry; None if nothing was published to it."""
-    if not anything_published(storage):
-        return None
-    log = PublicationLog(storage, utc_now)
+    log = PublicationLog(storage)
     return pinned_versions(log, log.head(), [table]).get(table)
 
 
@@ -114,11 +104,8 @@ def closing_entry(storage: Storage, publication: str) -> Mapping[str, Any]:
 
 
 def _rows_of(storage: Storage, publication: str) -> list[dict[str, Any]]:
-    if not anything_published(storage):
-        return []
-    columns = ["event", "publication", "sequence", "outcome", "detail"]
-    files = PublicationLog(storage, utc_now).files().holding("publication", [publication])
-    rows: list[dict[str, Any]] = equal(files.read(columns), publication=publication).to_pylist()
+    columns = ["event", "sequence", "outcome", "detail"]
+    rows: list[dict[str, Any]] = PublicationLog(storage).files().rows(columns, publication=publication).to_pylist()
     return rows
 
 
@@ -130,22 +117,16 @@ def unknown_publication(storage: Storage, publication: str) -> InvalidRequest:
 
 def publication_ids(storage: Storage) -> list[str]:
     """Of every publication that was ever prepared, also of those that were aborted."""
-    if not anything_published(storage):
-        return []
-    rows = PublicationLog(storage, utc_now).files().read(["event", "publication"])
-    return sorted(set(equal(rows, event="prepared").column("publication").to_pylist()))
+    rows = PublicationLog(storage).files().rows(["publication"], event="prepared")
+    return sorted(set(rows.column("publication").to_pylist()))
 
 
 def published_day(storage: Storage, table: str, day: date, publication: str | None = None) -> DayState | None:
     """What the log says the day holds: now, or as it was when ``publication`` was closed; None if never published."""
     closed = int(closing_entry(storage, publication)["sequence"]) if publication else None
-    if not anything_published(storage):
-        return None
-    files = PublicationLog(storage, utc_now).files().between("sequence", high=closed)
-    rows = files.holding("table", [table]).holding("day", [str(day)]).read([*DAY_COLUMNS, "event"])
-    found = equal(rows, event="published", table=table, day=str(day)).to_pylist()
-    until = [row for row in found if closed is None or int(row["sequence"]) <= closed]
-    return day_state(until[-1]) if until else None
+    files = PublicationLog(storage).files()
+    found = files.rows(DAY_COLUMNS, until=closed, event="published", table=table, day=str(day)).to_pylist()
+    return day_state(found[-1]) if found else None
 
 
 # ------------------------------------------------------------------ versions that publications made current
@@ -153,7 +134,7 @@ def published_day(storage: Storage, table: str, day: date, publication: str | No
 
 def read_current(storage: Storage) -> Mapping[str, CurrentVersion]:
     """By step; the version that is declared as current counts for all others. Writes nothing."""
-    return PublicationLog(storage, utc_now).head().state.current if anything_published(storage) else {}
+    return PublicationLog(storage).head().state.current
 
 
 def read_switches(storage: Storage) -> dict[str, str]:

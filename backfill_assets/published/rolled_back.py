@@ -9,9 +9,7 @@ from functools import cache
 
 from backfill_assets.lakehouse.records import Kind, Prepared
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.files import among, equal
 from backfill_assets.publication_log.log import PublicationLog
-from backfill_assets.published.reading import anything_published
 
 MOVES_FILES: tuple[Kind, ...] = ("rollback", "compact")
 """The kinds of publications that compute nothing: what they bring was made by an earlier one."""
@@ -64,12 +62,8 @@ class Rollbacks:
 
 def rollbacks(storage: Storage) -> Rollbacks:
     """Read the rollbacks and compactions from the log's columns; single ones in full only when a day is asked for."""
-    if not anything_published(storage):
-        return Rollbacks()
-    log = PublicationLog(storage, lambda: datetime.now(UTC))
-    files = log.files().holding("kind", MOVES_FILES)
-    prepared = equal(files.read(["event", "publication", "kind", "at"]), event="prepared")
-    rows = among(prepared, "kind", MOVES_FILES)
+    log = PublicationLog(storage)
+    rows = log.files().rows(["publication", "at"], event="prepared", kind=MOVES_FILES)
 
     @cache
     def find(publication: str) -> Prepared | None:

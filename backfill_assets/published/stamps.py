@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-import pyarrow.compute as pc
-
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayLineage
-from backfill_assets.publication_log.files import among, equal
 from backfill_assets.publication_log.lineage import lineages
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.published.view import View
 
 _COLUMNS = ["sequence", "at", "publication", "kind", "run", "launched_by", "git_commit"]
@@ -41,13 +38,9 @@ def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Stamp]:
     if not of:
         return {}
     tables, days = {table for table, _ in of}, {str(day) for _, day in of}
-    files = PublicationLog(view.storage, utc_now).files().between("sequence", high=view.sequence)
-    found_rows = equal(
-        files.holding("table", tables).holding("day", days).read([*_COLUMNS, "event"]), event="published"
-    )
-    found_rows = among(among(found_rows, "table", tables), "day", days)
-    rows = found_rows.filter(pc.less_equal(found_rows.column("sequence"), view.sequence)).to_pylist()
-    newest = {TableDay(row["table"], date.fromisoformat(row["day"])): row for row in rows}
+    files = PublicationLog(view.storage).files()
+    rows = files.rows(_COLUMNS, until=view.sequence, event="published", table=tables, day=days)
+    newest = {TableDay(row["table"], date.fromisoformat(row["day"])): row for row in rows.to_pylist()}
     rows_of = {each: newest[each] for each in of if each in newest}
     made = lineages(view.storage, {row["publication"] for row in rows_of.values()})
     by_id = {publication: days for (publication, _), days in made.items()}

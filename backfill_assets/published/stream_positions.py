@@ -12,14 +12,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-import pyarrow.compute as pc
-
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.delta_log import newest_version, read_transactions
 from backfill_assets.lakehouse.records import Position, is_of_stream
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.files import among, equal
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog
 
 KAFKA = "kafka"
 _BEGUN, _BOUNDARY, _IDS = "begun", "boundary", "ids"
@@ -162,14 +159,10 @@ def moved_by_streams(storage: Storage, since: int, days: Collection[TableDay]) -
     tables, dates = {each.table for each in days}, {str(each.day) for each in days}
     if not days:
         return frozenset()
-    files = PublicationLog(storage, utc_now).files().between("sequence", since + 1)
-    found = equal(
-        files.holding("table", tables).holding("day", dates).read(["event", "kind", "publication", "table", "day"]),
-        event="published",
-    )
-    rows = among(found.filter(pc.greater(found.column("sequence"), since)), "table", tables)
+    files = PublicationLog(storage).files()
+    rows = files.rows(["kind", "publication"], after=since, event="published", table=tables, day=dates)
     streamed: defaultdict[TableDay, bool] = defaultdict(lambda: True)
-    for row in among(rows, "day", dates).to_pylist():
+    for row in rows.to_pylist():
         if row["kind"] != "compact":
             streamed[TableDay(row["table"], date.fromisoformat(row["day"]))] &= is_of_stream(row["publication"])
     return frozenset(each for each in days if streamed.get(each))

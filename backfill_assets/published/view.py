@@ -25,12 +25,11 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBas
 from backfill_assets.lakehouse.records import DayRecord, DayRecords, DayState, day_record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline
-from backfill_assets.publication_log.files import among, equal
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog, anything_published
 from backfill_assets.publication_log.pinned import pinned_files, pinned_versions
 from backfill_assets.publication_log.rows import DAY_COLUMNS, day_states, newest_days
 from backfill_assets.published.observed import LogView
-from backfill_assets.published.reading import PublishedTable, anything_published
+from backfill_assets.published.reading import PublishedTable
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -54,7 +53,7 @@ class View:
         """As of the last closed entry; empty for a lakehouse without a log, which this does not create."""
         if not anything_published(storage):
             return cls(storage, BEFORE_ANYTHING, {})
-        log = PublicationLog(storage, utc_now)
+        log = PublicationLog(storage)
         head = log.head()
         return cls(storage, head.version, pinned_versions(log, head, head.state.versions))
 
@@ -145,13 +144,8 @@ class View:
 
     def _states(self, tables: list[str]) -> dict[str, dict[date, DayState]]:
         """The last thing that the log said of each day by this entry."""
-        if not anything_published(self.storage):
-            return {}
-        files = PublicationLog(self.storage, utc_now).files().between("sequence", high=self.sequence)
-        rows = equal(files.holding("table", tables).read([*DAY_COLUMNS, "event"]), event="published")
-        within = [each <= self.sequence for each in rows.column("sequence").to_pylist()]
-        until = rows.filter(pa.array(within, pa.bool_()))
-        rows = among(until, "table", tables).select(DAY_COLUMNS)
+        files = PublicationLog(self.storage).files()
+        rows = files.rows(DAY_COLUMNS, until=self.sequence, event="published", table=tables).select(DAY_COLUMNS)
         found: dict[str, dict[date, DayState]] = {}
         for state in day_states(newest_days([rows])):
             found.setdefault(state.table, {})[state.day] = state
@@ -245,7 +239,7 @@ def _files_as_published(storage: Storage, states: States) -> dict[date, list[Add
     """As the publications named them that brought the days."""
     named = {state.publication for state in states.values()}
     # An id that was aborted may have been prepared again: the last one counts.
-    prepared = {each.publication.id: each for each in PublicationLog(storage, utc_now).prepared_of(named)}
+    prepared = {each.publication.id: each for each in PublicationLog(storage).prepared_of(named)}
     return {
         day: list(prepared[state.publication].target(state.table)[day].values())
         for day, state in states.items()

@@ -19,10 +19,9 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import psutil
-from pydantic import ValidationError
 
-from backfill_assets.errors import AnotherStreamRuns, BackfillError
-from backfill_assets.lakehouse.claims import Claim, Claims
+from backfill_assets.errors import AnotherStreamRuns, BackfillError, LakehouseUnusable
+from backfill_assets.lakehouse.document import Numbered, Series
 from backfill_assets.lakehouse.records import AuditRecord
 from backfill_assets.lakehouse.storage import Storage
 
@@ -165,9 +164,9 @@ class StreamLease:
                 raise self._lost
             self._renew_status(**changes)
             while (newest := self._claims.newest()) is None or newest.number != self.number:
-                if (found := _parsed(newest)) and found.is_running(self.now()):
+                if (found := _status(self._claims, newest)) and found.is_running(self.now()):
                     raise refusal(found)
-                claimed = self._claims.put(self._data, newest)
+                claimed = self._claims.claim(self.status, newest)
                 self.number = claimed.number if claimed else -1
             self._write()
             return self.status
@@ -181,12 +180,8 @@ class StreamLease:
                 self._write()
 
     @property
-    def _claims(self) -> Claims:
+    def _claims(self) -> Series[StreamStatus]:
         return _claims(self.storage, self.status.table)
-
-    @property
-    def _data(self) -> bytes:
-        return self.status.model_dump_json().encode()
 
     def _renew_status(self, **changes: Any) -> None:
         now = self.now()
@@ -194,7 +189,7 @@ class StreamLease:
         self.status = StreamStatus.model_validate({**dict(self.status), **moments, **changes})
 
     def _write(self) -> None:
-        self.storage.replace_bytes(self._claims.path(self.number), self._data)
+        self._claims.rewrite(self.number, self.status)
 
     @contextmanager
     def renewed(self, every_seconds: float = BEAT_EVERY_SECONDS) -> Iterator[StreamLease]:
@@ -259,7 +254,8 @@ def _how_to_stop(holder: StreamHolder) -> str:
 
 def read_stream(storage: Storage, table: str) -> StreamStatus | None:
     """The status of the stream of a table; None if there was none, or if its file is damaged."""
-    return _parsed(_claims(storage, table).newest())
+    claims = _claims(storage, table)
+    return _status(claims, claims.newest())
 
 
 def read_streams(storage: Storage) -> list[StreamStatus]:
@@ -267,12 +263,12 @@ def read_streams(storage: Storage) -> list[StreamStatus]:
     return [status for table in storage.folders(STREAMS) if (status := read_stream(storage, table))]
 
 
-def _parsed(claim: Claim | None) -> StreamStatus | None:
+def _status(claims: Series[StreamStatus], claim: Numbered | None) -> StreamStatus | None:
     try:
-        return StreamStatus.model_validate_json(claim.data) if claim else None
-    except ValidationError:
+        return claims.value(claim) if claim else None
+    except LakehouseUnusable:
         return None
 
 
-def _claims(storage: Storage, table: str) -> Claims:
-    return Claims(storage, f"{STREAMS}/{table}")
+def _claims(storage: Storage, table: str) -> Series[StreamStatus]:
+    return Series(storage, f"{STREAMS}/{table}", StreamStatus)

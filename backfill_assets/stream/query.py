@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from pydantic import ValidationError
-
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.claims import Claims
+from backfill_assets.lakehouse.document import Series
 from backfill_assets.lakehouse.records import AuditRecord
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.sources import KafkaTopic, Offsets
@@ -58,18 +56,12 @@ class Checkpoint:
         Lakehouses may share a folder of this machine. Of two streams that start at once, exactly one has it.
         """
         ours = CheckpointOwner(table=table, source=source, lakehouse=lakehouse)
-        claims = Claims(Storage(str(self.folder)), _CLAIMS)
+        mend = f"Remove the folder {self.folder}: {source} is read from where {table} ends."
+        claims = Series(Storage(str(self.folder)), _CLAIMS, CheckpointOwner, mend)
         while (newest := claims.newest()) is None:
             self._require_free()
-            claims.put(ours.model_dump_json().encode(), None)
-        try:
-            owner = CheckpointOwner.model_validate_json(newest.data)
-        except ValidationError as error:
-            raise InvalidRequest(
-                f"{claims.path(newest.number)} in {self.folder} is damaged: it says whose the checkpoint is.",
-                hint=f"Remove the folder: {source} is read from where {table} ends.",
-            ) from error
-        if owner != ours:
+            claims.claim(ours, None)
+        if (owner := claims.value(newest)) != ours:
             raise self._of_another(owner, ours)
         shutil.rmtree(self.spark, ignore_errors=True)
 

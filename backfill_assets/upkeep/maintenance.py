@@ -22,27 +22,25 @@ from backfill_assets.lakehouse.named_timelines import kept_timelines
 from backfill_assets.lakehouse.plans import open_plan_ids, under_way
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.lakehouse.timelines import Timeline, open_since
-from backfill_assets.publication.clock import believed_now
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.holds import all_holds, drop_expired, expired_holds
 from backfill_assets.publication.publisher import Conflict, Publisher
-from backfill_assets.publication.reclaim import reclaim, reclaim_log, reclaimable
 from backfill_assets.publication_log.files import LOG_TABLE
 from backfill_assets.publication_log.fold import fold, foldable, left_behind
 from backfill_assets.publication_log.log import Head
 from backfill_assets.publication_log.pinned import moved_pins, pin_again
-from backfill_assets.published.reading import anything_published
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.lake import waiting
 from backfill_assets.text import format_count
+from backfill_assets.upkeep.clock import believed_now
 from backfill_assets.upkeep.maintenance_plan import (
     Chore,
     DayFiles,
-    OpenTimeline,
     Task,
     days_to_compact,
     timelines_to_close,
 )
+from backfill_assets.upkeep.reclaim import reclaim, reclaim_log, reclaimable
 
 Progress = Callable[[str], None]
 _PROVENANCE = Provenance(launched_by="maintenance", reason="small files")
@@ -68,8 +66,6 @@ class Maintenance:
 
     def plan(self) -> tuple[Task, ...]:
         """What there is to do now; writes nothing."""
-        if not anything_published(self.publisher.storage):
-            return ()
         looked = (task for table in self.tables for task in self._look(table))
         tasks = [*looked, *self._releasing(), *self._log_tasks()]
         return tuple(sorted(tasks, key=lambda task: list(Chore).index(task.chore)))
@@ -118,13 +114,10 @@ class Maintenance:
 
     def _closing(self, table: str) -> Task | None:
         storage = self.publisher.storage
-        open_ones = [
-            OpenTimeline(name, datetime.fromtimestamp(since / 1000, UTC))
-            for name, since in sorted(open_since(storage, table).items())
-        ]
+        begun = {name: datetime.fromtimestamp(ms / 1000, UTC) for name, ms in open_since(storage, table).items()}
         now = self._now()
         kept = [each.id for each in kept_timelines(storage, now)]
-        return timelines_to_close(table, open_ones, open_plan_ids(storage), now, self.timeline_days, kept)
+        return timelines_to_close(table, begun, open_plan_ids(storage), now, self.timeline_days, kept)
 
     def _releasing(self) -> Iterable[Task]:
         gone = expired_holds(all_holds(self.publisher.storage), self.publisher.now())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -53,14 +53,6 @@ class DayFiles:
     bytes: int
 
 
-@dataclass(frozen=True)
-class OpenTimeline:
-    """A timeline with days that were staged and not published, and when it was begun."""
-
-    name: str
-    since: datetime
-
-
 def days_to_compact(table: str, days: Mapping[date, DayFiles], changing: Collection[str]) -> Task | None:
     """Days of many small files, most files first. Tables in ``changing`` are left alone: an open plan rebuilds them."""
     if table in changing:
@@ -81,19 +73,19 @@ def days_to_compact(table: str, days: Mapping[date, DayFiles], changing: Collect
 
 def timelines_to_close(
     table: str,
-    timelines: Iterable[OpenTimeline],
+    begun: Mapping[str, datetime],
     open_plans: Collection[str],
     now: datetime,
     days: int,
     kept: Collection[str] = (),
 ) -> Task | None:
-    """Timelines older than ``days`` of runs that are dead by then, and of campaigns without an open plan.
+    """Open timelines that were ``begun`` more than ``days`` ago: of dead runs, and of campaigns without an open plan.
 
     Those of named timelines stay open as long as these are ``kept`` (their ids).
     """
     wanted = (*(f"{CAMPAIGN}{plan.removeprefix(_PLAN)}-" for plan in open_plans), *(f"{id}-" for id in kept))
     oldest = now - timedelta(days=days)
-    names = sorted(each.name for each in timelines if each.since < oldest and not each.name.startswith(wanted))
+    names = sorted(name for name, since in begun.items() if since < oldest and not name.startswith(wanted))
     if not names:
         return None
     return Task(Chore.CLOSE, table, tuple(names), why=f"begun more than {days} days ago, and of no open plan")

@@ -101,6 +101,8 @@ class InMemory(Storage):
         return [StoredFile(name, len(data), 0) for name, data in self.held.items() if name.startswith(f"{path}/")]
 
     def read_bytes(self, path: str) -> bytes:
+        if path not in self.held:
+            raise FileNotFoundError(path)
         return self.held[path]
 
     def write_bytes(self, path: str, data: bytes) -> None:

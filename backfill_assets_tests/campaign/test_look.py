@@ -88,7 +88,7 @@ def test_other_campaigns_and_unknown_ones_are_left_alone(lakehouse: SmallLakehou
     """One without a journal, and one that has published nothing."""
     _undo(lakehouse, "cut", "back")
     catch_up(lakehouse.publisher, "campaign-none", "me")
-    assert journal.campaigns(lakehouse.storage) == [CAMPAIGN]
+    assert list(journal.newest_entries(lakehouse.storage)) == [CAMPAIGN]
     assert _kinds(lakehouse) == []
 
 

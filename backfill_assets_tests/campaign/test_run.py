@@ -20,7 +20,7 @@ from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry, Spent
-from backfill_assets.lakehouse.plans import keep_planner
+from backfill_assets.lakehouse.plans import planners
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import RuleOutcome, Table
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Scope, Why
@@ -313,7 +313,7 @@ def test_who_approves_is_recorded_with_how_that_is_known(at: CampaignRun) -> Non
 def test_the_rule_of_two_people_holds_for_every_run_of_a_campaign(at: CampaignRun) -> None:
     """Commands and Dagster's runs ask the same; a run without a person approves nothing then."""
     at.approval_by = ApprovalRule.ANOTHER_PERSON
-    keep_planner(at.builder.lake.storage, PLAN.id, ANA.to_report())
+    planners(at.builder.lake.storage).create(PLAN.id, ANA.to_report())
     at.run = RunInfo("r", launched_by="bela", person=BELA)
     at.start(Options())
     at.record_step(CampaignStep.VALIDATE, {"fingerprint": "f"})

@@ -26,6 +26,7 @@ from click.testing import CliRunner, Result
 from backfill_assets.campaign.run import StepReport
 from backfill_assets.cli import main
 from backfill_assets.cli.group import command_names
+from backfill_assets.difference.find import keep_difference
 from backfill_assets.difference.kept import difference_of
 from backfill_assets.difference.records import (
     Cell,
@@ -49,7 +50,7 @@ from backfill_assets.lakehouse.campaign_journal import (
     campaign_of,
 )
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, create_timeline
-from backfill_assets.lakehouse.plans import keep_difference, keep_plan, open_plan
+from backfill_assets.lakehouse.plans import keep_plan, open_plan
 from backfill_assets.lakehouse.records import DayContent, Notice
 from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.plan.expectations import Expectation
@@ -238,7 +239,7 @@ def build(home: Path) -> None:
     staged.open()
     content = DayContent(rows=2, checksum="7", code_version="v1", inputs="", metrics={"rows": 2})
     staged.judge({day: GateVerdict(input_fingerprint="x", passed=True, content=content) for day in DAYS})
-    keep_difference(storage, PLAN.id, found.to_json())
+    keep_difference(storage, found)
     announce(storage, f"{campaign}.start", NOTICE)
     open_plan(storage, PLAN.id)
     os.utime(home / "lakehouse" / "_plans" / "_open" / PLAN.id, (MADE.timestamp(), MADE.timestamp()))

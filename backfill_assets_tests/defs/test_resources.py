@@ -22,7 +22,7 @@ from backfill_assets.errors import InvalidRequest, SparkLost
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, campaign_of
-from backfill_assets.lakehouse.plans import keep_plan, keep_planner
+from backfill_assets.lakehouse.plans import keep_plan, planners
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.publication_log.log import utc_now
 from backfill_assets.rebuild.person import UNKNOWN, Person
@@ -159,7 +159,7 @@ def test_a_run_of_dagster_approves_by_the_rule_of_its_place(tmp_path: Path) -> N
     spark = SharedSpark(settings=settings)
     backfill = Backfill(settings=settings, catalog=CATALOG, spark=spark)
     plan = Plan(asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01"), steps=(), made_at=utc_now())
-    keep_planner(backfill.storage, plan.id, Person("ana", "OS user").to_report())
+    planners(backfill.storage).create(plan.id, Person("ana", "OS user").to_report())
     keep_plan(backfill.storage, plan.id, plan.to_json())
     campaign = campaign_of(plan.id)
 

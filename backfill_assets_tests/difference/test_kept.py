@@ -39,11 +39,11 @@ def test_the_whole_campaign_is_reported_by_the_table_that_was_asked_for() -> Non
 def test_a_difference_goes_to_json_and_back() -> None:
     """Others read it without Spark; decimals stay exact."""
     found = difference(month(2, (by("store_id", (None, 1)),), sample=a_sample(2)), expected=("weekends unchanged",))
-    assert Difference.from_json(found.to_json()) == found
-    assert json.loads(found.to_json())["tables"][0]["days"][0]["sums"]["revenue_eur"]["after"] == "99.43"
+    assert Difference.model_validate_json(found.model_dump_json()) == found
+    assert found.model_dump(mode="json")["tables"][0]["days"][0]["sums"]["revenue_eur"]["after"] == "99.43"
     unknown = difference(month(0, days=(unmeasured(MARCH.last),)))
-    assert Difference.from_json(unknown.to_json()) == unknown
-    assert json.loads(unknown.to_json())["tables"][0]["days"][0]["sums"] == {"revenue_eur": None}
+    assert Difference.model_validate_json(unknown.model_dump_json()) == unknown
+    assert unknown.model_dump(mode="json")["tables"][0]["days"][0]["sums"] == {"revenue_eur": None}
 
 
 def test_a_difference_names_the_rows_of_both_sides() -> None:

@@ -1,30 +1,21 @@
-"""The kept difference of a campaign is whole at every moment: people approve what it says."""
+"""The page of a kept difference is whole at every moment: people approve what it says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.lakehouse.plans import keep_difference, keep_page, kept_difference, kept_page
+from backfill_assets.lakehouse.plans import keep_page, kept_page
 from backfill_assets.lakehouse.storage import Storage
 
 PLAN = "plan-0123456789abcdef"
 
 
-@pytest.mark.parametrize(
-    ("keep", "kept"), [(keep_difference, kept_difference), (keep_page, kept_page)], ids=["difference", "page"]
-)
-def test_a_disk_that_is_full_leaves_the_difference_before(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    keep: Callable[[Storage, str, str], object],
-    kept: Callable[[Storage, str], bytes | None],
-) -> None:
+def test_a_disk_that_is_full_leaves_the_page_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Written in place, half of it would be left, and each reader would get a traceback."""
     storage = Storage(str(tmp_path))
-    keep(storage, PLAN, "the first")
+    keep_page(storage, PLAN, "the first")
     write = Storage.write_bytes
 
     def full(self: Storage, path: str, data: bytes) -> None:
@@ -33,6 +24,6 @@ def test_a_disk_that_is_full_leaves_the_difference_before(
 
     monkeypatch.setattr(Storage, "write_bytes", full)
     with pytest.raises(OSError, match="No space"):
-        keep(storage, PLAN, "the second")
-    assert kept(storage, PLAN) == b"the first"
+        keep_page(storage, PLAN, "the second")
+    assert kept_page(storage, PLAN) == b"the first"
     assert len(list((tmp_path / "_plans").iterdir())) == 1

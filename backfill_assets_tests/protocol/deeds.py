@@ -12,8 +12,8 @@ from backfill_assets.publication.compact import compact
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.pin import Pin
 from backfill_assets.publication.publisher import Conflict, Publisher
-from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication.rollback import roll_back
+from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.model import SHARED, Wish, Wishes
 from backfill_assets_tests.protocol.staging import DAYS, change, published_rows, stage

@@ -33,8 +33,8 @@ from backfill_assets.lakehouse.named_timelines import kept_timelines
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication.reclaim import finish_reclaiming
 from backfill_assets.stream.lease import LEASE_SECONDS
+from backfill_assets.upkeep.reclaim import finish_reclaiming
 from backfill_assets_tests.protocol import storm_workers
 from backfill_assets_tests.protocol.staging import change, published_rows, stage
 from backfill_assets_tests.protocol.storm_tally import Found, Judge, Tally, Told, by_text

@@ -34,12 +34,12 @@ from backfill_assets.lakehouse.records import Kind, Mode, Position, Publication,
 from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.publisher import Conflict, Publisher
-from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.fold import fold, gather, trim
 from backfill_assets.publication_log.log import LOG_TABLE
 from backfill_assets.published.reading import published_versions
 from backfill_assets.stream.lease import acquire_stream
+from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.protocol.staging import change, published_rows, rows_table, stage
 from backfill_assets_tests.protocol.storm_tally import FOREIGN, Tally, by_text
 

@@ -22,9 +22,9 @@ from backfill_assets.publication.compact import compact
 from backfill_assets.publication.crash_points import COMMITTED, CrashPoint, Reached
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication.reclaim import finish_reclaiming, reclaim
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication.senders import FileSender
+from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake, RowsOfTables
 
 ENDED = "ended"

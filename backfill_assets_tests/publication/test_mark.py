@@ -7,7 +7,7 @@ import pytest
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Conflict, Published
-from backfill_assets.publication_log import log as publication_log
+from backfill_assets.publication_log import head
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, RowsOfTables, dying_at
 
 pytestmark = pytest.mark.protocol
@@ -25,14 +25,6 @@ def test_a_table_has_one_transaction_for_all_publications_of_a_stream(lake: Lake
     assert lake.table("raw").transaction_version(STREAM) is not None
     assert lake.table("raw").transaction_version("s4") is None
     assert lake.rows("raw") == {D1: ["r4"]}
-
-
-def test_an_entry_without_a_shared_transaction_is_written_as_before(lake: Lake) -> None:
-    """Processes that do not know the field read it."""
-    request = lake.request("p1", {"raw": {D1: ["x"]}})
-    assert "transaction" not in request.model_dump_json()
-    shared = request.model_copy(update={"transaction": STREAM})
-    assert Publication.model_validate_json(shared.model_dump_json()) == shared
 
 
 @pytest.mark.parametrize("step", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING])
@@ -61,7 +53,7 @@ def test_an_abort_puts_back_and_fences(lake: Lake) -> None:
 
 def test_a_retry_long_after_gets_the_outcome_from_the_log(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table knows only the newest publication of the stream, and the head only some outcomes."""
-    monkeypatch.setattr(publication_log, "_REMEMBERED_OUTCOMES", 1)
+    monkeypatch.setattr(head, "_REMEMBERED_OUTCOMES", 1)
     first = _request(lake, "s0", {"raw": {D1: ["r0"]}})
     lake.publisher().publish(first)
     for number in (1, 2, 3):

@@ -25,7 +25,6 @@ from backfill_assets.publication.crash_points import CrashPoint, Reached
 from backfill_assets.publication.outbox import DueNotice, announce, deliver, delivered_keys, due_notices
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication.senders import FileSender, LogSender, WebhookSender, log_writer, sender_of
-from backfill_assets.publication_log.log import HeadState
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 
 NOTICE = Notice(title="March is right now", lines=("revenue -0.4 %",), reports=("u",), undo="backfill rollback p1")
@@ -205,14 +204,6 @@ def test_looking_reads_no_history(lake: Lake, monkeypatch: pytest.MonkeyPatch) -
         costs.append(len(read))
         read.clear()
     assert costs[0] == costs[1]
-
-
-def test_what_was_written_before_there_were_notices_is_read(lake: Lake) -> None:
-    """A log is older than the code that reads it."""
-    entry = json.loads(told(lake, "p1", {"t": {D1: ["a"]}}).model_dump_json())
-    del entry["notice"], entry["provenance"]["undoes"]
-    assert Publication.model_validate(entry).notice is None
-    assert HeadState.model_validate_json('{"open": {}, "versions": {"t": 3}}').due == {}
 
 
 def test_undoing_a_campaign_is_announced_and_undoing_a_run_is_not(lake: Lake) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
@@ -17,11 +17,10 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.publication.finish import Finish
-from backfill_assets.publication.prepare import TURN, Preparation
+from backfill_assets.publication.prepare import Preparation
 from backfill_assets.publication.publisher import Conflict, Published, Publisher
-from backfill_assets.publication.reclaim import reclaim
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publication_log.head import TURN
+from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -125,20 +124,19 @@ def test_a_file_reclaimed_between_two_rounds_is_missed(lake: Lake) -> None:
 
 
 def preparation(lake: Lake, waits: list[float]) -> Preparation:
-    log = PublicationLog(lake.storage, lambda: lake.clock)
-    finish = Finish(lake.storage, log, lambda: lake.clock, lambda step, about: None)
-
     def sleep(seconds: float) -> None:
         waits.append(seconds)
         lake.clock += timedelta(seconds=seconds)
 
-    return Preparation(lake.storage, log, 30, lambda: lake.clock, lambda step, about: None, finish.finish, sleep)
+    made = Preparation(lake.storage, now=lambda: lake.clock)
+    made.sleep = sleep
+    return made
 
 
 def ask(lake: Lake, name: str) -> None:
     log = lake.publisher().log
     head = log.head()
-    state = head.state.model_copy(update={"turns": {**head.state.turns, name: lake.clock + TURN}})
+    state = head.state.asking(name, lake.clock)
     assert log.append(head, [{"event": "waiting", "publication": name}], lambda file: state)
 
 
@@ -163,7 +161,8 @@ def test_nothing_waits_longer_than_one_turn_for_the_dead(lake: Lake) -> None:
     ask(lake, "dead with another clock")
     waits: list[float] = []
     small = lake.request("small", {"other": {D1: ["b"]}})
-    stopped = replace(preparation(lake, waits), now=lambda: lake.clock, sleep=waits.append)
+    stopped = preparation(lake, waits)
+    stopped.sleep = waits.append
     assert stopped.prepare(small) is None
     assert sum(waits) <= TURN.total_seconds() + 0.2
 

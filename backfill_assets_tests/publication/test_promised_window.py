@@ -10,10 +10,10 @@ import pytest
 
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.plans import keep_plan
-from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets.upkeep.maintenance_plan import Chore
+from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.protocol.lake import D1, Lake
 
 pytestmark = pytest.mark.protocol

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.publication.reclaim import finish_reclaiming, reclaim_log
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log import fold as log_fold
 from backfill_assets.publication_log.files import ENTRIES
@@ -16,6 +15,7 @@ from backfill_assets.publication_log.fold import COMMITS_KEPT, fold, foldable, l
 from backfill_assets.publication_log.log import LOG_TABLE, PublicationLog
 from backfill_assets.published.history import history
 from backfill_assets.published.rolled_back import rollbacks
+from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim_log
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
 from benchmarks.three_years import Opened, Years, questions
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from backfill_assets.lakehouse.records import Provenance
-from backfill_assets.publication.reclaim import reclaim_log
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log import fold as log_fold
 from backfill_assets.publication_log import fold as log_gather
 from backfill_assets.publication_log.files import ENTRIES
 from backfill_assets.publication_log.fold import fold, gather, is_gathered
 from backfill_assets.published.history import history
+from backfill_assets.upkeep.reclaim import reclaim_log
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
 
 pytestmark = pytest.mark.protocol

@@ -10,12 +10,12 @@ from backfill_assets.lakehouse.delta_log import VersionGone
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Published
-from backfill_assets.publication.reclaim import reclaimable
 from backfill_assets.published.observed import observe
 from backfill_assets.published.reading import published_versions, read_published
 from backfill_assets.published.view import View
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets.upkeep.maintenance_plan import Chore
+from backfill_assets.upkeep.reclaim import reclaimable
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 
 pytestmark = pytest.mark.protocol

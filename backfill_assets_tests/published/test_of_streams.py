@@ -10,7 +10,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.publisher import Published
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.published.stream_positions import moved_by_streams
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
 
@@ -33,7 +33,7 @@ def _publish_more(lake: Lake, id: str, table: str, *days: date) -> None:
 
 
 def _now(lake: Lake) -> int:
-    return PublicationLog(lake.storage, utc_now).head().version
+    return PublicationLog(lake.storage).head().version
 
 
 def test_only_days_that_a_stream_alone_has_moved_are_named(lake: Lake) -> None:

@@ -14,11 +14,11 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publication_log.log import anything_published
 from backfill_assets.published.history import history
 from backfill_assets.published.observed import observe
 from backfill_assets.published.reading import (
     PublishedTable,
-    anything_published,
     published_day,
     published_versions,
     read_published,

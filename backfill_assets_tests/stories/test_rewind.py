@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli import foreground, main
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
-from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.rebuild import step_build
+from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
 from backfill_assets_tests.stories.test_many_timelines import assert_read_by_every_engine, main_rows

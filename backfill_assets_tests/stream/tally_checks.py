@@ -19,7 +19,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.live import LiveSpec, SaleVersion, live_events
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.published.view import View
 from backfill_assets.text import format_are
 from backfill_assets.upkeep.accounting import account
@@ -140,7 +140,7 @@ class TallyCheck:
 
     def _accounts(self) -> Iterator[str]:
         """Everything received is accounted for on each day, and the counts are the generator's."""
-        log, tally = PublicationLog(self.storage, utc_now), self.expected.tally
+        log, tally = PublicationLog(self.storage), self.expected.tally
         tables = (RAW, BRONZE, QUARANTINE, FACT, REVENUE)
         states = log.day_states(log.head(), tables)
         days = sorted({key.day for key in states})
@@ -155,7 +155,7 @@ class TallyCheck:
 
     def _publications(self) -> Iterator[str]:
         """No entry of the log is open, and each one that is done has published every table that it names."""
-        log = PublicationLog(self.storage, utc_now)
+        log = PublicationLog(self.storage)
         if log.head().state.open:
             yield f"publications are open: {', '.join(log.head().state.open)}"
         planned: defaultdict[str, set[str]] = defaultdict(set)
@@ -176,7 +176,7 @@ class TallyCheck:
 
 def contents(storage: Storage, tables: Iterable[str], days: DayRange) -> dict[tuple[str, date], tuple[int, str]]:
     """The count of rows and the checksum of each published day."""
-    log = PublicationLog(storage, utc_now)
+    log = PublicationLog(storage)
     states = log.day_states(log.head(), tables)
     return {
         (table, day): (state.content.rows, state.content.checksum)

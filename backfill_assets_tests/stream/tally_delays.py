@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog
 
 _SAMPLES = 20
 """Of the events that one publication made visible."""
@@ -56,7 +56,7 @@ class SentCurve:
 def visible_rows(storage: Storage, table: str, beside: str) -> Iterator[Visible]:
     """How many rows ``table`` had after each publication that also brought ``beside``, all days together."""
     by_day: dict[str, int] = {}
-    log = PublicationLog(storage, utc_now)
+    log = PublicationLog(storage)
     columns = ["sequence", "at", "event", "table", "day", "rows"]
     entries: dict[int, list[dict[str, object]]] = {}
     for row in log.rows("published", columns=columns):

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from backfill_assets.errors import AnotherStreamRuns
-from backfill_assets.lakehouse.claims import Claims
+from backfill_assets.lakehouse.document import Series
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.lease import (
     LEASE_SECONDS,
@@ -70,8 +70,8 @@ def write_holder(storage: Storage, lease: StreamLease, **changes: object) -> Str
     """Another process has the lease that this one has."""
     holder = StreamHolder.model_validate({**dict(lease.status.holder), "lease": "other", **changes})
     status = lease.status.model_copy(update={"holder": holder})
-    claims = Claims(storage, f"_streams/{TABLE}")
-    assert claims.put(status.model_dump_json().encode(), claims.newest())
+    claims = Series(storage, f"_streams/{TABLE}", StreamStatus)
+    assert claims.claim(status, claims.newest())
     return status
 
 

@@ -30,7 +30,6 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication.publisher import Published, Publisher
-from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.moments import find_moment, moment_before
 from backfill_assets.published.view import View
@@ -42,6 +41,7 @@ from backfill_assets.timeline.forward import attempt_forward, forward
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets.timeline.run_on import run_on
+from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.staging import change, stage

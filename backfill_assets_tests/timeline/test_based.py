@@ -10,9 +10,9 @@ import pytest
 
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_timeline, delete_timeline
-from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import timeline_based_on
+from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol

@@ -12,7 +12,6 @@ from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline
 from backfill_assets.lakehouse.records import DayContent, DayRecord
-from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.published.moments import find_moment
 from backfill_assets.timeline.rewind import (
     RewindRequest,
@@ -24,6 +23,7 @@ from backfill_assets.timeline.rewind import (
     rewound_timeline,
 )
 from backfill_assets.timeline.view import inputs_shown
+from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol

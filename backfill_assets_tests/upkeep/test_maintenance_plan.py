@@ -12,7 +12,6 @@ from backfill_assets.upkeep.maintenance_plan import (
     SMALL_FILE_BYTES,
     Chore,
     DayFiles,
-    OpenTimeline,
     Task,
     days_to_compact,
     timelines_to_close,
@@ -43,12 +42,12 @@ def test_days_of_many_small_files_are_compacted_those_with_most_first() -> None:
 def test_old_timelines_are_closed_unless_their_plan_is_open() -> None:
     """Dead runs and given-up campaigns; not the young, and not a campaign that a person may still approve."""
     old, young = NOW - timedelta(days=15), NOW - timedelta(days=13)
-    timelines = [
-        OpenTimeline("20170501t000000-fact", old),
-        OpenTimeline("20170520t000000-fact", young),
-        OpenTimeline("campaign-0123456789abcdef-20170501", old),
-        OpenTimeline("campaign-fedcba9876543210-20170501", old),
-    ]
+    timelines = {
+        "20170501t000000-fact": old,
+        "20170520t000000-fact": young,
+        "campaign-0123456789abcdef-20170501": old,
+        "campaign-fedcba9876543210-20170501": old,
+    }
     task = timelines_to_close("t", timelines, [PLAN], NOW, 14)
     assert task and task.items == ("20170501t000000-fact", "campaign-fedcba9876543210-20170501")
     assert timelines_to_close("t", timelines, [PLAN], NOW - timedelta(days=2), 14) is None
@@ -105,18 +104,18 @@ def test_days_are_chosen_up_to_what_is_held_in_memory_and_smaller_ones_fill_it()
 
 def test_without_old_timelines_there_is_nothing_to_close() -> None:
     """Exactly as old as the limit is not older."""
-    assert timelines_to_close("t", [], [], NOW, 14) is None
-    at_the_limit = OpenTimeline("run", NOW - timedelta(days=14))
-    assert timelines_to_close("t", [at_the_limit], [], NOW, 14) is None
-    older = OpenTimeline("run", NOW - timedelta(days=14, seconds=1))
-    assert timelines_to_close("t", [older], [], NOW, 14) == Task(
+    assert timelines_to_close("t", {}, [], NOW, 14) is None
+    at_the_limit = {"run": NOW - timedelta(days=14)}
+    assert timelines_to_close("t", at_the_limit, [], NOW, 14) is None
+    older = {"run": NOW - timedelta(days=14, seconds=1)}
+    assert timelines_to_close("t", older, [], NOW, 14) == Task(
         Chore.CLOSE, "t", ("run",), why="begun more than 14 days ago, and of no open plan"
     )
 
 
 def test_timelines_are_closed_in_the_order_of_their_names() -> None:
     """Their age does not matter beyond the limit."""
-    timelines = [OpenTimeline("b", OLD), OpenTimeline("c", OLD - timedelta(days=9)), OpenTimeline("a", OLD)]
+    timelines = {"b": OLD, "c": OLD - timedelta(days=9), "a": OLD}
     task = timelines_to_close("t", timelines, [PLAN], NOW, 14)
     assert task and task.items == ("a", "b", "c")
 
@@ -124,12 +123,12 @@ def test_timelines_are_closed_in_the_order_of_their_names() -> None:
 def test_only_timelines_of_the_open_plan_itself_are_kept() -> None:
     """Each of them; not one of a plan whose id begins with it, and not a run that bears its id."""
     id = PLAN.removeprefix("plan-")
-    timelines = [
-        OpenTimeline(f"campaign-{id}-0", OLD),
-        OpenTimeline(f"campaign-{id}-1", OLD),
-        OpenTimeline(f"campaign-{id}0-1", OLD),
-        OpenTimeline(f"{id}-1", OLD),
-    ]
+    timelines = {
+        f"campaign-{id}-0": OLD,
+        f"campaign-{id}-1": OLD,
+        f"campaign-{id}0-1": OLD,
+        f"{id}-1": OLD,
+    }
     task = timelines_to_close("t", timelines, [PLAN, "plan-fedcba9876543210"], NOW, 14)
     assert task and task.items == (f"{id}-1", f"campaign-{id}0-1")
-    assert timelines_to_close("t", timelines[:2], ["plan-fedcba9876543210", PLAN], NOW, 14) is None
+    assert timelines_to_close("t", dict(list(timelines.items())[:2]), ["plan-fedcba9876543210", PLAN], NOW, 14) is None

@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ from backfill_assets.publication.publisher import Pin, Published, Publisher
 from backfill_assets.publication.small_files import files_to_compact
 from backfill_assets.publication_log.files import statistics as log_statistics
 from backfill_assets.publication_log.fold import gather, trim
-from backfill_assets.publication_log.log import LOG_TABLE, HeadState, OpenEntry, entry_file, with_outcome
+from backfill_assets.publication_log.log import LOG_TABLE, HeadState, entry_file
 from backfill_assets.publication_log.rows import (
     ARROW_SCHEMA,
     DAY_COLUMNS,
@@ -232,6 +233,7 @@ class Lapse:
 
     def __post_init__(self) -> None:
         log = self.stream.publisher.log
+        log.begin()
         self.head = log.head()
         self.state, self.version = self.head.state, self.head.version
         self.states = dict(log.day_states(self.head))
@@ -306,7 +308,7 @@ class Lapse:
         id = f"{self.stream._id(name)}-{kind}"
         made = _MADE.model_copy(update={"run": id[-8:]})
         request = Publication(id=id, kind=kind, tables=tuple(changes), provenance=made, transaction=SHARED)
-        prepared = Prepared(publication=request, before=before)
+        prepared = Prepared(publication=request, before=before, window_days=30)
         self._prepare(prepared)
         for change in changes:
             self._commit(id, change, {day.day: targets[change.table, day.day] for day in change.days})
@@ -325,12 +327,7 @@ class Lapse:
         return Before(files=files, content=state.content, publication=state.publication) if state else Before()
 
     def _prepare(self, prepared: Prepared) -> None:
-        publication = prepared.publication
-
-        def opened(file: str) -> HeadState:
-            entry = OpenEntry(publication=publication.id, file=file, writes=publication.writes, reads=frozenset())
-            return self.state.model_copy(update={"open": {publication.id: entry}})
-
+        opened = partial(self.state.opening, prepared.publication, 30, self.stream.clock)
         self._append(prepared_rows(prepared), opened)
 
     def _commit(self, id: str, change: TableChange, target: Mapping[date, list[AddedFile]]) -> None:
@@ -383,12 +380,8 @@ class Lapse:
             index, since = f"{LOG_TABLE}/_index/{self.version + 1:020d}-{secrets.token_hex(6)}.parquet", ()
             self.indexed = self._day_rows()
 
-        def closed(file: str) -> HeadState:
-            changes = {"open": {}, "versions": versions, "index": index, "since": (*since, file)}
-            return self.state.model_copy(update={**changes, "outcomes": with_outcome(self.state.outcomes, id, "done")})
-
         rows = closed_rows(prepared, "done", versions, own)
-        self._append(rows, closed)
+        self._append(rows, partial(self.state.closing, id, "done", versions, index, since))
         for row in rows[1:]:
             key = TableDay(row["table"], date.fromisoformat(row["day"]))
             self.rows_of[key] = {name: row.get(name) for name in DAY_COLUMNS} | {"sequence": self.version}

@@ -3,8 +3,8 @@
 --
 -- A publication has one `prepared` entry with all that was known when it was decided on, and one `closed` entry with its
 -- outcome; in between perhaps an `aborting` entry with the reason. For each table and day it has a `preparing day` row
--- and, if it was done, a `published` row; for each step whose version it makes current, a `switching` row. A `told` entry
--- says that its notice was delivered. Rows of one entry have the same `sequence`.
+-- and, if it was done, a `published` row; for each step whose version it makes current, a `switching` row. A
+-- `delivered` entry says that its notice was. Rows of one entry have the same `sequence`.
 --
 --   sequence, at           the version of the log, and when it was written (UTC)
 --   publication, kind      its id; replace, append, rollback or compact

@@ -190,13 +190,12 @@ def _publication(publisher: Publisher, what: str) -> str:
     """Of a plan or a campaign the one that brought its days, also if it was undone since."""
     from backfill_assets.lakehouse.campaign_journal import plan_of
     from backfill_assets.publication.rollback import newest
-    from backfill_assets.published.reading import anything_published
 
     found = find_undoable(publisher.storage, what)
     campaign = campaign_meant(found)
     if not campaign:
         return found
-    brought = newest(publisher, campaign) if anything_published(publisher.storage) else None
+    brought = newest(publisher, campaign)
     if brought is None:
         plan = plan_of(campaign)
         raise InvalidRequest(f"{plan} has published nothing.", hint=f"backfill status {plan} shows how it stands.")

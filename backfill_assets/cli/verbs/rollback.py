@@ -73,7 +73,7 @@ def _publication(publisher: Publisher, what: str) -> str:
     What a dead process has begun is ended first: it may be what is asked for.
     """
     from backfill_assets.campaign.standing import PlanWord, require_allowed
-    from backfill_assets.published.reading import anything_published
+    from backfill_assets.publication_log.log import anything_published
 
     if not anything_published(publisher.storage):
         return what

@@ -55,8 +55,8 @@ from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication.senders import log_writer, sender_of
+from backfill_assets.publication_log.log import anything_published
 from backfill_assets.published.observed import observe
-from backfill_assets.published.reading import anything_published
 from backfill_assets.report.markdown import markdown
 
 ASSET, SENSOR = "campaign", "campaigns"

@@ -15,13 +15,11 @@ from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.defs.under_way import busy_tables, ever_targeted, launch_backfill
-from backfill_assets.lakehouse.delta_log import newest_version
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import SUFFIX, LandingZone, file_positions
 from backfill_assets.model.catalog import chains
 from backfill_assets.model.dataset import Dataset
-from backfill_assets.publication_log.log import PublicationLog, utc_now
-from backfill_assets.published.reading import anything_published
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.stream.sources import LANDING
@@ -149,9 +147,7 @@ def _landed_state(
 
 def _holds_days(storage: Storage, table: str) -> bool:
     """Was anything ever published to ``table``? A first run that was killed may have made it, and no more."""
-    if newest_version(storage, table) is None or not anything_published(storage):
-        return False
-    log = PublicationLog(storage, utc_now)
+    log = PublicationLog(storage)
     return bool(log.day_states(log.head(), {table}))
 
 

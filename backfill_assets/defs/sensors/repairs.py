@@ -39,7 +39,7 @@ from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import build_order
 from backfill_assets.plan.keep import days_of_open_plans
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.published.observed import observe
 from backfill_assets.published.rolled_back import rollbacks
 from backfill_assets.rebuild.decide import AS_PUBLISHED
@@ -107,7 +107,7 @@ def running_streams(storage: Storage) -> RunningStreams:
     now = datetime.now(UTC)
 
     def published_at(publication: str) -> datetime | None:
-        found = PublicationLog(storage, utc_now).find_prepared(publication)
+        found = PublicationLog(storage).find_prepared(publication)
         return found[1] if found else None
 
     tables = [status.table for status in read_streams(storage) if status.is_running(now)]

@@ -166,7 +166,7 @@ def _steps() -> list[Step]:
 
 def _newest_entry(settings: Settings) -> int:
     """The newest entry of the publication log: what is published later is this demo's work."""
-    from backfill_assets.published.reading import anything_published
+    from backfill_assets.publication_log.log import anything_published
 
     return open_publisher(settings).log.head().version if anything_published(open_storage(settings)) else -1
 

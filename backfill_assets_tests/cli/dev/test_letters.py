@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.cli.dev.dev import letters_port
 from backfill_assets.cli.dev.letters import letter_server
-from backfill_assets.lakehouse.plans import keep_difference, keep_page
+from backfill_assets.lakehouse.plans import keep_page
 from backfill_assets.lakehouse.storage import Storage
 
 PLAN = "plan-0123456789abcdef"
@@ -21,7 +21,7 @@ PLAN = "plan-0123456789abcdef"
 def address(tmp_path: Path) -> Iterator[tuple[str, int]]:
     storage = Storage(str(tmp_path))
     keep_page(storage, PLAN, "<h1>Nothing changes ✓</h1>")
-    keep_difference(storage, PLAN, "{}")
+    storage.write_bytes(f"_plans/{PLAN}.difference.json", b"{}")
     with letter_server(storage) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()

@@ -289,7 +289,7 @@ def test_the_timeline_of_the_current_version_follows_main_by_naming_its_files(ke
 
 def test_files_of_a_timeline_of_a_version_are_not_reclaimed(kept: Backfill) -> None:
     """They are what a switch brings, however long ago main let go of them."""
-    from backfill_assets.publication.reclaim import reclaim
+    from backfill_assets.upkeep.reclaim import reclaim
 
     kept.lakehouse.minutes += 60 * 24 * 100
     for table in (FACT, REVENUE, RATES):

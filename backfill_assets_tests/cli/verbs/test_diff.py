@@ -12,7 +12,7 @@ import pytest
 from backfill_assets.difference import find
 from backfill_assets.difference.kept import Difference, difference_of
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of, write
-from backfill_assets.lakehouse.plans import keep_difference, kept_plan, plan_ids
+from backfill_assets.lakehouse.plans import kept_plan, plan_ids
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan
 from backfill_assets_tests.cli.command import Backfill
@@ -41,7 +41,7 @@ def keep(backfill: Backfill, id: str, *after: str) -> Difference:
     days = [a_day(date(2017, 3, n), text) for n, text in enumerate(after, start=1)]
     table = month(0, (by("department", ("MEAT", 3)),), table="bronze_sales", days=days, sample=a_sample(12))
     found = difference_of(plan, [table], log_entry=7, made_at=MADE)
-    keep_difference(backfill.lakehouse.storage, id, found.to_json())
+    find.keep_difference(backfill.lakehouse.storage, found)
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from pathlib import Path
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.plans import close_plan, kept_plan, open_plan, plan_ids
@@ -87,8 +86,7 @@ def test_a_campaign_whose_plan_was_removed_does_not_hide_the_status(backfill: Ba
     _publish(backfill)
     id = backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["plan"]
     open_plan(backfill.lakehouse.storage, id)
-    (kept,) = Path(backfill.lakehouse.storage.root).rglob(f"{id}.json")
-    kept.unlink()
+    backfill.lakehouse.storage.delete(f"_plans/{id}.json")
     assert backfill.json("status")[id.replace("-", "_")]["plan"] == id
     assert "fresh" in backfill.statuses()["raw_sales"]
 

@@ -331,9 +331,9 @@ def test_who_planned_is_beside_the_plan_and_stays(backfill: Backfill, tmp_path: 
     """It is no part of the id; the first one stays."""
     id = planned(backfill, file(tmp_path))
     storage = backfill.lakehouse.storage
-    plans.keep_planner(storage, id, CHEN.to_report())
-    assert plans.kept_planner(storage, id) == ANA.to_report()
-    assert plan_ids(storage) == [id] and not plans.kept_planner(storage, "plan-0000000000000000")
+    assert not plans.planners(storage).create(id, CHEN.to_report())
+    assert plans.planners(storage).get(id) == ANA.to_report()
+    assert plan_ids(storage) == [id] and not plans.planners(storage).get("plan-0000000000000000")
 
 
 def test_notices_name_those_whom_the_file_names(backfill: Backfill, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ last closed map name, what the publication log names within the retention window
 open timelines, what named timelines name and read through to, the versions that open plans, and plans of the window,
 were made from, and all that was written within the window. The window is that of the setting, or a longer one that was
 promised with a publication and is not over yet. Ages are by the time that the publication log bears out
-(:mod:`backfill_assets.publication.clock`), unless a person has checked the clock.
+(:mod:`backfill_assets.upkeep.clock`), unless a person has checked the clock.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 
 from backfill_assets.lakehouse.delta_log import VersionGone
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
@@ -25,14 +26,14 @@ from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline, open_timelines
-from backfill_assets.publication.clock import believed_now
 from backfill_assets.publication.pin import files_at
 from backfill_assets.publication.publisher import CrashPoint, Publisher
 from backfill_assets.publication_log.files import LOG_TABLE
 from backfill_assets.publication_log.fold import left_behind
-from backfill_assets.publication_log.log import Head, HeadState
+from backfill_assets.publication_log.log import Entry, Head
 from backfill_assets.publication_log.pinned import pinned_files
 from backfill_assets.published.view import View
+from backfill_assets.upkeep.clock import believed_now
 
 _STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\d{{2}})/[^/]+")
 
@@ -65,16 +66,9 @@ def _reclaim(publisher: Publisher, table: str, find: Callable[[], list[str]]) ->
         if not doomed:
             return []
         intent = f"{publisher.now():%Y%m%dt%H%M%S}-reclaim-{uuid.uuid4().hex[:16]}"
-        rows = [
-            {
-                "event": "reclaiming",
-                "publication": intent,
-                "table": table,
-                "detail": path,
-            }
-            for path in doomed
-        ]
-        if publisher.log.append(head, rows, _intending(head, intent)):
+        row = {"event": "reclaiming", "publication": intent, "table": table}
+        rows = [{**row, "detail": path} for path in doomed]
+        if publisher.log.append(head, rows, partial(head.state.intending, intent)):
             publisher.reached(CrashPoint.RECLAIM_INTENDED, intent)
             finish_reclaiming(publisher)
             return doomed
@@ -95,29 +89,11 @@ def finish_reclaiming(publisher: Publisher) -> None:
 
 
 def _close_intent(publisher: Publisher, intent: str) -> None:
-    retry = Retry(f"Closing the reclaim intent {intent}")
-    while True:
-        head = publisher.log.head()
-        if intent not in head.state.reclaiming:
-            return
-        rest = {key: file for key, file in head.state.reclaiming.items() if key != intent}
-        state = head.state.model_copy(update={"reclaiming": rest})
-        rows = [{"event": "reclaimed", "publication": intent}]
-        if publisher.log.append(head, rows, _same_state(state)):
-            return
-        retry.lost("other writers append to the log")
+    def close(head: Head) -> Entry | None:
+        row = {"event": "reclaimed", "publication": intent}
+        return ([row], lambda file: head.state.reclaiming_done(intent)) if intent in head.state.reclaiming else None
 
-
-def _intending(head: Head, intent: str) -> Callable[[str], HeadState]:
-    def state(file: str) -> HeadState:
-        reclaiming = {**head.state.reclaiming, intent: file}
-        return head.state.model_copy(update={"reclaiming": reclaiming, "reclaimed": intent})
-
-    return state
-
-
-def _same_state(state: HeadState) -> Callable[[str], HeadState]:
-    return lambda file: state
+    publisher.log.settle(f"Closing the reclaim intent {intent}", close)
 
 
 def reclaimable(
