@@ -140,22 +140,8 @@ def built_from_log(
 
 def failed_day(staged: StagedTableDay) -> BuiltDay:
     """A staged day that its gates held back."""
-    return BuiltDay(
-        table=staged.table,
-        day=staged.day,
-        rows=staged.content.rows,
-        checksum=staged.content.checksum,
-        publication="",
-        table_version=-1,
-        code_version=staged.content.code_version,
-        reused=False,
-        input_fingerprint=staged.content.input_fingerprint,
-        metrics=dict(staged.content.metrics),
-        rules=staged.rules,
-        bytes=sum(file.size for file in staged.files),
-        files=len(staged.files),
-        seconds=staged.seconds,
-    )
+    state = DayState(staged.table, staged.day, "", -1, "", staged.content)
+    return built_from_log(state, {}, {}, reused=False, staged=staged)
 
 
 # ------------------------------------------------------------------ what a run waits for
