@@ -26,7 +26,7 @@ from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntr
 from backfill_assets.lakehouse.written_files import write_folder, written_files
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import made_of, step_by_table
-from backfill_assets.publication.publisher import Conflict, CrashPoint, Pin, Published, Publisher
+from backfill_assets.publish.publisher import Conflict, CrashPoint, Pin, Published, Publisher
 
 Rows = Mapping[str, Mapping[date, Sequence[int]]]
 """Ids by table and day."""

@@ -7,9 +7,9 @@ from datetime import date
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayLineage, DayRead, Position, Publication, TableChange
-from backfill_assets.publication.publisher import Pin, Published
-from backfill_assets.published.stream_positions import begun_id, boundary_id, position_id
+from backfill_assets.publish.publisher import Pin, Published
 from backfill_assets.rebuild import decide
+from backfill_assets.state.stream_positions import begun_id, boundary_id, position_id
 from backfill_assets_tests.small_lakehouse import Rows, SmallLakehouse
 
 RAW, BRONZE, QUARANTINE, FACT = "raw_sales", "bronze_sales", "quarantine_sales", "fact_sales_transactions"

@@ -14,7 +14,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
-from backfill_assets.publication_log.log import HeadState, PublicationLog
+from backfill_assets.publish.log import HeadState, PublicationLog
 
 DAYS = DayRange(date(2010, 1, 1), date(2019, 12, 31))
 

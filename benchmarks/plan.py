@@ -21,7 +21,7 @@ from backfill_assets.plan.keep import declared_schemas
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlanRequest, Scope
 from backfill_assets.plan.situation import Machine, PlanContext
-from backfill_assets.published.standing import gc_paused, observe_tables
+from backfill_assets.state.standing import gc_paused, observe_tables
 from benchmarks.generated_history import DAYS, chain, write_metadata
 
 ROUNDS = 3

@@ -17,8 +17,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import DayRange
-from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 DAYS = list(DayRange(date(2017, 3, 1), date(2017, 5, 29)))

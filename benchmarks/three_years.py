@@ -29,6 +29,7 @@ from deltalake import DeltaTable
 from rich.console import Console
 from rich.table import Table as Rows
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import PUBLICATION_KEY, MainTable
@@ -43,16 +44,15 @@ from backfill_assets.lakehouse.records import (
     TableChange,
 )
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.publisher import Published, Publisher
-from backfill_assets.publication.rollback import roll_back
-from backfill_assets.publication_log import log as publication_log
-from backfill_assets.publication_log.files import statistics
-from backfill_assets.publication_log.fold import fold
-from backfill_assets.publication_log.log import LOG_TABLE, HeadState
-from backfill_assets.publication_log.rows import ARROW_SCHEMA, DAY_COLUMNS, DAY_SCHEMA, Row, closed_rows, prepared_rows
-from backfill_assets.published.history import history
-from backfill_assets.published.observed import observe
-from backfill_assets.published.rolled_back import rollbacks
+from backfill_assets.publish import log as publication_log
+from backfill_assets.publish.files import statistics
+from backfill_assets.publish.fold import fold
+from backfill_assets.publish.log import LOG_TABLE, HeadState
+from backfill_assets.publish.publisher import Published, Publisher
+from backfill_assets.publish.rows import ARROW_SCHEMA, DAY_COLUMNS, DAY_SCHEMA, Row, closed_rows, prepared_rows
+from backfill_assets.state.history import history
+from backfill_assets.state.observed import observe
+from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.upkeep.reclaim import reclaim_log, reclaimable
 
 LAYERS = ("raw", "bronze", "fact", "report")

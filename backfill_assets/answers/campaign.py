@@ -21,11 +21,11 @@ from backfill_assets.plan.cost import times_table
 from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan, PlannedBoundary, Ranges, days_of
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication.senders import notice_lines
-from backfill_assets.published.positions import publication_boundaries
+from backfill_assets.publish.publisher import Publisher
+from backfill_assets.publish.senders import notice_lines
 from backfill_assets.rebuild.person import Person
 from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone, seconds
+from backfill_assets.state.positions import publication_boundaries
 from backfill_assets.text import format_count
 
 RolledBack = Mapping[str, Mapping[str, Sequence[str]]]

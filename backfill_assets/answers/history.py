@@ -12,11 +12,11 @@ from backfill_assets.campaign.undo_days import UndoAction, UndoneDay
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.records import Prepared, TableChange
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.publisher import Published
-from backfill_assets.published.boundaries import boundary_value
-from backfill_assets.published.history import InputSummary, PublicationRecord, history, inputs
-from backfill_assets.published.stream_positions import PartitionRead
+from backfill_assets.publish.publisher import Published
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned, Worded, seconds
+from backfill_assets.state.boundaries import boundary_value
+from backfill_assets.state.history import InputSummary, PublicationRecord, history, inputs
+from backfill_assets.state.stream_positions import PartitionRead
 from backfill_assets.text import format_are, format_count, format_range, short_commit
 
 _PUBLICATION = ("publication", "when", "kind", "outcome")

@@ -253,7 +253,7 @@ def bucket(settings: Settings) -> MachineFinding:
 
 def open_publications(settings: Settings) -> MachineFinding:
     from backfill_assets.lakehouse.storage import Storage
-    from backfill_assets.publication_log.log import PublicationLog, anything_published
+    from backfill_assets.publish.log import PublicationLog, anything_published
 
     what, storage = "publications", Storage(str(settings.lakehouse))
     if not anything_published(storage):
@@ -269,7 +269,7 @@ def current_versions(settings: Settings, declared: Sequence[Step]) -> MachineFin
     """Steps that a publication switched to another version than the code calls current."""
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.model.current_versions import gone_version, switch_notes
-    from backfill_assets.published.reading import read_switches
+    from backfill_assets.state.reading import read_switches
 
     what, switches = "versions", read_switches(Storage(str(settings.lakehouse)))
     notes = switch_notes(declared, switches)

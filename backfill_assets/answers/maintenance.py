@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from backfill_assets.lakehouse.records import Prepared
-from backfill_assets.publication.outbox import DueNotice, NoticeDelivery
+from backfill_assets.publish.outbox import DueNotice, NoticeDelivery
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Worded, size
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.maintenance import Done

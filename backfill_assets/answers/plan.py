@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from backfill_assets.campaign.plan_file import CheckedPlanFile
 from backfill_assets.days import Cadence
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.cost import Estimated, times_table
@@ -18,9 +19,8 @@ from backfill_assets.plan.records import (
     PlanTerms,
     days_of,
 )
-from backfill_assets.plan_file.check import CheckedPlanFile
-from backfill_assets.published.boundaries import PartitionPosition
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, size
+from backfill_assets.state.boundaries import PartitionPosition
 from backfill_assets.text import format_count, format_first
 
 _MOST_RANGES = 3

@@ -16,11 +16,7 @@ from backfill_assets.landing.landed_lines import format_place, place_values
 from backfill_assets.landing.quarantine import Group, Rejects, groups, letters
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.placement import IMPLAUSIBLE
-from backfill_assets.publication_log.log import anything_published
-from backfill_assets.published.boundaries import DaysBoundary, PartitionPosition, RawBoundary, versions_text
-from backfill_assets.published.moments import find_moment
-from backfill_assets.published.positions import is_raw, table_boundaries
-from backfill_assets.published.view import View
+from backfill_assets.publish.log import anything_published
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.lake import Progress
@@ -28,6 +24,10 @@ from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.rebuild.refresh import RefreshResult, RowCounts
 from backfill_assets.rebuild.replay import Judged, judge_again, rebuild
 from backfill_assets.report.answer import Answer, Datum, Days, Fact, Grid, Id, Line, Part, Tone, Worded
+from backfill_assets.state.boundaries import DaysBoundary, PartitionPosition, RawBoundary, versions_text
+from backfill_assets.state.moments import find_moment
+from backfill_assets.state.positions import is_raw, table_boundaries
+from backfill_assets.state.view import View
 from backfill_assets.text import format_range
 
 # ------------------------------------------------------------------ rejected rows

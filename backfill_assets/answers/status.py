@@ -17,11 +17,11 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.status import Statuses, day_statuses
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.damage import damaged_days
-from backfill_assets.published.observed import LogView, observe
-from backfill_assets.published.standing import gc_paused
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned
+from backfill_assets.state.damage import damaged_days
+from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.standing import gc_paused
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 
 DAMAGED = "damaged"

@@ -8,9 +8,9 @@ from datetime import date
 
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, RawRead
 from backfill_assets.lakehouse.records import DayRecord, DayRecords
-from backfill_assets.published.view import View, differing
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Special, Tone, plain, size
+from backfill_assets.state.view import View, differing
 from backfill_assets.text import format_count, format_ranges
 from backfill_assets.timeline.forward import Forwarded
 from backfill_assets.timeline.moments_listed import MomentWorthGoingTo, what_changed

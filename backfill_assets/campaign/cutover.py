@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
 
+from backfill_assets.campaign.rollback import FindPrepared
 from backfill_assets.days import TableDay
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.records import Expected, Notice, Publication
 from backfill_assets.lakehouse.timelines import newest_days, timelines_of
-from backfill_assets.publication.holds import HeldDays, holding
-from backfill_assets.publication.publisher import Conflict, Published
-from backfill_assets.publication.rollback import FindPrepared
-from backfill_assets.published.observed import observe
-from backfill_assets.published.readers import left_stale
+from backfill_assets.publish.holds import HeldDays, holding
+from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.rebuild.decide import read_days
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, shadow
+from backfill_assets.state.observed import observe
+from backfill_assets.state.readers import left_stale
 from backfill_assets.text import format_are, format_count
 
 _MOST_ATTEMPTS = 5

@@ -16,6 +16,7 @@ from backfill_assets.campaign.course import (
     state_of,
 )
 from backfill_assets.campaign.cutover import other_campaign
+from backfill_assets.campaign.rollback import Newest, newest
 from backfill_assets.campaign.standing import PlanFacts
 from backfill_assets.campaign.undo import Undone, UndoPlan, undo
 from backfill_assets.campaign.undo_days import require_undoable
@@ -28,15 +29,14 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, newest_days
 from backfill_assets.plan.keep import rebuilt_steps
 from backfill_assets.plan.records import Plan, PlannedStep, as_ranges, days_of
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication.rollback import Newest, newest
-from backfill_assets.publication_log.log import anything_published
-from backfill_assets.published.boundaries import boundary_line
-from backfill_assets.published.positions import publication_boundaries
-from backfill_assets.published.rolled_back import rollbacks
+from backfill_assets.publish.log import anything_published
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.walk import HeldBack
+from backfill_assets.state.boundaries import boundary_line
+from backfill_assets.state.positions import publication_boundaries
+from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.text import format_count
 
 

@@ -47,13 +47,13 @@ from backfill_assets.plan.cost import sizes, step_line
 from backfill_assets.plan.keep import planned_by, rebuilt_steps, shadow_steps
 from backfill_assets.plan.records import Plan, PlannedStep
 from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
-from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, shadow, staged_by
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import ApprovalRule
+from backfill_assets.state.observed import LogView, observe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -43,15 +43,15 @@ from backfill_assets.plan.keep import planned_by, shadow_steps
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlannedStep, Scope, as_ranges, days_of
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.publication.outbox import Sender, announce, begins_key, deliver, withdraw
-from backfill_assets.published.boundaries import DaysBoundary, boundary_line
-from backfill_assets.published.positions import read_boundaries
-from backfill_assets.published.view import View
+from backfill_assets.publish.outbox import Sender, announce, begins_key, deliver, withdraw
 from backfill_assets.rebuild.decide import days_so_far
 from backfill_assets.rebuild.lake import Progress, waiting
 from backfill_assets.rebuild.walk import StepBuilt, sides_of, staged_by
 from backfill_assets.report.html import html
 from backfill_assets.report.markdown import markdown
+from backfill_assets.state.boundaries import DaysBoundary, boundary_line
+from backfill_assets.state.positions import read_boundaries
+from backfill_assets.state.view import View
 from backfill_assets.text import format_count, format_ranges
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 

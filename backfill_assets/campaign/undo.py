@@ -12,6 +12,15 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, cached_property
 
+from backfill_assets.campaign.rollback import (
+    FindPrepared,
+    main_schema,
+    recorded_reads,
+    restores,
+    undoable,
+    undoing,
+    undone_text,
+)
 from backfill_assets.campaign.undo_days import (
     AS_BEFORE,
     Remaking,
@@ -39,19 +48,8 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, missing_inputs
-from backfill_assets.publication.holds import holding
-from backfill_assets.publication.publisher import Pin, Published
-from backfill_assets.publication.rollback import (
-    FindPrepared,
-    main_schema,
-    recorded_reads,
-    restores,
-    undoable,
-    undoing,
-    undone_text,
-)
-from backfill_assets.published.observed import LogView, observe
-from backfill_assets.published.readers import declared_version, reading_as_published
+from backfill_assets.publish.holds import holding
+from backfill_assets.publish.publisher import Pin, Published
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
@@ -60,6 +58,8 @@ from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.stage import recorded_upstream
 from backfill_assets.rebuild.step_build import StepBuild, StepRequest
 from backfill_assets.rebuild.walk import Walk
+from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.readers import declared_version, reading_as_published
 from backfill_assets.text import format_are, format_count
 
 

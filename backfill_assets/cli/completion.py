@@ -144,7 +144,7 @@ def _storage(ctx: click.Context) -> Storage:
 
 def _published_days(ctx: click.Context) -> set[date]:
     from backfill_assets.lakehouse.delta_log import read_log
-    from backfill_assets.published.reading import pinned_version
+    from backfill_assets.state.reading import pinned_version
 
     storage = _storage(ctx)
     days: set[date] = set()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from backfill_assets.lakehouse.named_timelines import NamedTimeline
     from backfill_assets.lakehouse.records import Prepared
     from backfill_assets.lakehouse.storage import Storage
-    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.publish.publisher import Publisher
 
 LEAST_TYPED = 4
 """A text of fewer characters is taken for the beginning of no id."""
@@ -111,7 +111,7 @@ def all_ids() -> ShortIds:
 
 
 def publications(storage: Storage) -> list[str]:
-    from backfill_assets.published.reading import publication_ids
+    from backfill_assets.state.reading import publication_ids
 
     return publication_ids(storage)
 
@@ -191,7 +191,7 @@ def find_timeline(storage: Storage, text: str, *, change: bool = False) -> str:
 
 def find_moment(storage: Storage, text: str) -> str:
     """A publication's id in full if ``text`` is the beginning of one; a time or a version stays as it is."""
-    from backfill_assets.published.moments import BEFORE, is_version, parse_time
+    from backfill_assets.state.moments import BEFORE, is_version, parse_time
 
     if text.endswith(BEFORE):
         return f"{find_publication(storage, text.removesuffix(BEFORE))}{BEFORE}"
@@ -228,7 +228,7 @@ def campaign_meant(text: str) -> str:
 
 def prepared(publisher: Publisher, publication: str) -> Prepared:
     """What the log has of a publication; raises :class:`InvalidRequest` with the likeliest if it has none."""
-    from backfill_assets.published.reading import unknown_publication
+    from backfill_assets.state.reading import unknown_publication
 
     found = publisher.log.find_prepared(publication)
     if found is None:

@@ -18,8 +18,8 @@ from backfill_assets.report.answer import NOT_DONE, Answer
 from backfill_assets.text import escape_controls
 
 if TYPE_CHECKING:
-    from backfill_assets.publication.outbox import NoticeDelivery, Sender
-    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.publish.outbox import NoticeDelivery, Sender
+    from backfill_assets.publish.publisher import Publisher
     from backfill_assets.settings import Settings
 
 _PIPED_WIDTH = 200
@@ -142,7 +142,7 @@ def _as_text(value: Any) -> str:
 def deliver_notices(settings: Settings, publisher: Publisher) -> NoticeDelivery:
     """Send the notices that are due, and say so. A notice that cannot be sent does not fail the command."""
     from backfill_assets.answers.maintenance import delivery_answer
-    from backfill_assets.publication.outbox import deliver
+    from backfill_assets.publish.outbox import deliver
 
     found = deliver(publisher, notice_sender(settings))
     if not wants_json() and (found.sent or found.failed):
@@ -152,7 +152,7 @@ def deliver_notices(settings: Settings, publisher: Publisher) -> NoticeDelivery:
 
 def notice_sender(settings: Settings) -> Sender:
     """The sender that BACKFILL_NOTICES names; ``log`` prints, with ``--json`` to standard error."""
-    from backfill_assets.publication.senders import sender_of
+    from backfill_assets.publish.senders import sender_of
 
     return sender_of(settings.notices, _print_beside_json if wants_json() else say_lines)
 

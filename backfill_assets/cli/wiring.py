@@ -14,7 +14,7 @@ from backfill_assets.settings import Settings
 if TYPE_CHECKING:
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.model.catalog import Catalog
-    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.publish.publisher import Publisher
 
 
 def current_settings() -> Settings:
@@ -46,6 +46,6 @@ def open_storage(settings: Settings) -> Storage:
 
 
 def open_publisher(settings: Settings) -> Publisher:
-    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.publish.publisher import Publisher
 
     return Publisher(open_storage(settings), retention_days=settings.rollback_window_days)

@@ -14,9 +14,9 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import earlier_days, later_readers, steps_of
-from backfill_assets.published.observed import observe
-from backfill_assets.published.reading import read_switches
 from backfill_assets.rebuild.decide import published_days
+from backfill_assets.state.observed import observe
+from backfill_assets.state.reading import read_switches
 from backfill_assets.text import format_count
 
 LATER_DAYS = "later_days"

@@ -12,7 +12,7 @@ from backfill_assets.defs.metadata import plain_failure
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.log import anything_published
+from backfill_assets.publish.log import anything_published
 
 _KEY = "backfill_assets/lakehouse"
 """Names the lakehouse that a Dagster instance is about: with two, it would show days that one of them lacks."""

@@ -15,8 +15,8 @@ from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.keep import plan_as_kept
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication_log.log import PublicationLog, anything_published
+from backfill_assets.publish.log import PublicationLog, anything_published
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.kept_verdicts import with_kept_rules

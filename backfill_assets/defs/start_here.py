@@ -33,7 +33,7 @@ from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, r
 from backfill_assets.model.catalog import chains
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.graph import build_order
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import of_project

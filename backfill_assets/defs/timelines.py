@@ -25,12 +25,12 @@ from backfill_assets.lakehouse.records import DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
-from backfill_assets.publication_log.log import utc_now
-from backfill_assets.published.view import View
+from backfill_assets.publish.log import utc_now
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import DaysFailed
 from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.report.markdown import markdown
+from backfill_assets.state.view import View
 from backfill_assets.text import format_count, format_size
 from backfill_assets.timeline.run_on import TimelineRun, run_on
 

@@ -11,7 +11,7 @@ from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.defs.specs import VERIFY_TAG, VERSION_TAG
 from backfill_assets.errors import BackfillError
 from backfill_assets.model.current_versions import switch_notes
-from backfill_assets.publication_log.log import utc_now
+from backfill_assets.publish.log import utc_now
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.text import format_count, format_size
 from backfill_assets.timeline.of_version import bring_up_to_date, fresh_timelines

@@ -27,7 +27,7 @@ from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusa
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step, Table
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality import watchdogs
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.text import format_count

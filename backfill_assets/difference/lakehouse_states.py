@@ -20,9 +20,9 @@ from backfill_assets.lakehouse.records import DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
-from backfill_assets.published.moments import find_moment, is_version
-from backfill_assets.published.view import View, differing
 from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.state.moments import find_moment, is_version
+from backfill_assets.state.view import View, differing
 from backfill_assets.text import format_count, format_range
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.view import find_place, is_of_campaign, stale_lines

@@ -203,7 +203,7 @@ class DayChange(Record):
     not need it. None for a day that was not computed, and for one that was read from the log."""
     made_of: Mapping[str, DayRange] | None = ModelField(default=None, exclude=True)
     """The days of each table that ``content`` was made of, also if an earlier publication made it: what is published
-    has to agree with them (:mod:`backfill_assets.publication.torn_days`). None for raw rows, and if it is not known."""
+    has to agree with them (:mod:`backfill_assets.publish.torn_days`). None for raw rows, and if it is not known."""
 
     @property
     def logical(self) -> str:
@@ -271,7 +271,7 @@ class Publication(Record):
     inputs: tuple[InputRead, ...] = ()
     provenance: Provenance = Provenance()
     notice: Notice | None = None
-    """Sent when this is done, and never if it is aborted: see :mod:`backfill_assets.publication.outbox`."""
+    """Sent when this is done, and never if it is aborted: see :mod:`backfill_assets.publish.outbox`."""
     transaction: str = ""
     """The Delta transaction that marks its commits, if it shares one: publications of a stream do, so that tables do
     not gather one for each batch. Any name but those of publications and source positions."""

@@ -12,7 +12,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import chains
 from backfill_assets.model.dataset import Dataset
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog
 
 QUIET = timedelta(days=35)
 """Data that has been quiet for longer than any month has ended; younger data is taken to go on."""

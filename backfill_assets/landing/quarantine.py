@@ -23,8 +23,8 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import comparable
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import CORRECTED, Source, Step
-from backfill_assets.published.view import View
 from backfill_assets.report.answer import Quantity
+from backfill_assets.state.view import View
 from backfill_assets.text import format_count, percent
 
 _GENERAL_FORMS = (

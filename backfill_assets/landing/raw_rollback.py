@@ -25,8 +25,8 @@ from backfill_assets.lakehouse.records import DayState, InputRead, Kind, Prepare
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.deletion import DELETED, DELETION
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.publisher import Publisher
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds

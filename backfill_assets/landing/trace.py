@@ -25,9 +25,9 @@ from backfill_assets.model.declaration import OCCURRENCE, Reads, Step, Table
 from backfill_assets.model.deletion import DELETION, REFRESH
 from backfill_assets.model.joined_key import parts_of_key
 from backfill_assets.model.rules import FewUnknown
-from backfill_assets.published.history import history
-from backfill_assets.published.reading import PublishedTable, read_switches
-from backfill_assets.published.view import View
+from backfill_assets.state.history import history
+from backfill_assets.state.reading import PublishedTable, read_switches
+from backfill_assets.state.view import View
 
 BETWEEN = "/"
 

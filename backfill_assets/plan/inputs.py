@@ -11,7 +11,7 @@ from backfill_assets.plan.records import Lookback, Pinned, PlannedBoundary, as_r
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus
-from backfill_assets.published.boundaries import DaysBoundary
+from backfill_assets.state.boundaries import DaysBoundary
 
 
 @dataclass(frozen=True)

@@ -24,16 +24,16 @@ from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import NO_TERMS, Plan, PlannedStep, PlanRequest, PlanTerms, Scope, days_of
 from backfill_assets.plan.situation import Machine, PlanContext
-from backfill_assets.published.boundaries import merge_tables
-from backfill_assets.published.observed import LogView
-from backfill_assets.published.positions import read_boundaries
-from backfill_assets.published.standing import files_may_go, free_bytes, gc_paused, observe_tables
-from backfill_assets.published.stream_positions import moved_by_streams
-from backfill_assets.published.view import View
 from backfill_assets.rebuild.changed_files import compare_days
 from backfill_assets.rebuild.person import UNKNOWN, Person
 from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.settings import Settings
+from backfill_assets.state.boundaries import merge_tables
+from backfill_assets.state.observed import LogView
+from backfill_assets.state.positions import read_boundaries
+from backfill_assets.state.standing import files_may_go, free_bytes, gc_paused, observe_tables
+from backfill_assets.state.stream_positions import moved_by_streams
+from backfill_assets.state.view import View
 
 _TIMED_CAMPAIGNS = 5
 """Whose times a new plan goes by: some 15 small files are read of each."""

@@ -13,7 +13,7 @@ from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 from backfill_assets.model.declaration import Reads, Source, Step, Version
-from backfill_assets.published.observed import LogView
+from backfill_assets.state.observed import LogView
 
 NO_PARAMETERS = ""
 

@@ -13,8 +13,7 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import Switches, gone_version, require_current, step_with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.placement import INGEST
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.readers import published_version
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.ingest import ArrivalBuild
@@ -26,6 +25,7 @@ from backfill_assets.rebuild.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import explain_lost_server
+from backfill_assets.state.readers import published_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Position
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandedDay, LandedFile, LandingZone, position_id, raise_together
-from backfill_assets.published.stream_positions import parse_positions
+from backfill_assets.state.stream_positions import parse_positions
 
 Positions = Mapping[str, int]
 """What a raw table has recorded of its sources, by id."""

@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.delta_log import newest_version, read_log
 from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import TIMELINES, GateVerdict, Timeline
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.outcome import BuiltDay
 
 _AT_ONCE = 8

@@ -21,13 +21,13 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import Switches, with_current
 from backfill_assets.model.declaration import Step
-from backfill_assets.publication.holds import LONGEST_WAIT_SECONDS, DaysOf, wait_for_holds
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.rolled_back import rollbacks
+from backfill_assets.publish.holds import LONGEST_WAIT_SECONDS, DaysOf, wait_for_holds
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.environment import git_commit, require_clean_tree
 from backfill_assets.rebuild.outcome import BuiltDay, RunInfo
 from backfill_assets.rebuild.stage import StagedTableDay
+from backfill_assets.state.rolled_back import rollbacks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

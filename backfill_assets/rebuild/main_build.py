@@ -14,9 +14,9 @@ from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.refinement import Refinement
-from backfill_assets.publication.holds import HOLD_SECONDS, holding
-from backfill_assets.publication.publisher import Published
-from backfill_assets.publication.tries import Unsettled, publish_until_settled
+from backfill_assets.publish.holds import HOLD_SECONDS, holding
+from backfill_assets.publish.publisher import Published
+from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.extension import extension_plan
 from backfill_assets.rebuild.lake import Lake, Progress, built_from_log

@@ -12,7 +12,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import DayRead, DayRecord, DayRecords, DayState, InputRead
 from backfill_assets.lakehouse.rows import published_rows, rows_of_main_files
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.publisher import Pin
+from backfill_assets.publish.publisher import Pin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,7 +27,7 @@ from backfill_assets.landing.deletions import as_deletions, rows_that_stand
 from backfill_assets.landing.raw_rows import event_day, raw_rows
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.deletion import DELETED, DELETION, REFRESH
-from backfill_assets.publication.publisher import Pin
+from backfill_assets.publish.publisher import Pin
 from backfill_assets.rebuild.changed_files import ArrivalFiles, Positions, compare_files, moved_positions
 from backfill_assets.rebuild.lake import waiting
 from backfill_assets.rebuild.raw_change import RawChange, RawWriter, only

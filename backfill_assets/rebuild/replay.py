@@ -28,7 +28,7 @@ from backfill_assets.text import format_count
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from backfill_assets.publication.publisher import Pin
+    from backfill_assets.publish.publisher import Pin
 
 _PLACE = ("day", "source_file", "source_line")
 

@@ -36,9 +36,8 @@ from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.deletion import REFRESH
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.model.placement import recorded_placement
-from backfill_assets.publication.publisher import Pin
-from backfill_assets.publication_log.lineage import lineages
-from backfill_assets.published.stream_positions import stream_topics
+from backfill_assets.publish.lineage import lineages
+from backfill_assets.publish.publisher import Pin
 from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
@@ -48,6 +47,7 @@ from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.recorded_inputs import Inputs, Readable, RecordedInput, RecordedInputs, merge_inputs
 from backfill_assets.rebuild.stage import Chunk, content_of, stage_chunk
+from backfill_assets.state.stream_positions import stream_topics
 
 _NOTHING = DayContent(rows=0, checksum="0")
 

@@ -28,7 +28,7 @@ from backfill_assets.model.declaration import PUBLISHED_DAYS, DayFacts, Metrics,
 from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.refinement import Refinement, rejected
 from backfill_assets.model.rules import FewDuplicates, FewRejected
-from backfill_assets.publication.publisher import Pin
+from backfill_assets.publish.publisher import Pin
 from backfill_assets.quality import gates, measures, summary
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint

@@ -26,8 +26,8 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.timelines import AdoptedFrom, StagedDay, Timeline
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, missing_inputs
-from backfill_assets.publication.pin import States
-from backfill_assets.publication.publisher import Conflict, Pin
+from backfill_assets.publish.pin import States
+from backfill_assets.publish.publisher import Conflict, Pin
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision, InputFingerprint

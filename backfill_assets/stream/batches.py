@@ -20,9 +20,9 @@ from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.deletions import deletions_by, rows_of_keys
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.zone import LandedFile, files_taken_in
-from backfill_assets.published.stream_positions import TopicPositions, begun_id, boundary_id, ids_id, position_id
 from backfill_assets.rebuild.ingest import from_landed_files
 from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange, only
+from backfill_assets.state.stream_positions import TopicPositions, begun_id, boundary_id, ids_id, position_id
 from backfill_assets.stream.broker import Broker, is_about_an_event
 from backfill_assets.stream.events import (
     EachEvent,

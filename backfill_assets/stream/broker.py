@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
-from backfill_assets.published.stream_positions import TopicIds
+from backfill_assets.state.stream_positions import TopicIds
 from backfill_assets.stream.sources import KafkaTopic, OffsetRange, Offsets, TopicOffsets
 from backfill_assets.text import suggest_name
 

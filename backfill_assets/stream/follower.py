@@ -11,8 +11,7 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.lakehouse.records import DayState, is_of_stream
 from backfill_assets.model.declaration import Step
-from backfill_assets.publication_log.log import PublicationLog
-from backfill_assets.published.stream_positions import moved_by_streams
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.extension.earlier_states import InputMemory
 from backfill_assets.rebuild.extension.extend import ExtendResult, extend, followed_steps
@@ -22,6 +21,7 @@ from backfill_assets.rebuild.main_build import MainBuild
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.rebuild.walk import is_day_failure, isolate_failing_days
+from backfill_assets.state.stream_positions import moved_by_streams
 from backfill_assets.stream.batches import HOLD_SECONDS, stream_name
 from backfill_assets.text import format_ranges
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from backfill_assets.errors import SourceUnreadable
-from backfill_assets.published.stream_positions import TopicPositions, topic_positions
+from backfill_assets.state.stream_positions import TopicPositions, topic_positions
 from backfill_assets.stream.batches import AppendedBatch, LandedBatches, TopicBatches, file_stamp
 from backfill_assets.stream.broker import Broker, broker_away, says_events_are_gone
 from backfill_assets.stream.delays import Delays, Received

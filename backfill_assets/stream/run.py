@@ -16,9 +16,9 @@ from deltalake.exceptions import DeltaError
 from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
-from backfill_assets.publication.compact import compact_small_files
-from backfill_assets.publication.publisher import Published
-from backfill_assets.publication_log.fold import gather, trim
+from backfill_assets.publish.compact import compact_small_files
+from backfill_assets.publish.fold import gather, trim
+from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import LandedBatches, TopicBatches, stream_name

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
-from backfill_assets.published.stream_positions import TopicIds, TopicPositions
+from backfill_assets.state.stream_positions import TopicIds, TopicPositions
 from backfill_assets.text import format_count
 
 _ADDRESS = re.compile(r"(?i:kafka)://(?P<servers>[^/]*)(?:/(?P<topic>.*))?", re.DOTALL)

@@ -16,10 +16,10 @@ from backfill_assets.lakehouse.records import DayRecord, DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Presence, expand_tables, read_by, reading, steps_of
-from backfill_assets.published.moments import view_closed_by
-from backfill_assets.published.positions import RawVersions
-from backfill_assets.published.view import View
 from backfill_assets.rebuild import decide
+from backfill_assets.state.moments import view_closed_by
+from backfill_assets.state.positions import RawVersions
+from backfill_assets.state.view import View
 from backfill_assets.timeline.view import inputs_shown
 
 

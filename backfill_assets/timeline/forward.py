@@ -25,14 +25,14 @@ from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.view import View
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
 from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.rebuild.walk import StepBuilt, Walk
+from backfill_assets.state.view import View
 from backfill_assets.timeline.arrivals import (
     NOTHING_ARRIVED,
     Arrived,

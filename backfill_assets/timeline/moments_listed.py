@@ -13,7 +13,7 @@ from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, JournalEn
 from backfill_assets.lakehouse.delta_log import VersionGone, schema_at
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, NAMED, Timeline, open_since
-from backfill_assets.published.history import PublicationRecord, history
+from backfill_assets.state.history import PublicationRecord, history
 from backfill_assets.text import format_count, format_first
 
 Columns = Mapping[str, str]

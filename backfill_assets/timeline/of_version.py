@@ -30,10 +30,10 @@ from backfill_assets.lakehouse.timelines import TIMELINES, open_timelines
 from backfill_assets.model.current_versions import is_declared
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of, walk_downstream
-from backfill_assets.published.view import View, main_days
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.state.view import View, main_days
 from backfill_assets.timeline.forward import Forwarded, forward
 from backfill_assets.timeline.rewind import new_timeline
 

@@ -26,8 +26,8 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, opened_fold
 from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
-from backfill_assets.publication_log.log import utc_now
-from backfill_assets.published.view import View
+from backfill_assets.publish.log import utc_now
+from backfill_assets.state.view import View
 from backfill_assets.timeline.view import StaleDays, find_place, is_of_campaign, stale_days, tables_around
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, change_timeline
 from backfill_assets.model.declaration import Step
-from backfill_assets.published.view import View
 from backfill_assets.quality import gates
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import touched_tables
@@ -24,6 +23,7 @@ from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.rebuild.walk import StepBuilt, Walk
 from backfill_assets.spark.session import explain_lost_server
+from backfill_assets.state.view import View
 from backfill_assets.text import format_count
 from backfill_assets.timeline.forward import overlay_of
 

@@ -30,11 +30,8 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.model.current_versions import is_declared
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of
-from backfill_assets.publication.pin import Pin
-from backfill_assets.publication.publisher import Published
-from backfill_assets.published.observed import observe
-from backfill_assets.published.readers import left_stale
-from backfill_assets.published.view import View, main_days
+from backfill_assets.publish.pin import Pin
+from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.lake import Lake, provenance
 from backfill_assets.rebuild.outcome import RunInfo
@@ -43,6 +40,9 @@ from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild, StepLook, StepRequest
 from backfill_assets.rebuild.walk import Walk
+from backfill_assets.state.observed import observe
+from backfill_assets.state.readers import left_stale
+from backfill_assets.state.view import View, main_days
 from backfill_assets.text import format_count
 from backfill_assets.timeline.of_version import (
     current_version,

@@ -19,12 +19,12 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, newest_days
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import read_by, reading, steps_of
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.observed import LogView
-from backfill_assets.published.reading import read_switches
-from backfill_assets.published.standing import gc_paused
-from backfill_assets.published.view import View, differing
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import decide
+from backfill_assets.state.observed import LogView
+from backfill_assets.state.reading import read_switches
+from backfill_assets.state.standing import gc_paused
+from backfill_assets.state.view import View, differing
 from backfill_assets.text import format_range, format_ranges, suggest_or_list
 
 

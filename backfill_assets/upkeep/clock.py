@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication_log.files import LogFiles
+from backfill_assets.publish.files import LogFiles
+from backfill_assets.publish.publisher import Publisher
 
 MOST_QUIET = timedelta(days=8)
 """The longest normal pause: a lakehouse that is published to every week has none that is longer."""

@@ -22,13 +22,13 @@ from backfill_assets.lakehouse.named_timelines import kept_timelines
 from backfill_assets.lakehouse.plans import open_plan_ids, under_way
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.lakehouse.timelines import Timeline, open_since
-from backfill_assets.publication.compact import compact
-from backfill_assets.publication.holds import all_holds, drop_expired, expired_holds
-from backfill_assets.publication.publisher import Conflict, Publisher
-from backfill_assets.publication_log.files import LOG_TABLE
-from backfill_assets.publication_log.fold import fold, foldable, left_behind
-from backfill_assets.publication_log.log import Head
-from backfill_assets.publication_log.pinned import moved_pins, pin_again
+from backfill_assets.publish.compact import compact
+from backfill_assets.publish.files import LOG_TABLE
+from backfill_assets.publish.fold import fold, foldable, left_behind
+from backfill_assets.publish.holds import all_holds, drop_expired, expired_holds
+from backfill_assets.publish.log import Head
+from backfill_assets.publish.pinned import moved_pins, pin_again
+from backfill_assets.publish.publisher import Conflict, Publisher
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.lake import waiting
 from backfill_assets.text import format_count

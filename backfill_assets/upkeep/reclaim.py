@@ -26,13 +26,13 @@ from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline, open_timelines
-from backfill_assets.publication.pin import files_at
-from backfill_assets.publication.publisher import CrashPoint, Publisher
-from backfill_assets.publication_log.files import LOG_TABLE
-from backfill_assets.publication_log.fold import left_behind
-from backfill_assets.publication_log.log import Entry, Head
-from backfill_assets.publication_log.pinned import pinned_files
-from backfill_assets.published.view import View
+from backfill_assets.publish.files import LOG_TABLE
+from backfill_assets.publish.fold import left_behind
+from backfill_assets.publish.log import Entry, Head
+from backfill_assets.publish.pin import files_at
+from backfill_assets.publish.pinned import pinned_files
+from backfill_assets.publish.publisher import CrashPoint, Publisher
+from backfill_assets.state.view import View
 from backfill_assets.upkeep.clock import believed_now
 
 _STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\d{{2}})/[^/]+")

@@ -10,7 +10,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, walk_downstream
 from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
-from backfill_assets.published.readers import reading_as_published
+from backfill_assets.state.readers import reading_as_published
 from backfill_assets.text import days_options, format_count, format_ranges
 from backfill_assets.upkeep.trouble import (
     RepairContext,

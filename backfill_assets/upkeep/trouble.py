@@ -16,10 +16,10 @@ from backfill_assets.lakehouse.records import is_of_stream, logical_of
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import missing_inputs, step_by_table
 from backfill_assets.plan.status import DayStatus, Statuses
-from backfill_assets.published.observed import LogView
-from backfill_assets.published.readers import published_version
-from backfill_assets.published.rolled_back import Rollbacks
 from backfill_assets.rebuild import decide
+from backfill_assets.state.observed import LogView
+from backfill_assets.state.readers import published_version
+from backfill_assets.state.rolled_back import Rollbacks
 from backfill_assets.text import format_ranges
 
 

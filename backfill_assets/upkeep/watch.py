@@ -26,11 +26,11 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
 from backfill_assets.plan.status import DayStatus, day_statuses
-from backfill_assets.publication_log.log import Head, PublicationLog
-from backfill_assets.publication_log.pinned import pinned_files
-from backfill_assets.published.observed import LogView
+from backfill_assets.publish.log import Head, PublicationLog
+from backfill_assets.publish.pinned import pinned_files
 from backfill_assets.quality import gates, measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
+from backfill_assets.state.observed import LogView
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

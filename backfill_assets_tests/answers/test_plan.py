@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.answers.plan import headline, plan_answer, plan_file_answer, plan_files_answer
+from backfill_assets.campaign.plan_file import CheckedPlanFile, FileProblem
 from backfill_assets.days import Cadence
 from backfill_assets.plan.basis import MovedTable, PlanDrift
 from backfill_assets.plan.expectations import Expectation
@@ -30,10 +31,8 @@ from backfill_assets.plan.records import (
     Span,
     Why,
 )
-from backfill_assets.plan_file.check import CheckedPlanFile
-from backfill_assets.plan_file.read import FileProblem
-from backfill_assets.published.boundaries import PartitionPosition
 from backfill_assets.report.markdown import markdown
+from backfill_assets.state.boundaries import PartitionPosition
 from backfill_assets_tests.plan.world import D
 
 NOW = datetime(2017, 4, 10, 12, tzinfo=UTC)

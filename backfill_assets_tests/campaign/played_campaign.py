@@ -14,9 +14,9 @@ from backfill_assets.lakehouse.plans import keep_plan, open_plan
 from backfill_assets.lakehouse.records import DayContent, Provenance, Publication
 from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
-from backfill_assets.publication import publisher as publisher_module
-from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.publication.publisher import Published
+from backfill_assets.publish import publisher as publisher_module
+from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.publisher import Published
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.small_lakehouse import Crashed
 

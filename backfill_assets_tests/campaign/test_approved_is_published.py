@@ -23,6 +23,7 @@ from backfill_assets.campaign import look as campaign_look
 from backfill_assets.campaign import run as campaign_run
 from backfill_assets.campaign import steps as campaign_work
 from backfill_assets.campaign.breaker import Limits
+from backfill_assets.campaign.rollback import Newest
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.steps import compare_and_keep
 from backfill_assets.days import TableDay
@@ -50,10 +51,8 @@ from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
-from backfill_assets.publication.publisher import Conflict, Pin, Published
-from backfill_assets.publication.rollback import Newest
-from backfill_assets.publication.senders import LogSender
-from backfill_assets.published.observed import LogView
+from backfill_assets.publish.publisher import Conflict, Pin, Published
+from backfill_assets.publish.senders import LogSender
 from backfill_assets.quality.measures import compared_metrics
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
@@ -62,6 +61,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild, StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, staged_by
+from backfill_assets.state.observed import LogView
 from backfill_assets.text import percent
 from backfill_assets_tests.strategies.how_many import drawn
 

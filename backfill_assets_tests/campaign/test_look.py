@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.campaign.look import catch_up
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.steps import do_step
 from backfill_assets.errors import CampaignStopped
@@ -17,8 +18,7 @@ from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.plan.records import Plan, PlanRequest
-from backfill_assets.publication.outbox import DueNotice
-from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publish.outbox import DueNotice
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings

@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.campaign.look import look
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.standing import PlanWord, require_allowed
 from backfill_assets.campaign.undo import UndoAttempt, Undone, plan_undo, undo
 from backfill_assets.campaign.undo_days import UndoAction
@@ -19,11 +20,10 @@ from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import Provenance
-from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.publication.holds import all_holds
-from backfill_assets.publication.outbox import due_notices
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.holds import all_holds
+from backfill_assets.publish.outbox import due_notices
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import lake as lake_module
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake

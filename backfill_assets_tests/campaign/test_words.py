@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.cli import foreground
 from backfill_assets.examples.catalog import CATALOG
@@ -13,8 +14,7 @@ from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.lakehouse.plans import open_plan_ids
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.lakehouse.timelines import open_timelines
-from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets_tests.campaign.played_campaign import (
     CAMPAIGN,
     DAY,

@@ -27,7 +27,7 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.named_timelines import delete_timeline, find_timeline, kept_timelines, rename_timeline
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets_tests.campaign.undo_lakehouse import CATALOG, DAYS, STEPS, Life, UndoLakehouse, Work, days_of
 from backfill_assets_tests.campaign.undo_oracle import Judge, Seen, Torn

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from backfill_assets.campaign.cutover import cut_over
+from backfill_assets.campaign.rollback import require_in_force, roll_back, undoable
 from backfill_assets.campaign.undo import undo
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import BackfillError
@@ -24,16 +25,15 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Layer, Reads, Source, Step, Version
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import PlanRequest, Scope
-from backfill_assets.publication.publisher import Published, Publisher
-from backfill_assets.publication.rollback import require_in_force, roll_back, undoable
-from backfill_assets.publication_log.log import PublicationLog
-from backfill_assets.published.moments import moment_before
+from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.publisher import Published, Publisher
 from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.rebuild.walk import shadow
+from backfill_assets.state.moments import moment_before
 from backfill_assets.timeline.forward import attempt_forward, forward
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.campaign.undo_oracle import Judge, Names, Torn, names_of

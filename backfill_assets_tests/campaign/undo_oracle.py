@@ -20,7 +20,7 @@ from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.records import DayContent, Prepared, Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Reads, Step
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog
 
 Names = tuple[str, ...]
 Rows = Mapping[str, Mapping[date, Names]]

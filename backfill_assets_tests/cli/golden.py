@@ -23,6 +23,7 @@ from unittest import mock
 import pyarrow as pa
 from click.testing import CliRunner, Result
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.run import StepReport
 from backfill_assets.cli import main
 from backfill_assets.cli.group import command_names
@@ -55,10 +56,9 @@ from backfill_assets.lakehouse.records import DayContent, Notice
 from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
-from backfill_assets.publication.outbox import announce
-from backfill_assets.publication.publisher import CrashPoint
-from backfill_assets.publication.rollback import roll_back
-from backfill_assets.published.view import View
+from backfill_assets.publish.outbox import announce
+from backfill_assets.publish.publisher import CrashPoint
+from backfill_assets.state.view import View
 from backfill_assets_tests.cli.terminal import terminal
 from backfill_assets_tests.cli.without_spark import without_spark
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse

@@ -11,7 +11,7 @@ import dagster as dg
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import RuleOutcome, Step, Table
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality.gates import gates_of
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED

@@ -9,7 +9,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import build_order
-from backfill_assets.published.observed import LogView, observe
+from backfill_assets.state.observed import LogView, observe
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 

@@ -12,7 +12,7 @@ from backfill_assets.difference.lakehouse_states import LakehouseState, days_to_
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_timeline
 from backfill_assets.lakehouse.records import DayContent, DayRecord
-from backfill_assets.published.view import View
+from backfill_assets.state.view import View
 from backfill_assets.timeline.rewind import new_timeline
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.object_store import ObjectStore
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.publication.publisher import Published
-from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.publisher import Published
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 from backfill_assets_tests.s3_store import BUCKET, s3_server

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from backfill_assets.days import DayRange
 from backfill_assets.landing.quarantine import resolved_positions
 from backfill_assets.model.declaration import Source
-from backfill_assets.published.view import View
+from backfill_assets.state.view import View
 from backfill_assets_tests.stories.personal_key import VISITS
 
 DAY = date(2017, 3, 10)

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
+from backfill_assets.campaign.rollback import roll_back, undoable
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
 from backfill_assets.landing.raw_rollback import require_sound_rollback
-from backfill_assets.publication.compact import compact
-from backfill_assets.publication.publisher import Conflict, Publisher
-from backfill_assets.publication.rollback import roll_back, undoable
+from backfill_assets.publish.compact import compact
+from backfill_assets.publish.publisher import Conflict, Publisher
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol

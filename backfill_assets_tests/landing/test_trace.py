@@ -13,7 +13,7 @@ from backfill_assets.days import Cadence, DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.trace import Found, Tracing, Unnamed, occurrences
 from backfill_assets.model.declaration import Step
-from backfill_assets.published.view import View
+from backfill_assets.state.view import View
 
 DAY = date(2017, 3, 4)
 MONTH = DayRange(date(2017, 3, 1), date(2017, 3, 31))

@@ -23,8 +23,8 @@ from backfill_assets.plan.cost import (
 )
 from backfill_assets.plan.records import Estimate, Plan, PlannedStep, PlanRequest, Span, Why
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.published.observed import LogView
 from backfill_assets.report.answer import plain, shown
+from backfill_assets.state.observed import LogView
 
 BEGINS = date(2017, 3, 1)
 ORDINALS = st.integers(BEGINS.toordinal(), BEGINS.toordinal() + 12)

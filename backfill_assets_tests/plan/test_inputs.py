@@ -15,7 +15,7 @@ from backfill_assets.plan.records import Lookback, Pinned, Plan, PlanRequest, Sc
 from backfill_assets.plan.scope import choose
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus
-from backfill_assets.published.boundaries import DaysBoundary, PartitionPosition, RawBoundary
+from backfill_assets.state.boundaries import DaysBoundary, PartitionPosition, RawBoundary
 from backfill_assets_tests.plan.world import WINDOW, D, World, asked, situation_of, world_of
 
 

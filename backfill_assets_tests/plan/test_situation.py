@@ -11,7 +11,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus
-from backfill_assets.published.observed import LogView
+from backfill_assets.state.observed import LogView
 from backfill_assets_tests.plan.world import PIPELINE, D, World, situation_of, world_of
 
 AFTER = D + timedelta(days=1)

@@ -17,8 +17,8 @@ from backfill_assets.plan.records import PlannedStep, Rollback, Why, days_of
 from backfill_assets.plan.scope import planned_step
 from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.plan.table_run import RunContext, RunRequest, later_days, plan_run, with_rolled_back
-from backfill_assets.published.observed import LogView
-from backfill_assets.published.rolled_back import FileMove, Rollbacks
+from backfill_assets.state.observed import LogView
+from backfill_assets.state.rolled_back import FileMove, Rollbacks
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import NEXT_WEEK, TWO_VERSIONS, WEEK, two_version_world
 

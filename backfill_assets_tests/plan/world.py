@@ -16,8 +16,8 @@ from backfill_assets.model.declaration import Reads, Source, Step, Table, Versio
 from backfill_assets.plan.records import Plan, PlanRequest, Why
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus, day_statuses
-from backfill_assets.published.observed import LogView
 from backfill_assets.rebuild import decide
+from backfill_assets.state.observed import LogView
 
 D = date(2017, 3, 8)
 """A Wednesday."""

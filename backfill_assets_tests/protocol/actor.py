@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.publish.crash_points import CrashPoint
 
 HITS: Counter[str] = Counter()
 """How often each step was reached, and how often an actor died there, over all runs of this process."""

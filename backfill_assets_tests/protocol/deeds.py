@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import date
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import InputRead, Notice, Position, Publication, Switch, TableChange
-from backfill_assets.publication.compact import compact
-from backfill_assets.publication.outbox import deliver
-from backfill_assets.publication.pin import Pin
-from backfill_assets.publication.publisher import Conflict, Publisher
-from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publish.compact import compact
+from backfill_assets.publish.outbox import deliver
+from backfill_assets.publish.pin import Pin
+from backfill_assets.publish.publisher import Conflict, Publisher
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.model import SHARED, Wish, Wishes

@@ -14,9 +14,9 @@ from backfill_assets.lakehouse.delta_log import LogState, read_log
 from backfill_assets.lakehouse.records import InputRead, Kind, Mode, Position, Publication, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.publication.crash_points import CrashPoint, Reached, nowhere
-from backfill_assets.publication.pin import Pin
-from backfill_assets.publication.publisher import Conflict, Published, Publisher
+from backfill_assets.publish.crash_points import CrashPoint, Reached, nowhere
+from backfill_assets.publish.pin import Pin
+from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets_tests.protocol.staging import DAYS, RowsByDay, change, published_rows, rows_table, stage
 
 D1, D2, D3 = DAYS

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.publication_log.log import HEAD
+from backfill_assets.publish.log import HEAD
 from backfill_assets_tests.protocol.ledger import Ledger
 from backfill_assets_tests.protocol.model import Rows, Wishes
 from backfill_assets_tests.protocol.staging import content

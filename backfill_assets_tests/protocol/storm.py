@@ -32,7 +32,7 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import kept_timelines
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.stream.lease import LEASE_SECONDS
 from backfill_assets.upkeep.reclaim import finish_reclaiming
 from backfill_assets_tests.protocol import storm_workers

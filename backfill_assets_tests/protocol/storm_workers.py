@@ -17,6 +17,7 @@ from pathlib import Path
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.delta_log import RemovedFile
@@ -32,12 +33,11 @@ from backfill_assets.lakehouse.named_timelines import (
 )
 from backfill_assets.lakehouse.records import Kind, Mode, Position, Publication, Switch
 from backfill_assets.lakehouse.storage import Storage, StoredFile
-from backfill_assets.publication.compact import compact
-from backfill_assets.publication.publisher import Conflict, Publisher
-from backfill_assets.publication.rollback import roll_back
-from backfill_assets.publication_log.fold import fold, gather, trim
-from backfill_assets.publication_log.log import LOG_TABLE
-from backfill_assets.published.reading import published_versions
+from backfill_assets.publish.compact import compact
+from backfill_assets.publish.fold import fold, gather, trim
+from backfill_assets.publish.log import LOG_TABLE
+from backfill_assets.publish.publisher import Conflict, Publisher
+from backfill_assets.state.reading import published_versions
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.protocol.staging import change, published_rows, rows_table, stage

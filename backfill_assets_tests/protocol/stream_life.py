@@ -8,8 +8,8 @@ from datetime import date
 from backfill_assets.lakehouse.delta_log import newest_version, read_transactions
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Position, Publication
-from backfill_assets.publication.publisher import Conflict, Publisher
-from backfill_assets.published.stream_positions import TopicIds, TopicPositions, begun_id, parse_positions, position_id
+from backfill_assets.publish.publisher import Conflict, Publisher
+from backfill_assets.state.stream_positions import TopicIds, TopicPositions, begun_id, parse_positions, position_id
 from backfill_assets.stream.sources import OffsetRange, TopicOffsets, new_ranges, planned_ranges, start_of
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.deeds import ATTEMPTS, Work, publish, refusable

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets_tests.protocol import victim
 from backfill_assets_tests.protocol.lake import Lake
 from backfill_assets_tests.protocol.victim import ENDED, ROUNDS, TOLD

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.publication_log import fold as log_fold
+from backfill_assets.publish import fold as log_fold
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets_tests.protocol import deeds
 from backfill_assets_tests.protocol.actor import HITS, Actor, never_hit, report
 from backfill_assets_tests.protocol.staging import DAYS, published_rows

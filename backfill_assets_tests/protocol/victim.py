@@ -16,14 +16,14 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Notice, Position
-from backfill_assets.publication.compact import compact
-from backfill_assets.publication.crash_points import COMMITTED, CrashPoint, Reached
-from backfill_assets.publication.outbox import deliver
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication.rollback import roll_back
-from backfill_assets.publication.senders import FileSender
+from backfill_assets.publish.compact import compact
+from backfill_assets.publish.crash_points import COMMITTED, CrashPoint, Reached
+from backfill_assets.publish.outbox import deliver
+from backfill_assets.publish.publisher import Publisher
+from backfill_assets.publish.senders import FileSender
 from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake, RowsOfTables
 

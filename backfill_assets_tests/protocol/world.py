@@ -15,13 +15,13 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import Reached, nowhere
-from backfill_assets.publication.outbox import DueNotice, deliver, due_notices
-from backfill_assets.publication.publisher import Conflict, Published, Publisher
-from backfill_assets.publication_log.files import LOG_TABLE
-from backfill_assets.publication_log.fold import SETTLED, fold
-from backfill_assets.publication_log.pinned import pin_again
-from backfill_assets.published.stream_positions import begun_id
+from backfill_assets.publish.crash_points import Reached, nowhere
+from backfill_assets.publish.files import LOG_TABLE
+from backfill_assets.publish.fold import SETTLED, fold
+from backfill_assets.publish.outbox import DueNotice, deliver, due_notices
+from backfill_assets.publish.pinned import pin_again
+from backfill_assets.publish.publisher import Conflict, Published, Publisher
+from backfill_assets.state.stream_positions import begun_id
 from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim_log
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.foreign import alter, demand_feature, drop_feature, overwrite

@@ -11,12 +11,12 @@ from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.stream_positions import position_id as offset_id
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.changed_files import ArrivalFiles, compare_files, moved_positions
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.refresh import Compared, RefreshBuild
+from backfill_assets.state.stream_positions import position_id as offset_id
 
 DAY, OTHER = date(2017, 3, 1), date(2017, 3, 2)
 

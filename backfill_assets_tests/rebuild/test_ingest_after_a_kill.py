@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets.campaign.rollback import roll_back, undoable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.raw_rollback import require_sound_rollback
-from backfill_assets.publication.crash_points import CrashPoint, nowhere
-from backfill_assets.publication.rollback import roll_back, undoable
+from backfill_assets.publish.crash_points import CrashPoint, nowhere
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 

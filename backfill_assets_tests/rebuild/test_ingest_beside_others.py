@@ -14,8 +14,8 @@ from backfill_assets.errors import PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.publication.holds import all_holds
-from backfill_assets.publication.publisher import Conflict, Published, Publisher
+from backfill_assets.publish.holds import all_holds
+from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo

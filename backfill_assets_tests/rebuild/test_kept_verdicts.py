@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, Timeline
 from backfill_assets.model.declaration import RuleOutcome
-from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild.kept_verdicts import with_kept_rules
 from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuiltDay

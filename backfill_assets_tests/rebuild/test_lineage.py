@@ -13,8 +13,8 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.records import DayContent, DayRead, DayRecord, Environment, InputRead
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
-from backfill_assets.publication_log.files import ENTRIES
-from backfill_assets.publication_log.lineage import lineages
+from backfill_assets.publish.files import ENTRIES
+from backfill_assets.publish.lineage import lineages
 from backfill_assets.rebuild import lake as lake_module
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.environment import differences, packages

@@ -19,8 +19,8 @@ from backfill_assets.lakehouse.records import DayContent, Publication, Switch
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline, TimelineEntry
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Reads, RuleOutcome, Step, Table, Version
-from backfill_assets.publication.holds import held_days
-from backfill_assets.publication.publisher import Pin, Publisher
+from backfill_assets.publish.holds import held_days
+from backfill_assets.publish.publisher import Pin, Publisher
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED

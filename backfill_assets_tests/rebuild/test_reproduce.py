@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayLineage, Environment, InputRead, Position, Publication
 from backfill_assets.landing.raw_rows import raw_schema
-from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.publication.publisher import Published
-from backfill_assets.publication.rollback import roll_back
-from backfill_assets.publication_log.lineage import lineages
+from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.lineage import lineages
+from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild import reproduce as reproduce_module
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake

@@ -15,7 +15,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline, TimelineEntry
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.publication.holds import HOLD_SECONDS, HeldDays, put_hold
+from backfill_assets.publish.holds import HOLD_SECONDS, HeldDays, put_hold
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo

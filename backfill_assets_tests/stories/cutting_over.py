@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.publication.crash_points import CrashPoint, Reached
+from backfill_assets.publish.crash_points import CrashPoint, Reached
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.settings import Settings
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, RUN, steps

@@ -22,8 +22,8 @@ from backfill_assets.lakehouse.rows import stage_accepted as write_accepted
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import ingest
 from backfill_assets.rebuild import stage as staging
 from backfill_assets.rebuild.builder import Builder

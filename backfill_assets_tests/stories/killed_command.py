@@ -15,7 +15,7 @@ from typing import Any
 from backfill_assets.cli import main
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publish.publisher import Publisher
 
 PLACE = "place: "
 

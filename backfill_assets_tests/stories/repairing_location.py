@@ -20,12 +20,12 @@ from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.sensors import repairs
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import Step
-from backfill_assets.publication_log.log import PublicationLog
-from backfill_assets.published.observed import LogView, observe
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.settings import Settings
+from backfill_assets.state.observed import LogView, observe
 from backfill_assets_tests.defs.small_chain import inputs_of, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse

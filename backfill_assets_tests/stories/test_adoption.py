@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.lakehouse.rows import rows_of_files, stage
-from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.outcome import BuildResult
 from backfill_assets.rebuild.raw_change import StagedChange

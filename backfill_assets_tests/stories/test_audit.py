@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.campaign.cutover import cut_over
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.undo import undo
 from backfill_assets.days import Cadence
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Provenance, Publication, Switch
-from backfill_assets.publication.rollback import roll_back
-from backfill_assets.publication_log.log import LOG_TABLE
+from backfill_assets.publish.log import LOG_TABLE
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.reproduce import ReproductionVerdict
 from backfill_assets.rebuild.step_build import StepRequest

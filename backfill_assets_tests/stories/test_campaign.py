@@ -30,7 +30,7 @@ from backfill_assets.plan.keep import observe_context, plan_as_kept
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.plan.waves import Shares
-from backfill_assets.publication.outbox import announce, delivered_keys, due_notices
+from backfill_assets.publish.outbox import announce, delivered_keys, due_notices
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.walk import days_staged_in
 from backfill_assets_tests.stories.dagster_chain import workshop_resources

@@ -18,7 +18,7 @@ from backfill_assets.plan.keep import observe_context_of
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.waves import Shares
-from backfill_assets.publication.senders import LogSender
+from backfill_assets.publish.senders import LogSender
 from backfill_assets.rebuild.walk import shadow
 from backfill_assets_tests.declared import declared
 from backfill_assets_tests.stories.landed_lines import land_lines

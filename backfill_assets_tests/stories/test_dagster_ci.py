@@ -17,7 +17,7 @@ from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publish.log import PublicationLog, utc_now
 from backfill_assets.settings import Settings
 from backfill_assets_tests.conftest import CHILDREN_OF_TESTS
 from backfill_assets_tests.docs_commands import commands

@@ -27,9 +27,9 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample import real, references
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.outbox import due_notices
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publish.log import PublicationLog, utc_now
+from backfill_assets.publish.outbox import due_notices
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings

@@ -10,7 +10,7 @@ from datetime import date
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.publication.publisher import Pin
+from backfill_assets.publish.publisher import Pin
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.raw_change import StagedChange
 from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult

@@ -24,9 +24,9 @@ import pytest
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import timelines_of
-from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.published.reading import published_versions
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild.walk import shadow
+from backfill_assets.state.reading import published_versions
 from backfill_assets_tests.stories import cutting_over
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, RUN, TABLES, steps
 from backfill_assets_tests.workshop import Workshop

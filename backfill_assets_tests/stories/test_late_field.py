@@ -19,7 +19,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.datasets import sea_temperatures
 from backfill_assets.model.contract import Field
 from backfill_assets.plan.keep import open_plans
-from backfill_assets.publication.compact import compact
+from backfill_assets.publish.compact import compact
 from backfill_assets_tests.declared import declare as declare_also
 from backfill_assets_tests.declared import declared
 from backfill_assets_tests.stories.landing_snippet import land_rows

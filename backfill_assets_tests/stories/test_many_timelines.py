@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from backfill_assets.cli import main
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.timeline.opened import open_timeline
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.cli.command import work_with

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from backfill_assets.days import DayRange
 from backfill_assets.examples.datasets import sea_temperatures
 from backfill_assets.model.contract import Field
-from backfill_assets.publication.crash_points import CrashPoint, nowhere
+from backfill_assets.publish.crash_points import CrashPoint, nowhere
 from backfill_assets_tests.declared import declare
 from backfill_assets_tests.stories.landing_snippet import land_rows
 from backfill_assets_tests.workshop import Workshop

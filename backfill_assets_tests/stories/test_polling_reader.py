@@ -30,9 +30,9 @@ import pytest
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.undo import undo
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.published.reading import PublishedTable, published_versions
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild.walk import shadow
+from backfill_assets.state.reading import PublishedTable, published_versions
 from backfill_assets_tests import oracle
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, DAYS, FACT, REPORTS, RUN, TABLES, steps
 from backfill_assets_tests.workshop import Workshop

@@ -30,8 +30,8 @@ from backfill_assets.defs.campaigns.jobs import CAMPAIGN_TAG
 from backfill_assets.defs.campaigns.pages import APPROVE_JOB, JOB, OPS
 from backfill_assets.defs.specs import FORCE_TAG
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, entries, plan_of
-from backfill_assets.published.history import history
 from backfill_assets.spark.connect_server import ConnectServer
+from backfill_assets.state.history import history
 from backfill_assets_tests import oracle
 from backfill_assets_tests.stories.against_pandas import assert_published
 from backfill_assets_tests.stories.dagster_chain import DagsterChain

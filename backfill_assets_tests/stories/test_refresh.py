@@ -14,7 +14,7 @@ from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.publication.crash_points import CrashPoint, nowhere
+from backfill_assets.publish.crash_points import CrashPoint, nowhere
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets_tests.cli.command import work_with
 from backfill_assets_tests.stories.corrected_source import (

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from pyspark.sql import types as T
 
 from backfill_assets.campaign.cutover import CutOver, cut_over
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.cli import main
 from backfill_assets.days import Cadence
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
@@ -20,10 +21,9 @@ from backfill_assets.examples.datasets.sales import FactSalesTransactions
 from backfill_assets.model.contract import Field
 from backfill_assets.model.declaration import Aggregates, DayFacts, DayRule, Dimension, GateFinding
 from backfill_assets.plan.records import days_of
-from backfill_assets.publication.rollback import roll_back
-from backfill_assets.published.reading import published_versions
 from backfill_assets.rebuild.outcome import ADOPTED
 from backfill_assets.rebuild.walk import StepBuilt, shadow
+from backfill_assets.state.reading import published_versions
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, RUN, TABLES, steps
 from backfill_assets_tests.workshop import Workshop

@@ -15,12 +15,12 @@ from confluent_kafka import Producer
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.stream_positions import TopicPositions, topic_positions
-from backfill_assets.published.view import View
+from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.state.stream_positions import TopicPositions, topic_positions
+from backfill_assets.state.view import View
 from backfill_assets.stream.query import Trigger
 from backfill_assets.stream.reading import StartRequest
 from backfill_assets.stream.run import StreamEvent, StreamRequest, run_stream

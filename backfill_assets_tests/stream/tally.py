@@ -29,11 +29,11 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.landing_writer import landing
 from backfill_assets.examples.sample.references import RATES_LEAD_DAYS, rate_lines
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.history import history
-from backfill_assets.published.stream_positions import topic_positions
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import connect_server
+from backfill_assets.state.history import history
+from backfill_assets.state.stream_positions import topic_positions
 from backfill_assets.text import format_count
 from backfill_assets_tests.conftest import CHILDREN_OF_TESTS, SMALL_SPARK
 from backfill_assets_tests.stories.real_dagster import RealDagster

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog
 
 _SAMPLES = 20
 """Of the events that one publication made visible."""

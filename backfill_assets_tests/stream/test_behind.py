@@ -12,7 +12,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.publication.compact import compact
+from backfill_assets.publish.compact import compact
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.stream.batches import stream_name

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.published.stream_positions import topic_positions
-from backfill_assets.published.view import View
+from backfill_assets.state.stream_positions import topic_positions
+from backfill_assets.state.view import View
 from backfill_assets_tests.stream.killed_commands import Processes
 from backfill_assets_tests.stream.small_stream import Topic, sale
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
-from backfill_assets.published.stream_positions import TopicIds, TopicPositions
+from backfill_assets.state.stream_positions import TopicIds, TopicPositions
 from backfill_assets.stream.sources import (
     KafkaTopic,
     LandingFolder,

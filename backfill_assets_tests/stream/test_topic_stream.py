@@ -16,14 +16,14 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import functions as F
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.errors import AnotherStreamRuns, SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.publication.rollback import roll_back
-from backfill_assets.published.history import history
-from backfill_assets.published.view import View
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild.raw_change import RawWriter
+from backfill_assets.state.history import history
+from backfill_assets.state.view import View
 from backfill_assets.stream import events as stream_events
 from backfill_assets.stream import live
 from backfill_assets.stream.batches import TopicBatches

@@ -13,8 +13,8 @@ from datetime import timedelta
 from backfill_assets.cli.foreground import foreground_builder
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication_log.log import utc_now
+from backfill_assets.publish.log import utc_now
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import RunInfo

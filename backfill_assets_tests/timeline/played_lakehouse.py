@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.named_timelines import (
@@ -29,14 +30,13 @@ from backfill_assets.lakehouse.records import DayContent, Position, Publication,
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Step
-from backfill_assets.publication.publisher import Published, Publisher
-from backfill_assets.publication.rollback import roll_back
-from backfill_assets.published.moments import find_moment, moment_before
-from backfill_assets.published.view import View
+from backfill_assets.publish.publisher import Published, Publisher
 from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.state.moments import find_moment, moment_before
+from backfill_assets.state.view import View
 from backfill_assets.timeline.forward import attempt_forward, forward
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline

@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.answers.timelines import raw_since
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, create_timeline
 from backfill_assets.lakehouse.records import DayContent, DayRecord
-from backfill_assets.publication.compact import compact
-from backfill_assets.publication.rollback import roll_back
-from backfill_assets.published.moments import find_moment
-from backfill_assets.published.positions import view_of
-from backfill_assets.published.view import View
+from backfill_assets.publish.compact import compact
 from backfill_assets.report.answer import shown
+from backfill_assets.state.moments import find_moment
+from backfill_assets.state.positions import view_of
+from backfill_assets.state.view import View
 from backfill_assets.timeline.arrivals import (
     add_arrivals,
     arrivals,

@@ -18,7 +18,7 @@ import pytest
 
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, kept_timelines
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.published.history import history
+from backfill_assets.state.history import history
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets_tests.streamed_lakehouse import BRONZE, StreamedLakehouse
 from backfill_assets_tests.timeline import dying_commands

@@ -14,8 +14,8 @@ from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.model.declaration import RuleOutcome
-from backfill_assets.publication.compact import compact
-from backfill_assets.published.history import PublicationRecord, TablePart
+from backfill_assets.publish.compact import compact
+from backfill_assets.state.history import PublicationRecord, TablePart
 from backfill_assets.timeline import moments_listed
 from backfill_assets.timeline.moments_listed import (
     ColumnsChanged,

@@ -16,10 +16,10 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
 from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState
 from backfill_assets.plan.status import DayStatus, day_statuses
-from backfill_assets.published.observed import LogView, observe
-from backfill_assets.published.positions import view_of
-from backfill_assets.published.view import View
 from backfill_assets.rebuild import decide
+from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.positions import view_of
+from backfill_assets.state.view import View
 from backfill_assets.timeline.view import (
     inputs_shown,
     next_for_stale,

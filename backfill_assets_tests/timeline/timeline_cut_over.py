@@ -13,11 +13,11 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.published.standing import observe_tables
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.state.standing import observe_tables
 from backfill_assets.timeline.rewind import differing_from_main
 
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.lakehouse.named_timelines import create_timeline, keep_timeline
-from backfill_assets.publication.rollback import roll_back
-from backfill_assets.publication_log import fold as log_fold
+from backfill_assets.publish import fold as log_fold
 from backfill_assets.timeline.rewind import new_timeline
 from backfill_assets.upkeep.clock import believed_now, not_borne_out
 from backfill_assets.upkeep.reclaim import reclaim, reclaim_log, reclaimable

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.plans import close_plan, keep_plan, open_plan
 from backfill_assets.lakehouse.timelines import open_timelines
-from backfill_assets.publication.holds import put_hold
-from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publish.holds import put_hold
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets.upkeep.maintenance_plan import Chore
 from backfill_assets_tests.protocol.foreign import alter

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.lakehouse.timelines import AdoptedFrom, Timeline
-from backfill_assets.publication.crash_points import CrashPoint
-from backfill_assets.publication.publisher import Conflict, Published, Publisher
-from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.upkeep import reclaim as reclaim_module
 from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim, reclaimable
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at

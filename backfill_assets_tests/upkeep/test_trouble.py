@@ -10,7 +10,7 @@ import pytest
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.plan.status import day_statuses
-from backfill_assets.published.rolled_back import Rollbacks
+from backfill_assets.state.rolled_back import Rollbacks
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import (
     LEFT_FOR,

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.model.declaration import Reads, Step, Table, Version
-from backfill_assets.published.rolled_back import FileMove, Rollbacks
+from backfill_assets.state.rolled_back import FileMove, Rollbacks
 from backfill_assets.upkeep.trouble import FailedWatch
 from backfill_assets_tests.plan import world as plan_world
 from backfill_assets_tests.plan.world import Anything, World

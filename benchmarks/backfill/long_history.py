@@ -41,8 +41,8 @@ def _plan(folder: str, days: DayRange) -> None:
 
 
 def _publish(folder: str, days: DayRange) -> None:
+    from backfill_assets.campaign.rollback import roll_back
     from backfill_assets.lakehouse.timelines import Timeline
-    from backfill_assets.publication.rollback import roll_back
     from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
     class StagedBefore(SmallLakehouse):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from backfill_assets.publication.rollback import roll_back
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 from benchmarks.backfill import long_history
 from benchmarks.backfill.data import CACHE, TABLES, Data

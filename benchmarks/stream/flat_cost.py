@@ -53,13 +53,12 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder, written_files
-from backfill_assets.publication.compact import compact_small_files
-from backfill_assets.publication.publisher import Pin, Published, Publisher
-from backfill_assets.publication.small_files import files_to_compact
-from backfill_assets.publication_log.files import statistics as log_statistics
-from backfill_assets.publication_log.fold import gather, trim
-from backfill_assets.publication_log.log import LOG_TABLE, HeadState, entry_file
-from backfill_assets.publication_log.rows import (
+from backfill_assets.publish.compact import compact_small_files
+from backfill_assets.publish.files import statistics as log_statistics
+from backfill_assets.publish.fold import gather, trim
+from backfill_assets.publish.log import LOG_TABLE, HeadState, entry_file
+from backfill_assets.publish.publisher import Pin, Published, Publisher
+from backfill_assets.publish.rows import (
     ARROW_SCHEMA,
     DAY_COLUMNS,
     DAY_SCHEMA,
@@ -69,6 +68,7 @@ from backfill_assets.publication_log.rows import (
     newest_days,
     prepared_rows,
 )
+from backfill_assets.publish.small_files import files_to_compact
 
 RAW = "raw_sales"
 EXTENDED = ("bronze_sales", "quarantine_sales", "fact_sales", "fact_daily_revenue")

@@ -25,7 +25,7 @@ from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from backfill_assets.difference.kept import Difference
-    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.publish.publisher import Publisher
     from backfill_assets.rebuild.reproduce import Reproduction
     from backfill_assets.report.answer import Answer
     from backfill_assets.settings import Settings
@@ -175,7 +175,7 @@ def _write(answer: _Answer, file: Path) -> None:
 def _recompute(what: str) -> None:
     """Stage every day of a publication again. Raises if a day came out different or cannot be reproduced."""
     from backfill_assets.answers.difference import reproduction_answer
-    from backfill_assets.published.reading import closing_entry
+    from backfill_assets.state.reading import closing_entry
 
     settings = current_settings()
     publication = _publication(open_publisher(settings), what)
@@ -188,8 +188,8 @@ def _recompute(what: str) -> None:
 
 def _publication(publisher: Publisher, what: str) -> str:
     """Of a plan or a campaign the one that brought its days, also if it was undone since."""
+    from backfill_assets.campaign.rollback import newest
     from backfill_assets.lakehouse.campaign_journal import plan_of
-    from backfill_assets.publication.rollback import newest
 
     found = find_undoable(publisher.storage, what)
     campaign = campaign_meant(found)

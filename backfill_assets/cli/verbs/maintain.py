@@ -83,7 +83,7 @@ def _abort(typed: str, reason: str, dry_run: bool, yes: bool) -> None:
 
 def _send_notices(dry_run: bool) -> None:
     from backfill_assets.answers.maintenance import SEND, delivery_answer, due_answer
-    from backfill_assets.publication.outbox import due_notices
+    from backfill_assets.publish.outbox import due_notices
 
     settings = current_settings()
     publisher = open_publisher(settings)

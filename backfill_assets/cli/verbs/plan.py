@@ -17,7 +17,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
-    from backfill_assets.plan_file.check import CheckedPlanFile
+    from backfill_assets.campaign.plan_file import CheckedPlanFile
 
 SCOPES = ("onwards", "whole", "downstream", "source")
 _OF_TABLES = ("target", "days", "version", "scope", "force", "expected")
@@ -117,8 +117,13 @@ def _table_and_days(target: str | None, days: DayRange | None) -> tuple[str, Day
 
 def _read(place: Path | None, *, check: bool) -> Sequence[CheckedPlanFile]:
     """Plan the file; or check it, or each file of the folder, and store nothing."""
-    from backfill_assets.plan_file.check import CheckedPlanFile, check_file, plan_file_and_keep, plan_files
-    from backfill_assets.plan_file.read import InvalidPlanFile
+    from backfill_assets.campaign.plan_file import (
+        CheckedPlanFile,
+        InvalidPlanFile,
+        check_file,
+        plan_file_and_keep,
+        plan_files,
+    )
     from backfill_assets.rebuild.person import os_person
 
     if place is None:

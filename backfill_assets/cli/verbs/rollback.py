@@ -20,7 +20,7 @@ from backfill_assets.errors import InvalidRequest
 if TYPE_CHECKING:
     from backfill_assets.campaign.standing import PlanFacts
     from backfill_assets.lakehouse.records import InputRead, Prepared
-    from backfill_assets.publication.publisher import Published, Publisher
+    from backfill_assets.publish.publisher import Published, Publisher
 
 _COMMAND, _QUESTION = "backfill rollback", "Put this back?"
 _EPILOG = """
@@ -58,8 +58,8 @@ def rollback(what: str, dry_run: bool, yes: bool) -> None:
 
 def _require_undoable(publisher: Publisher, campaign: str, found: Prepared) -> None:
     """The publication that undid it is there to bring it back; its cut-over may be named as well as its plan."""
+    from backfill_assets.campaign.rollback import require_in_force
     from backfill_assets.campaign.standing import PlanWord, require_allowed
-    from backfill_assets.publication.rollback import require_in_force
 
     if found.publication.provenance.undoes:
         require_in_force(publisher, found)
@@ -73,7 +73,7 @@ def _publication(publisher: Publisher, what: str) -> str:
     What a dead process has begun is ended first: it may be what is asked for.
     """
     from backfill_assets.campaign.standing import PlanWord, require_allowed
-    from backfill_assets.publication_log.log import anything_published
+    from backfill_assets.publish.log import anything_published
 
     if not anything_published(publisher.storage):
         return what
@@ -102,8 +102,8 @@ def _find(publisher: Publisher, publication: str) -> Prepared:
 
 def _roll_back_publication(publisher: Publisher, found: Prepared, *, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.history import rollback_plan_answer, rolled_back_answer
+    from backfill_assets.campaign.rollback import require_in_force, require_in_place, rollback_request, undoable
     from backfill_assets.landing.raw_rollback import require_sound_rollback
-    from backfill_assets.publication.rollback import require_in_force, require_in_place, rollback_request, undoable
 
     undoable(publisher, found.publication.id)
     require_in_force(publisher, found)
@@ -118,8 +118,8 @@ def _roll_back_publication(publisher: Publisher, found: Prepared, *, dry_run: bo
 
 
 def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRead, ...]) -> Published:
+    from backfill_assets.campaign.rollback import roll_back
     from backfill_assets.lakehouse.records import Provenance
-    from backfill_assets.publication.rollback import roll_back
 
     run, reason = run_info(_COMMAND), f"rollback of {publication}"
     provenance = Provenance(run=run.run_id, launched_by=run.launched_by, git_commit=run.git_commit, reason=reason)

@@ -165,8 +165,8 @@ def _plan_on_main(settings: Settings, asked: RunRequest) -> RunPlan:
     """From the logs and from the names of landed files."""
     from backfill_assets.landing.zone import LandedSource, LandingZone, landed_source
     from backfill_assets.plan.table_run import RunContext, plan_run
-    from backfill_assets.published.observed import observe
-    from backfill_assets.published.rolled_back import rollbacks
+    from backfill_assets.state.observed import observe
+    from backfill_assets.state.rolled_back import rollbacks
 
     for table in asked.tables:
         current_catalog().table(table)
@@ -257,8 +257,8 @@ def _say_ran(ran: Sequence[StepRan]) -> None:
 
 def _stale_readers_of(settings: Settings, ran: Sequence[StepRan]) -> Mapping[str, Sequence[date]]:
     """The published days that read what was published now, and were not built with it."""
-    from backfill_assets.published.observed import observe
-    from backfill_assets.published.readers import stale_readers
+    from backfill_assets.state.observed import observe
+    from backfill_assets.state.readers import stale_readers
 
     built = {table: days for step in ran for table, days in step.built.items() if days}
     readers = [step for step in current_catalog().steps if any(read.table in built for read in step.reads)]

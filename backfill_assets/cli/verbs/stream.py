@@ -125,7 +125,7 @@ def stream(
 
 def _run_info(table: str) -> RunInfo:
     """By how it begins, maintenance knows what a stream has launched."""
-    from backfill_assets.publication_log.fold import STREAM
+    from backfill_assets.publish.fold import STREAM
 
     run = run_info("stream")
     return replace(run, launched_by=f"{STREAM}{table}, {run.launched_by}")

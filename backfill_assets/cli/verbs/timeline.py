@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.plan.records import Plan
     from backfill_assets.plan.status import DayStatus
-    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.publish.publisher import Publisher
     from backfill_assets.rebuild.lake import Lake
     from backfill_assets.timeline.forward import Forwarded
 
@@ -153,7 +153,7 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     """
     from backfill_assets.answers.timelines import moments_answer
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
-    from backfill_assets.published import moments
+    from backfill_assets.state import moments
     from backfill_assets.timeline.moments_listed import moments_worth_going_to
     from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 
@@ -343,7 +343,7 @@ def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run:
 
 def _statuses(storage: Storage, table: str) -> Mapping[date, DayStatus]:
     from backfill_assets.plan.status import day_statuses
-    from backfill_assets.published.observed import observe
+    from backfill_assets.state.observed import observe
 
     observed = observe(storage, current_catalog().table_names)
     return day_statuses(observed.with_current(current_catalog().steps), observed)[table]
@@ -355,7 +355,7 @@ def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:
     from backfill_assets.campaign.standing import PlanStanding, standing_of
     from backfill_assets.lakehouse.campaign_journal import campaign_of
     from backfill_assets.plan.keep import open_plans
-    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.publish.publisher import Publisher
 
     publisher = Publisher(storage)
     found = ((plan, look(publisher, campaign_of(plan.id), plan)) for plan in open_plans(storage))

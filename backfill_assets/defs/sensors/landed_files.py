@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import SUFFIX, LandingZone, file_positions
 from backfill_assets.model.catalog import chains
 from backfill_assets.model.dataset import Dataset
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.stream.sources import LANDING

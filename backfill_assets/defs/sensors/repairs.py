@@ -39,10 +39,10 @@ from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import build_order
 from backfill_assets.plan.keep import days_of_open_plans
-from backfill_assets.publication_log.log import PublicationLog
-from backfill_assets.published.observed import observe
-from backfill_assets.published.rolled_back import rollbacks
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.state.observed import observe
+from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.upkeep.repair import Repair, RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, RunningStreams, StaleReason

@@ -131,7 +131,7 @@ def _land(days: DayRange, settings: Settings) -> int:
 def is_to_build(settings: Settings, days: DayRange, version: str) -> bool:
     """Is a day stale, of another version of the fact than is asked for, or not shown by Dagster?"""
     from backfill_assets.plan.status import DayStatus, day_statuses
-    from backfill_assets.published.observed import observe
+    from backfill_assets.state.observed import observe
 
     observed = observe(open_storage(settings), [table.name for step in _steps() for table in step.tables])
     steps = [step for step in _steps() if not version or step.name != FACT]
@@ -166,7 +166,7 @@ def _steps() -> list[Step]:
 
 def _newest_entry(settings: Settings) -> int:
     """The newest entry of the publication log: what is published later is this demo's work."""
-    from backfill_assets.publication_log.log import anything_published
+    from backfill_assets.publish.log import anything_published
 
     return open_publisher(settings).log.head().version if anything_published(open_storage(settings)) else -1
 

@@ -27,7 +27,7 @@ from backfill_assets.examples.lab.lakes import (
     sold_at,
 )
 from backfill_assets.examples.lab.ways import Arrangement, PlainWay, SafeWay
-from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild.outcome import STAGED_AGAIN
 from backfill_assets.text import format_count
 

@@ -27,15 +27,15 @@ from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandedFile, LandingZone, position_id
-from backfill_assets.publication.crash_points import Reached, nowhere
-from backfill_assets.publication.publisher import Publisher
-from backfill_assets.published.reading import read_published
+from backfill_assets.publish.crash_points import Reached, nowhere
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import ADOPTED, RunInfo
 from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.rebuild.walk import shadow
+from backfill_assets.state.reading import read_published
 from backfill_assets.stream.batches import LandedBatches
 
 if TYPE_CHECKING:

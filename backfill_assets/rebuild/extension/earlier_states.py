@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import VersionGone, read_log
-from backfill_assets.publication_log.files import among, equal
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publish.files import among, equal
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.extension.extension_plan import EarlierState
 
 _KEPT_STATES = 4

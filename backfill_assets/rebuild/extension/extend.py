@@ -18,9 +18,8 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.refinement import Refinement
-from backfill_assets.publication.holds import held_days, wait_for_holds
-from backfill_assets.publication.publisher import Conflict, Pin, Published
-from backfill_assets.published.readers import published_version
+from backfill_assets.publish.holds import held_days, wait_for_holds
+from backfill_assets.publish.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.extension.earlier_states import InputMemory
@@ -33,6 +32,7 @@ from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild, StepRequest, by_version
 from backfill_assets.rebuild.walk import HeldBack
+from backfill_assets.state.readers import published_version
 from backfill_assets.text import format_count
 
 HOLD_SECONDS = 5.0

@@ -22,7 +22,7 @@ from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DUPLICATES, OCCURRENCE, Step, Table, Version
 from backfill_assets.model.refinement import Refinement, accepted, rejected
 from backfill_assets.model.rules import FewDuplicates, FewRejected
-from backfill_assets.publication.publisher import Pin
+from backfill_assets.publish.publisher import Pin
 from backfill_assets.rebuild.decide import wanted
 from backfill_assets.rebuild.extension import extension_plan as plan
 from backfill_assets.rebuild.extension.earlier_states import find_earlier_states

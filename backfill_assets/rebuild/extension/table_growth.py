@@ -21,7 +21,7 @@ from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DUPLICATES, EXAMPLE, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.rules import FewDuplicates, FewRejected
-from backfill_assets.publication.publisher import Pin
+from backfill_assets.publish.publisher import Pin
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of

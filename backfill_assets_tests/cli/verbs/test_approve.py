@@ -20,7 +20,7 @@ from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.outbox import announce, begins_key
+from backfill_assets.publish.outbox import announce, begins_key
 from backfill_assets.report.answer import Line
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.golden import DAYS, MADE, PLAN, REVENUE, STYLE, golden_home

@@ -16,7 +16,7 @@ from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import TimelineVersion, find_timeline
 from backfill_assets.lakehouse.records import Provenance, Publication, Switch
-from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.settings import Settings
@@ -117,7 +117,7 @@ def test_a_killed_switch_is_finished_by_the_next_command(
     kept: Backfill, at: CrashPoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Readers who pin the log see v2 until it is closed, and v1 from then on, in both tables."""
-    from backfill_assets.publication import publisher as module
+    from backfill_assets.publish import publisher as module
 
     def dies(step: CrashPoint, about: str) -> None:
         if step is at:

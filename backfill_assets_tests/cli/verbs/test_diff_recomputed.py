@@ -6,10 +6,10 @@ from datetime import date, timedelta
 
 import pytest
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.records import DayContent, Environment
-from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
 from backfill_assets_tests.cli.command import Backfill

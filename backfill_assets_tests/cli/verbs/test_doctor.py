@@ -17,7 +17,7 @@ from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.token_key import require_token_key
-from backfill_assets.publication.publisher import CrashPoint
+from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import free_port
 from backfill_assets_tests.cli.command import Backfill

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import date
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Notice
-from backfill_assets.publication.publisher import CrashPoint
-from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal
 

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from backfill_assets.publication.publisher import CrashPoint
+from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.protocol.foreign import demand_feature
 

@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from backfill_assets.lakehouse.records import Notice
-from backfill_assets.publication.outbox import announce
+from backfill_assets.publish.outbox import announce
 from backfill_assets_tests.cli.command import Backfill
 
 NOTICE = Notice(title="March is rebuilt", lines=("revenue -0.4 %",), reports=("fact_daily_revenue",))

@@ -15,8 +15,8 @@ from backfill_assets.lakehouse.plans import open_plan_ids, plan_ids
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.keep import plan_as_kept
-from backfill_assets.publication.outbox import announce, begins_key, due_notices
-from backfill_assets.publication.senders import LogSender, as_json
+from backfill_assets.publish.outbox import announce, begins_key, due_notices
+from backfill_assets.publish.senders import LogSender, as_json
 from backfill_assets.rebuild import person
 from backfill_assets.rebuild.person import Person
 from backfill_assets.settings import Settings

@@ -6,8 +6,8 @@ from datetime import date
 
 import pytest
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.streamed_lakehouse import BRONZE, FACT, RAW, StreamedLakehouse
 

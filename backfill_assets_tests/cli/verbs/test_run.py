@@ -12,10 +12,10 @@ import click
 import pytest
 
 from backfill_assets.answers.run import StepRan, ran_answer
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import Step
-from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild.lake import WAITING
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
 from backfill_assets_tests.cli.command import Backfill

@@ -10,7 +10,7 @@ from io import StringIO
 from pathlib import Path
 
 from backfill_assets.cli.output import say_json
-from backfill_assets.publication.publisher import CrashPoint
+from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets_tests.cli.command import Backfill
 
 DAY, NEXT = date(2017, 3, 1), date(2017, 3, 2)

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
-from backfill_assets.publication.publisher import CrashPoint
+from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal

@@ -18,7 +18,7 @@ from backfill_assets.defs.under_way import launch_backfill
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone, position_id
-from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources

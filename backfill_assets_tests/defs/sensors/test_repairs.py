@@ -12,6 +12,7 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG as RANGE_END
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_START
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.sensors import repairs
@@ -20,9 +21,8 @@ from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.watchdogs import JOB, STEP
 from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.model.declaration import RuleOutcome
-from backfill_assets.publication.rollback import roll_back
-from backfill_assets.published.observed import observe
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.state.observed import observe
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets.upkeep.watch import WatchedDay
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources

@@ -12,6 +12,7 @@ import dagster as dg
 import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.defs.checks import FRESH, check_key, checks_by_table
 from backfill_assets.defs.dagster_internals import newest_evaluations
@@ -29,7 +30,6 @@ from backfill_assets.defs.sensors.shows_what_is import (
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Switch
 from backfill_assets.model.graph import build_order
-from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.defs.conftest import Run, materialized
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step

@@ -38,7 +38,7 @@ def lakehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespac
     def statuses(steps: object, *_: object) -> dict[str, dict[date, DayStatus]]:
         return {step.name: {day: found.statuses.get((step.name, day), FRESH) for day in DAYS} for step in steps}  # type: ignore[attr-defined]
 
-    monkeypatch.setattr("backfill_assets.published.observed.observe", observed)
+    monkeypatch.setattr("backfill_assets.state.observed.observe", observed)
     monkeypatch.setattr("backfill_assets.plan.status.day_statuses", statuses)
     monkeypatch.setattr(module, "_shown_by_dagster", lambda *_: found.is_shown)
     found.settings = Settings.at(tmp_path)

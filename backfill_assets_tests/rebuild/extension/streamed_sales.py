@@ -14,10 +14,10 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.status import day_statuses
-from backfill_assets.published.observed import observe
 from backfill_assets.rebuild.extension.extend import ExtendResult, InputMemory, extend, followed_steps
 from backfill_assets.rebuild.extension.extension_plan import without_extensions
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.state.observed import observe
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
 

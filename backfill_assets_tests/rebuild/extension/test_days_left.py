@@ -12,7 +12,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.publisher import Conflict, Pin, Published, Publisher
+from backfill_assets.publish.publisher import Conflict, Pin, Published, Publisher
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.extension.earlier_states import InputMemory
 from backfill_assets.rebuild.extension.extend import ExtendResult, GrownDay, _Call

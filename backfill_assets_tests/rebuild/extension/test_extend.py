@@ -23,9 +23,9 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of
-from backfill_assets.publication.compact import compact
-from backfill_assets.publication.holds import put_hold
-from backfill_assets.publication.publisher import Published
+from backfill_assets.publish.compact import compact
+from backfill_assets.publish.holds import put_hold
+from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.extension.extend import InputMemory
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo

@@ -1,0 +1,493 @@
+"""Rollback: publish the files that the days had before a publication, by the same protocol as any publication."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from functools import cache
+
+from backfill_assets.days import DayRange, TableDay
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import (
+    Before,
+    CurrentVersion,
+    DayChange,
+    DayContent,
+    Expected,
+    InputRead,
+    Notice,
+    Position,
+    Prepared,
+    Provenance,
+    Publication,
+    Switch,
+    TableChange,
+)
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import made_of, step_by_table
+from backfill_assets.publish.lineage import lineages
+from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.pin import States
+from backfill_assets.publish.publisher import Conflict, Published, Publisher
+from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.readers import declared_version, left_stale, logical_in
+from backfill_assets.text import format_count, format_ranges
+
+_MOST_REASONS = 3
+_UNDONE, _BACK = "Undone: ", "In force again: "
+_MOVED = "Roll back the later publications first (backfill history shows them), or rebuild the days."
+_GONE = "Bring the files back from a copy, or rebuild the days with the version of the code that they had then."
+FindPrepared = Callable[[str], tuple[Prepared, datetime] | None]
+
+
+def roll_back(
+    publisher: Publisher,
+    publication: str,
+    *,
+    id: str,
+    steps: Sequence[Step],
+    provenance: Provenance | None = None,
+    inputs: tuple[InputRead, ...] = (),
+) -> Published:
+    """Undo ``publication``: its days get the files and the content they had before, in all its tables at once.
+
+    ``inputs`` is what was looked at to decide that it may be undone; if that has moved, it is refused. ``steps``, all
+    that are declared, say what days are made of: those that read what is put back are named as stale.
+
+    A rollback is a publication and can be rolled back itself. Raises :class:`InvalidRequest` for an unknown or
+    aborted publication and for one that is undone, :class:`PublicationRefused` when a day was published again since,
+    or was made of something else before than main has now; when the files are no longer there, or when the rollback
+    window is over.
+    """
+    publisher.recover()
+    prepared = undoable(publisher, publication)
+    require_in_force(publisher, prepared)
+    request = rollback_request(publisher, prepared, steps, id, provenance)
+    result = publisher.publish(request.model_copy(update={"inputs": (*request.inputs, *inputs)}))
+    if isinstance(result, Conflict):
+        raise _refusal(publication, result)
+    return result
+
+
+def require_in_force(publisher: Publisher, prepared: Prepared) -> None:
+    """Raise :class:`InvalidRequest` if ``prepared`` is undone: with what did it, when, and how it is brought back."""
+    publication = prepared.publication.id
+    if undone := _undone_by(publisher, prepared):
+        by, at = undone
+        raise InvalidRequest(
+            f"{publication} is undone already: {by} did it on {at:%Y-%m-%d %H:%M:%S} UTC.",
+            hint=f"To bring it back: backfill rollback {by}",
+        )
+
+
+def _undone_by(publisher: Publisher, prepared: Prepared) -> tuple[str, datetime] | None:
+    """The publication that put back what was before ``prepared``, as far as that is in main; None if it is not."""
+    head, find = publisher.log.head(), cache(publisher.log.find_prepared)
+    undone = prepared.publication
+    states = publisher.log.day_states(head, set(undone.writes))
+    written = (TableDay(change.table, day.day) for change in undone.tables for day in change.days)
+    found = {
+        _before_compactions(find, each.table, each.day, states[each].publication) for each in written if each in states
+    }
+    current = head.state.current
+    found |= {current[step].publication for step in undone.switches if step in current}
+    for publication in sorted(found - {undone.id, ""}):
+        entry = find(publication)
+        if entry is not None and entry[0].publication.provenance.undoes == undone.id:
+            return publication, entry[1]
+    return None
+
+
+def _before_compactions(find: FindPrepared, table: str, day: date, publication: str) -> str:
+    while publication and (entry := find(publication)) is not None and entry[0].publication.kind == "compact":
+        publication = entry[0].before[table][day].publication
+    return publication
+
+
+def require_in_place(publisher: Publisher, request: Publication) -> None:
+    """Raise :class:`PublicationRefused` if the rollback ``request`` would be refused now: before anyone is asked."""
+    if moved := publisher.foresee(request):
+        raise _refusal(request.provenance.undoes, moved)
+
+
+def _refusal(publication: str, moved: Conflict) -> PublicationRefused:
+    named, more = moved.reasons[:_MOST_REASONS], len(moved.reasons) - _MOST_REASONS
+    others = f"; and {more} more" if more > 0 else ""
+    return PublicationRefused(
+        f"{publication} cannot be rolled back as it is: {'; '.join(named)}{others}.",
+        hint=_GONE if moved.gone else _MOVED,
+    )
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The last publication of a campaign, and whether it took away what the campaign had brought."""
+
+    publication: str
+    undoes: bool
+    at: datetime
+    cut_over: Publication
+    """What the campaign brought: this publication, or the one that it has undone or brought back."""
+
+    @property
+    def restores(self) -> bool:
+        return not self.undoes and self.publication != self.cut_over.id
+
+
+def newest(publisher: Publisher, campaign: str) -> Newest | None:
+    """What the log says of ``campaign``; None when it has published nothing."""
+    publication = publisher.log.newest_closed(campaign)
+    found = publisher.log.find_prepared(publication) if publication else None
+    if publication is None or found is None:
+        return None
+    return Newest(publication, _undoes(publisher, publication), found[1], _cut_over(publisher, found[0]))
+
+
+def _cut_over(publisher: Publisher, prepared: Prepared) -> Publication:
+    undoes = prepared.publication.provenance.undoes
+    undone = publisher.log.find_prepared(undoes) if undoes else None
+    return prepared.publication if undone is None else _cut_over(publisher, undone[0])
+
+
+def _undoes(publisher: Publisher, publication: str) -> bool:
+    """True if ``publication`` undid its campaign. An undo of an undo restores it."""
+    entry = publisher.log.find_prepared(publication)
+    undone = entry[0].publication.provenance.undoes if entry else ""
+    return bool(undone) and not _undoes(publisher, undone)
+
+
+def restores(publisher: Publisher, prepared: Prepared) -> bool:
+    """True if undoing ``prepared`` brings its campaign back, for it has undone it."""
+    return _undoes(publisher, prepared.publication.id)
+
+
+def undoable(publisher: Publisher, publication: str) -> Prepared:
+    """The publication with its before-images; raises like :func:`roll_back` when it cannot be undone."""
+    entry = publisher.log.find_prepared(publication)
+    if entry is None:
+        raise InvalidRequest(
+            f"There is no publication {publication!r}.",
+            hint="backfill history lists the publications.",
+        )
+    require_done(publisher, publication)
+    prepared, at = entry
+    age, window = publisher.now() - at, max(prepared.window_days, publisher.retention_days)
+    if age > timedelta(days=window):
+        raise PublicationRefused(
+            f"The rollback window of {publication} is over: it was published {age.days} days ago,"
+            f" and files are kept for {window} days.",
+            hint="Rebuild the days with the version of the code that they had then.",
+        )
+    return prepared
+
+
+def require_done(publisher: Publisher, publication: str) -> None:
+    """Raise :class:`InvalidRequest` for a publication that was aborted, and for one that could not be finished yet."""
+    head = publisher.log.head()
+    if publication in head.state.open:
+        raise InvalidRequest(
+            f"The publication {publication} is not finished: there is nothing to roll back yet.",
+            hint=f"If what keeps it from its end stays, give it up: backfill maintain --abort {publication}",
+        )
+    if publisher.log.outcome(head, publication) != "done":
+        raise InvalidRequest(f"The publication {publication} was aborted: there is nothing to roll back.")
+
+
+def rollback_request(
+    publisher: Publisher,
+    prepared: Prepared,
+    steps: Sequence[Step],
+    id: str = "",
+    provenance: Provenance | None = None,
+) -> Publication:
+    """What is published to undo ``prepared``: its before-images, what these were made of, and what becomes stale.
+
+    Raises :class:`PublicationRefused` for a before-image that was made of something else than main has now.
+    """
+    undone = prepared.publication
+    tables = {*undone.writes, *(name for step in steps for name in step.table_names)}
+    view = observe(publisher.storage, tables, log=publisher.log)
+    origins = _Origins(publisher, prepared, steps, view)
+    changes = tuple(_undo_table(publisher, prepared, change, origins) for change in undone.tables)
+    request = Publication(
+        id=id,
+        kind="rollback",
+        tables=changes,
+        inputs=origins.inputs,
+        provenance=provenance or Provenance(reason=f"rollback of {undone.id}"),
+        switches=undo_switches(undone, publisher.log.head().state.current),
+        leaves_stale={**left_stale(steps, view, changes), **origins.behind},
+    )
+    return undoing(prepared, request)
+
+
+class _Origins:
+    """What the days that a rollback puts back were made of, and what main has of that now."""
+
+    def __init__(self, publisher: Publisher, prepared: Prepared, steps: Sequence[Step], view: LogView) -> None:
+        self.publisher, self.prepared, self.view = publisher, prepared, view
+        self.steps = step_by_table(steps)
+        self.after = {
+            TableDay(change.table, day.day): DayChange(day=day.day, adds=before.files, content=before.content).logical
+            for change in prepared.publication.tables
+            for day in change.days
+            for before in [prepared.before[change.table][day.day]]
+        }
+        self.read: dict[str, dict[date, str]] = {}
+        self.behind: dict[str, tuple[date, ...]] = {}
+        """Days that are put back although rows have arrived that they were not made of."""
+
+    @property
+    def inputs(self) -> tuple[InputRead, ...]:
+        return tuple(
+            InputRead(table=table, version=self.view.versions.get(table), days=days)
+            for table, days in self.read.items()
+        )
+
+    def of(self, key: TableDay) -> Mapping[str, DayRange] | None:
+        """The days that the before-image of ``key`` was made of; None if it was made of nothing that is published."""
+        content = self.prepared.before[key.table][key.day].content
+        if content is None or not content.inputs:
+            return None
+        made = self._reads(key, content)
+        if made is None:
+            raise PublicationRefused(
+                f"{key} cannot be put back: it was made by {content.code_version}, which is not declared any more, and "
+                "the log does not say of what.",
+                hint="Rebuild the day by a version that is declared.",
+            )
+        if self._is_shown(key, content) and not any(self._brings(table, days) for table, days in made.items()):
+            return made
+        given = self._given(made, content)
+        if given is None:
+            raise self._made_of_other(key, made)
+        for table, days in given.items():
+            own = {day: logical for day, logical in days.items() if TableDay(table, day) not in self.after}
+            self.read.setdefault(table, {}).update(own)
+            if any(logical != logical_in(self.view, TableDay(table, day)) for day, logical in own.items()):
+                self.behind[key.table] = (*self.behind.get(key.table, ()), key.day)
+        return made
+
+    def _reads(self, key: TableDay, content: DayContent) -> Mapping[str, DayRange] | None:
+        step = self.steps.get(key.table)
+        version = declared_version(step, content) if step else None
+        if step is not None and version is not None:
+            return made_of(step, version, key.day)
+        return recorded_reads(self.publisher.log, key, self.prepared.before[key.table][key.day].publication)
+
+    def _is_shown(self, key: TableDay, content: DayContent) -> bool:
+        state = self.view.states.get(key)
+        now = state.content if state else None
+        return now is not None and (now.logical, now.input_fingerprint) == (content.logical, content.input_fingerprint)
+
+    def _brings(self, table: str, days: DayRange) -> bool:
+        return any(TableDay(table, day) in self.after for day in days)
+
+    def _given(self, made: Mapping[str, DayRange], content: DayContent) -> dict[str, dict[date, str]] | None:
+        """What main has of ``made``, if ``content`` is made of just that, or of that before further rows arrived."""
+        now = {
+            table: {
+                key.day: self.after.get(key) or logical_in(self.view, key)
+                for key in (TableDay(table, day) for day in days)
+            }
+            for table, days in made.items()
+        }
+        if fingerprints.inputs(now) == content.inputs:
+            return now
+        for table, days in made.items():
+            key = TableDay(table, days.first)
+            for earlier in before_rows_came(self.publisher.log, key) if len(days) == 1 else ():
+                then = {**now, table: {key.day: earlier}}
+                if key not in self.after and fingerprints.inputs(then) == content.inputs:
+                    return then
+        return None
+
+    def _made_of_other(self, key: TableDay, made: Mapping[str, DayRange]) -> PublicationRefused:
+        """Names the first input that was published after what ``key`` goes back to."""
+        back = self.publisher.log.closed_at(self.prepared.before[key.table][key.day].publication)
+        inputs = (TableDay(table, day) for table, days in made.items() for day in days)
+        later = ((each, self.view.states[each]) for each in inputs if each in self.view.states)
+        since = next(((each, state.publication) for each, state in later if state.sequence > back), None)
+        what = (
+            f"{since[0]} was published again since, by {since[1]}" if since else "main has other content of its inputs"
+        )
+        first = f"Roll back {since[1]} first, then this one" if since else "Roll back what replaced its inputs first"
+        return PublicationRefused(
+            f"{self.prepared.publication.id} cannot be rolled back: {key} would be older than what it is made of "
+            f"({what}). Nothing was changed.",
+            hint=f"{first}; or build the day by the version that it had: backfill run {key.table} --days {key.day} "
+            "--version V.",
+        )
+
+
+def before_rows_came(log: PublicationLog, key: TableDay) -> Iterator[str]:
+    """The logical fingerprints that the day had before, newest first, as long as it has only gained rows since."""
+    state = log.day_states(log.head(), {key.table}).get(key)
+    publication = state.publication if state else ""
+    while publication and (entry := log.find_prepared(publication)) is not None:
+        if entry[0].publication.kind not in ("append", "compact"):
+            return
+        before = entry[0].before[key.table][key.day]
+        yield before.content.logical if before.content else fingerprints.NEVER_PUBLISHED
+        publication = before.publication
+
+
+def recorded_reads(log: PublicationLog, key: TableDay, publication: str) -> Mapping[str, DayRange] | None:
+    """The days that the day was made of that ``publication`` left, as they were recorded; None if they were not."""
+    while publication and (entry := log.find_prepared(publication)) is not None:
+        for days in lineages(log.storage, [publication]).values():
+            if key in days:
+                return days[key].days_read
+        made = entry[0].publication
+        moved = entry if made.kind == "compact" else log.find_prepared(made.provenance.undoes)
+        before = moved[0].before_of(key.table, key.day) if moved else None
+        publication = before.publication if before else ""
+    return None
+
+
+def undo_switches(publication: Publication, current: Mapping[str, CurrentVersion]) -> dict[str, Switch]:
+    """The switches that put back the versions from before ``publication``. Pure.
+
+    What made its version current is taken as of now: a later switch that was undone has put it back.
+    """
+    return {
+        step: Switch(
+            version=switch.former,
+            former=switch.version,
+            former_by=current[step].publication if step in current else "",
+        )
+        for step, switch in publication.switches.items()
+    }
+
+
+def undoing(prepared: Prepared, request: Publication) -> Publication:
+    """``request`` as one that undoes ``prepared``; the undo of a campaign comes with a notice."""
+    undone = prepared.publication
+    made = request.provenance.model_copy(update={"campaign": undone.provenance.campaign, "undoes": undone.id})
+    notice = _notice(prepared, request) if undone.provenance.campaign else None
+    return request.model_copy(update={"provenance": made, "notice": notice})
+
+
+def _notice(prepared: Prepared, request: Publication) -> Notice:
+    undone = prepared.publication
+    earlier = undone.notice
+    stale = (
+        f"{table}: stale until it is built again: {format_ranges(days)}."
+        for table, days in request.leaves_stale.items()
+    )
+    return Notice(
+        title=_title(earlier.title if earlier else undone.provenance.campaign),
+        lines=(*(f"{change.table}: {undone_text(prepared, change)}." for change in request.tables), *stale),
+        reports=earlier.reports if earlier else tuple(change.table for change in request.tables),
+        approved_by=request.provenance.launched_by,
+        undo=f"backfill rollback {request.id}",
+    )
+
+
+def undone_text(prepared: Prepared, change: TableChange) -> str:
+    """How many days of a table an undo of ``prepared`` puts back, withdraws and stages again, with the rows since."""
+    before = prepared.before.get(change.table, {})
+    gone = [day for day in change.days if day.content is None and not day.adds]
+    back = [day for day in change.days if day not in gone and _is_as_before(day, before.get(day.day))]
+    again = [day for day in change.days if day not in gone and day not in back]
+    own = [day for day in again if day.day in before]
+    rows = sum(_rows(day.content) - _rows(before[day.day].content) for day in own)
+    more = f"{format_count(abs(rows), 'row')} {'more' if rows > 0 else 'fewer'} than before" if rows else "as many rows"
+    parts = {
+        "as before": len(back),
+        "withdrawn, since published first by what is undone": len(gone),
+        f"staged again from what there is now ({more})": len(own),
+        "staged again because they read what changed": len(again) - len(own),
+    }
+    return "; ".join(f"{count:,} {text}" for text, count in parts.items() if count)
+
+
+def _is_as_before(day: DayChange, before: Before | None) -> bool:
+    return before is not None and (day.adds, day.content) == (before.files, before.content)
+
+
+def _rows(content: DayContent | None) -> int:
+    return content.rows if content else 0
+
+
+def _title(undone: str) -> str:
+    """What undid a campaign is undone by bringing it back, and the other way round."""
+    if undone.startswith(_UNDONE):
+        return _BACK + undone.removeprefix(_UNDONE)
+    return _UNDONE + undone.removeprefix(_BACK)
+
+
+def _undo_table(publisher: Publisher, prepared: Prepared, change: TableChange, origins: _Origins) -> TableChange:
+    """The before-image as adds and the publication's own result as expected; source positions go back as well.
+
+    The last publication is taken as of now: a later one that was itself rolled back has left our result in place.
+    """
+    before, target = prepared.before[change.table], prepared.target(change.table)
+    states = origins.view.states
+    find = cache(publisher.log.find_prepared)
+    days = tuple(
+        DayChange(
+            day=day.day,
+            adds=before[day.day].files,
+            content=before[day.day].content,
+            expected=Expected(
+                files=tuple(sorted(_files_after_compaction(find, change.table, day.day, states, target[day.day]))),
+                publication=states[TableDay(change.table, day.day)].publication,
+            ),
+            made_of=origins.of(TableDay(change.table, day.day)),
+        )
+        for day in change.days
+    )
+    positions = tuple(Position(id=p.id, before=p.after, after=p.before or 0) for p in change.positions)
+    return TableChange(
+        table=change.table,
+        table_schema=main_schema(publisher, change.table),
+        days=days,
+        positions=positions,
+    )
+
+
+def _files_after_compaction(
+    find: FindPrepared, table: str, day: date, states: States, ours: Collection[str]
+) -> Collection[str]:
+    """The files of a day now, if nothing but compaction has happened to ``ours``; else ``ours``, which refuses it.
+
+    Compaction must leave every rollback possible that the rollback window promises.
+    """
+    state = states[TableDay(table, day)]
+    if state.physical == fingerprints.physical(ours):
+        return ours
+    newest: Collection[str] = ()
+    compaction = _last_compaction(find, table, day, state.publication)
+    while compaction is not None:
+        newest = newest or compaction.target(table)[day]
+        before = compaction.before[table][day]
+        if {file.path for file in before.files} == set(ours):
+            return newest
+        compaction = _last_compaction(find, table, day, before.publication)
+    return ours
+
+
+def _last_compaction(find: FindPrepared, table: str, day: date, publication: str) -> Prepared | None:
+    """The compaction that made the day's files: ``publication``, or an earlier one if what came after it was undone."""
+    while publication and (entry := find(publication)) is not None:
+        made = entry[0].publication
+        if made.kind == "compact":
+            return entry[0]
+        undone = find(made.provenance.undoes) if made.kind == "rollback" else None
+        if undone is None:
+            return None
+        before = undone[0].before_of(table, day)
+        publication = before.publication if before else ""
+    return None
+
+
+def main_schema(publisher: Publisher, table: str) -> str:
+    """Main's schema of today: columns gained since stay, and read as null in the older files."""
+    main = MainTable.open(publisher.storage, table)
+    if main is None:
+        raise PublicationRefused(f"The table {table} does not exist any more.")
+    return str(main.handle.schema().to_json())

@@ -1,1 +1,0 @@
-"""A plan as a file that is reviewed: read, checked, and planned."""

@@ -1,0 +1,235 @@
+"""Compaction: a publication that preserves content. Nothing downstream becomes stale by it.
+
+Whole days are for maintenance. Beside a stream, only the small files of a day become one: the others stay in main under
+their names.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backfill_assets.days import TableDay
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.judge.compare import is_balanced
+from backfill_assets.judge.engine import engine, labelled_rows
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.arrow_dataset import dataset_of
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable, of_days
+from backfill_assets.lakehouse.records import (
+    DayChange,
+    DayContent,
+    Provenance,
+    Publication,
+    TableChange,
+)
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+from backfill_assets.lakehouse.written_files import write_folder, written_files
+from backfill_assets.model.measure import is_hash
+from backfill_assets.publish.publisher import Conflict, Pin, Published, Publisher
+from backfill_assets.publish.small_files import files_to_compact
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+_BATCH_ROWS = 64 * 1024
+_ROW_GROUP_BYTES = 32 * 1024 * 1024
+"""Uncompressed. Memory is a few times this, for days of any size."""
+_STAGED_AS = StagedAs(input_fingerprint="compaction")
+_SIDE = "its side"
+"""No column has a space in its name."""
+
+
+Choose = Callable[[Collection[AddedFile]], Collection[str]]
+"""The paths of one day that become one file; fewer than two leave the day alone."""
+
+
+def all_files(files: Collection[AddedFile]) -> Collection[str]:
+    """For :func:`compact`: the whole day becomes one file."""
+    return [file.path for file in files]
+
+
+def small_files(files: Collection[AddedFile]) -> Collection[str]:
+    """For :func:`compact`: the first group of small files."""
+    return next(iter(files_to_compact(files)), ())
+
+
+def compact_small_files(
+    publisher: Publisher,
+    table: str,
+    days: Iterable[date],
+    *,
+    id: str = "",
+    provenance: Provenance | None = None,
+    transaction: str = "",
+) -> Published | Conflict | None:
+    """Put small files of ``days`` together once there are many; None, after one look at the table, if there are not.
+
+    A stream calls it after each batch, with the days that the batch touched. What another writer published meanwhile
+    comes back as :class:`Conflict`, and is left for the next batch. ``transaction`` is the one of the stream.
+    """
+    main = MainTable.open(publisher.storage, table)
+    many = [day for day, files in main.state().of_days(days).items() if small_files(files)] if main else []
+    if not many:
+        return None
+    name = id or f"{publisher.now():%Y%m%dt%H%M%S}-compact-{table.replace('_', '-')}-{secrets.token_hex(4)}"
+    return compact(publisher, table, many, id=name, provenance=provenance, choose=small_files, transaction=transaction)
+
+
+def compact(
+    publisher: Publisher,
+    table: str,
+    days: Iterable[date],
+    *,
+    id: str,
+    provenance: Provenance | None = None,
+    choose: Choose = all_files,
+    transaction: str = "",
+) -> Published | Conflict | None:
+    """Rewrite the files that ``choose`` names of each day into one file; None when it names fewer than two of each.
+
+    Days that another writer published meanwhile come back as :class:`Conflict` and are left for the next time.
+    """
+    pin = publisher.pin({table: list(days)}, {})
+    main = MainTable.open(publisher.storage, table)
+    several = sorted(day for (_, day), expected in pin.expected.items() if len(expected.files) > 1)
+    if main is None or not several:
+        return None
+    if moved := _conflict_of(main, pin, several):
+        return moved
+    files = main.state().of_days(several)
+    paths = {day: frozenset(choose(files[day])) for day in several}
+    chosen = {day: [file for file in files[day] if file.path in some] for day, some in paths.items() if len(some) > 1}
+    if not chosen:
+        return None
+    main.require_writable({day: {} for day in chosen}, of_days(main.state(), chosen))
+    # A name of its own for each attempt: what one that died has left may be of older rows.
+    timeline = Timeline(publisher.storage, table, f"compact-{id}-{secrets.token_hex(4)}")
+    _rewrite(main, timeline, chosen)
+    kept = {day: tuple(file for file in files[day] if file.path not in paths[day]) for day in chosen}
+    request = _request(timeline, pin, kept, id, provenance or Provenance())
+    return publisher.publish(request.model_copy(update={"transaction": transaction}))
+
+
+def _conflict_of(main: MainTable, pin: Pin, days: list[date]) -> Conflict | None:
+    """The rows are read from the very files that are expected: main may have been elsewhere in between, and back."""
+    files = main.state().by_day()
+    moved = {day for day in days if files.get(day, frozenset()) != set(pin.expected[TableDay(main.name, day)].files)}
+    return Conflict({main.name: frozenset(moved)}, reasons=(f"{main.name} is being published to",)) if moved else None
+
+
+def _rewrite(main: MainTable, timeline: Timeline, chosen: Mapping[date, Sequence[AddedFile]]) -> None:
+    """Write the chosen files of each day into one of ``timeline``, some rows at a time; refuse if content changed."""
+    folder, rows = write_folder(), dataset_of(main.storage, main.name, main.handle, chosen)
+    datasets = {day: _only(rows, day, files) for day, files in chosen.items()}
+    for day, dataset in datasets.items():
+        _write(timeline, f"{folder}/{PARTITION_COLUMN}={day}", dataset, day)
+    written = written_files(timeline.storage, timeline.path, folder)
+    _require_same_rows(main, timeline, chosen, written, {day: _columns(each) for day, each in datasets.items()})
+    timeline.add(written, str(main.handle.schema().to_json()), dict.fromkeys(chosen, _STAGED_AS))
+
+
+def _require_same_rows(
+    main: MainTable,
+    timeline: Timeline,
+    chosen: Mapping[date, Sequence[AddedFile]],
+    written: Sequence[AddedFile],
+    columns: Mapping[date, pa.Schema],
+) -> None:
+    """Both are read anew, by another program than the writer; day by day, so that memory is that of a day."""
+    with engine(threads=1) as duckdb:
+        for day, files in chosen.items():
+            sides = {
+                1: [file.below(main.name) for file in files],
+                -1: [file.below(timeline.path) for file in written if file.day == str(day)],
+            }
+            compared = columns[day].append(pa.field(_SIDE, pa.int64()))
+            if not is_balanced(labelled_rows(duckdb, main.storage, compared, _SIDE, sides), _SIDE):
+                raise PublicationRefused(f"Compacting {main.name} {day} changed its content; nothing was published.")
+
+
+def _only(rows: ds.FileSystemDataset, day: date, files: Collection[AddedFile]) -> ds.FileSystemDataset:
+    """The rows of just these files of ``day``, with the hashes that any of them has beside the columns of the table."""
+    import pyarrow.dataset as ds
+
+    paths = {file.path for file in files}
+    fragments = [each for each in rows.get_fragments(filter=pc.field(PARTITION_COLUMN) == day) if each.path in paths]
+    if len(fragments) != len(paths):
+        raise PublicationRefused(f"Only {len(fragments)} of {len(paths)} files of {day} can be read to compact them.")
+    hashes = sorted({name for each in fragments for name in each.physical_schema.names if is_hash(name)})
+    columns = pa.schema([*rows.schema, *((name, pa.int64()) for name in hashes)])
+    return ds.FileSystemDataset(fragments, columns, rows.format, rows.filesystem)
+
+
+def _columns(dataset: ds.Dataset) -> pa.Schema:
+    """Those of a file: all but the day."""
+    return dataset.schema.remove(dataset.schema.get_field_index(PARTITION_COLUMN))
+
+
+def _write(timeline: Timeline, folder: str, dataset: ds.Dataset, day: date) -> None:
+    """One Parquet file of the rows of ``day``."""
+    columns = _columns(dataset)
+    with timeline.storage.parquet_writer(f"{timeline.path}/{folder}/part-0.snappy.parquet", columns) as writer:
+        for rows in _row_groups(_batches(dataset, day)):
+            writer.write_table(rows.select(columns.names), row_group_size=max(1, rows.num_rows))
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows of ``batches`` in parts of some :data:`_ROW_GROUP_BYTES`: each becomes a row group of a file."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.nbytes for each in held) >= _ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _batches(dataset: ds.Dataset, day: date) -> Iterator[pa.RecordBatch]:
+    """The rows of ``day``, in small batches. By itself Arrow would read ahead, and keep what it has read of a file."""
+    import pyarrow.dataset as ds
+
+    batches: Iterator[pa.RecordBatch] = dataset.scanner(
+        filter=pc.field(PARTITION_COLUMN) == day,
+        batch_size=_BATCH_ROWS,
+        batch_readahead=0,
+        fragment_readahead=0,
+        fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True),
+        use_threads=False,
+    ).to_batches()
+    return batches
+
+
+def _request(
+    timeline: Timeline,
+    pin: Pin,
+    kept: Mapping[date, tuple[AddedFile, ...]],
+    id: str,
+    provenance: Provenance,
+) -> Publication:
+    staged = timeline.days()
+    changes = [
+        DayChange(
+            day=day,
+            adds=(*files, *staged[day].files),
+            content=_content_of(pin, timeline.table, day),
+            expected=pin.expected[TableDay(timeline.table, day)],
+        )
+        for day, files in kept.items()
+    ]
+    change = TableChange(table=timeline.table, table_schema=timeline.schema(), days=tuple(changes))
+    return Publication(id=id, kind="compact", tables=(change,), provenance=provenance)
+
+
+def _content_of(pin: Pin, table: str, day: date) -> DayContent | None:
+    """The content carries over; that of a day with a foreign write stays unknown."""
+    state = pin.states.get(TableDay(table, day))
+    known = state is not None and state.physical == fingerprints.physical(pin.expected[TableDay(table, day)].files)
+    return state.content if state and known else None

@@ -1,0 +1,230 @@
+"""Which files of the publication log an answer needs, by the statistics of its adds, and how they are read.
+
+An entry of its own has one file with exact bounds; older entries lie together in a file a month. Asking for a
+publication, a table, a day or a moment opens the files whose bounds hold it, and no others, however long the log is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.rows import ARROW_SCHEMA
+
+LOG_TABLE = "_publications"
+ENTRIES = f"{LOG_TABLE}/_entries"
+"""VACUUM of any engine passes over folders that begin with an underscore."""
+_BATCH = 32
+_LONGEST = 64
+_MANY = 500
+"""For more values than this, files are chosen by the least and the greatest value."""
+_HIGHEST = "\U0010ffff"
+Value = str | int | datetime
+
+
+def statistics(rows: pa.Table) -> str:
+    """The statistics of a file of the log, for its add action: bounds of every column.
+
+    Every column has its bounds, long text a shortened one: delta-rs skips a file that has them for some columns only.
+    """
+    columns_of: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
+    for name in rows.column_names:
+        column = rows.column(name)
+        columns_of["nullCount"][name] = column.null_count
+        if column.null_count < len(column):
+            bounds = pc.min_max(column).as_py()
+            columns_of["minValues"][name] = _lower(bounds["min"])
+            columns_of["maxValues"][name] = _upper(bounds["max"])
+    return json.dumps({"numRecords": rows.num_rows, **columns_of})
+
+
+def _lower(value: Value) -> str | int:
+    if isinstance(value, datetime):
+        return _milliseconds(value)
+    return value[:_LONGEST] if isinstance(value, str) else value
+
+
+def _upper(value: Value) -> str | int:
+    if isinstance(value, datetime):
+        return _milliseconds(value + timedelta(microseconds=999))
+    return value[:_LONGEST] + _HIGHEST if isinstance(value, str) and len(value) > _LONGEST else value
+
+
+def _milliseconds(value: datetime) -> str:
+    return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03d}Z"
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """Active files of one version of the log: ``adds`` has their paths and bounds, as delta-rs lists them."""
+
+    storage: Storage
+    adds: pa.Table
+
+    @classmethod
+    def of(cls, storage: Storage, handle: DeltaTable | None) -> LogFiles:
+        """None without a log."""
+        if handle is None:
+            return cls(storage, pa.table({"path": pa.array([], pa.string()), "size_bytes": pa.array([], pa.int64())}))
+        return cls(storage, pa.table(handle.get_add_actions(flatten=True)))
+
+    @property
+    def paths(self) -> list[str]:
+        """Below the root of the lakehouse."""
+        return [f"{LOG_TABLE}/{path}" for path in self.adds.column("path").to_pylist()]
+
+    @property
+    def sizes(self) -> list[tuple[str, int]]:
+        """Path and size in bytes of each file."""
+        return list(zip(self.paths, self.adds.column("size_bytes").to_pylist(), strict=True))
+
+    def only(self, paths: Iterable[str]) -> LogFiles:
+        """Those of ``paths`` that are here."""
+        names = pa.array([path.removeprefix(f"{LOG_TABLE}/") for path in paths], pa.string())
+        return self._only(pc.is_in(self.adds.column("path").cast(pa.string()), value_set=names))
+
+    def holding(self, column: str, values: Iterable[Value]) -> LogFiles:
+        """The files that may have a row with one of ``values``."""
+        listed = sorted(set(values))
+        if len(listed) > _MANY:
+            return self.between(column, listed[0], listed[-1])
+        wanted = [_scalar(column, value) for value in listed]
+        low, high = self._bounds(column)
+        within = (pc.and_(_or_unknown(pc.less_equal, low, v), _or_unknown(pc.greater_equal, high, v)) for v in wanted)
+        nothing = pa.array([False] * self.adds.num_rows, pa.bool_())
+        return self._only(pc.and_(reduce(pc.or_, within, nothing), self._has_any(column)))
+
+    def between(self, column: str, low: Value | None = None, high: Value | None = None) -> LogFiles:
+        """The files that may have a row from ``low`` to ``high``, both included."""
+        lowest, highest = self._bounds(column)
+        mask = self._has_any(column)
+        if low is not None:
+            mask = pc.and_(mask, _or_unknown(pc.greater_equal, highest, _scalar(column, low)))
+        if high is not None:
+            mask = pc.and_(mask, _or_unknown(pc.less_equal, lowest, _scalar(column, high)))
+        return self._only(mask)
+
+    def spans(self) -> list[tuple[datetime | None, datetime | None, int | None]]:
+        """When the first and the last entry of each file were made, and its newest; None where that is not known."""
+        columns = (*self._bounds("at"), self._bounds("sequence")[1])
+        return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+    def _only(self, mask: pa.Array) -> LogFiles:
+        return replace(self, adds=self.adds.filter(mask))
+
+    def _bounds(self, column: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        return self._column(f"min.{column}", column), self._column(f"max.{column}", column)
+
+    def _column(self, name: str, like: str) -> pa.ChunkedArray:
+        kind = ARROW_SCHEMA.field(like).type
+        if name in self.adds.column_names:
+            return self.adds.column(name).cast(kind)
+        return pa.chunked_array([pa.nulls(self.adds.num_rows, kind)])
+
+    def _has_any(self, column: str) -> pa.ChunkedArray:
+        """False for files in which the column is null in every row. Files without statistics may have anything."""
+        name = f"null_count.{column}"
+        if name not in self.adds.column_names:
+            return pa.chunked_array([pa.array([True] * self.adds.num_rows, pa.bool_())])
+        return pc.fill_null(pc.less(self.adds.column(name), self.adds.column("num_records")), True)
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Those columns of all rows in these files, oldest first. ``sequence`` is always among them."""
+        return _concatenate(self._tables(self.paths, columns), columns)
+
+    def rows(
+        self,
+        columns: Sequence[str],
+        *,
+        after: int | None = None,
+        until: int | None = None,
+        **wanted: Value | Iterable[Value],
+    ) -> pa.Table:
+        """The rows, oldest first, in which each column of ``wanted`` has one of its values, of such entries.
+
+        Only files are opened whose bounds may hold one. Columns of ``wanted``, and ``sequence``, are read as well.
+        """
+        files = self.between("sequence", None if after is None else after + 1, until)
+        values_of = {name: [each] if isinstance(each, Value) else sorted(set(each)) for name, each in wanted.items()}
+        for name, values in values_of.items():
+            files = files.holding(name, values)
+        found = files.read([*columns, *(name for name in values_of if name not in columns)])
+        for name, values in values_of.items():
+            among_them = pa.array(values, ARROW_SCHEMA.field(name).type)
+            found = found.filter(pc.is_in(found.column(name), value_set=among_them))
+        for compare, bound in ((pc.greater, after), (pc.less_equal, until)):
+            if bound is not None:
+                found = found.filter(compare(found.column("sequence"), _scalar("sequence", bound)))
+        return found
+
+    def newest_first(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows of :meth:`read`, newest entries first, some files at a time: for a search that may stop early.
+
+        Files overlap once entries were folded or gathered. What the files that are still unread may have newer entries
+        than waits for them, so that each part has only older entries than the parts before it, and each entry whole.
+        """
+        bounds = self._column("max.sequence", "sequence")
+        newest = pc.sort_indices(bounds, sort_keys=[("", "descending", "at_start")])
+        paths = [f"{LOG_TABLE}/{path}" for path in self.adds.column("path").take(newest).to_pylist()]
+        highest, waiting = bounds.take(newest).to_pylist(), _schema(_with_sequence(columns)).empty_table()
+        for start in range(0, len(paths), _BATCH):
+            rows = _concatenate([waiting, *self._tables(paths[start : start + _BATCH], columns)], columns)
+            unread = highest[start + _BATCH :][:1]
+            complete = _are_above(rows, unread[0]) if unread else pa.repeat(pa.scalar(value=True), len(rows))
+            waiting = rows.filter(pc.invert(complete))
+            yield rows.filter(complete)
+
+    def _tables(self, paths: Sequence[str], columns: Sequence[str]) -> list[pa.Table]:
+        names = _with_sequence(columns)
+        return self.storage.each(lambda path: read_entry(self.storage, path, names), paths)
+
+
+def read_entry(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
+    """Columns of one file of the log, in the log's types; any engine may have written it."""
+    return storage.read_parquet(path, list(columns)).select(list(columns)).cast(_schema(columns))
+
+
+def equal(rows: pa.Table, **values: Value) -> pa.Table:
+    """The rows in which each named column has the given value."""
+    masks = (pc.equal(rows.column(name), value) for name, value in values.items())
+    return rows.filter(reduce(pc.and_, masks))
+
+
+def among(rows: pa.Table, column: str, values: Iterable[str]) -> pa.Table:
+    """The rows that have one of ``values``."""
+    return rows.filter(pc.is_in(rows.column(column), value_set=pa.array(sorted(set(values)), pa.string())))
+
+
+def _are_above(rows: pa.Table, sequence: int | None) -> Any:
+    """Which rows are of a newer entry than ``sequence``; of none it is known if that is not."""
+    return pc.fill_null(pc.greater(rows.column("sequence"), pa.scalar(sequence, pa.int64())), fill_value=False)
+
+
+def _concatenate(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
+    empty = _schema(_with_sequence(columns)).empty_table()
+    return pa.concat_tables([empty, *tables]).sort_by("sequence")
+
+
+def _with_sequence(columns: Sequence[str]) -> list[str]:
+    return [*columns, *(["sequence"] if "sequence" not in columns else [])]
+
+
+def _schema(columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([ARROW_SCHEMA.field(name) for name in columns])
+
+
+def _scalar(column: str, value: Value) -> pa.Scalar:
+    return pa.scalar(value, ARROW_SCHEMA.field(column).type)
+
+
+def _or_unknown(compare: Callable[..., Any], bound: pa.ChunkedArray, value: pa.Scalar) -> Any:
+    return pc.fill_null(compare(bound, value), True)

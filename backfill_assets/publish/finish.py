@@ -1,0 +1,329 @@
+"""FINISH and CLOSE: bring an open entry to its end, forward or back, from any step that it was left at.
+
+Every process that meets an open entry finishes it: none waits for a dead process, and a slow one that wakes up finds
+its transaction or the fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import partial
+
+from deltalake.exceptions import DeltaError
+
+from backfill_assets.errors import BackfillError, InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone
+from backfill_assets.lakehouse.main_table import Files, MainTable, of_days
+from backfill_assets.lakehouse.records import Outcome, Prepared
+from backfill_assets.lakehouse.retry import Retry
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.crash_points import COMMITTED, FENCED, RESTORED, CrashPoint, Reached, nowhere
+from backfill_assets.publish.log import Head, OpenEntry, PublicationLog, entry_sequence, utc_now
+from backfill_assets.publish.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
+
+
+class Finish:
+    """Carries prepared entries to their end; any process may repeat any step at any time."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        retention_days: int = 30,
+        now: Callable[[], datetime] = utc_now,
+        reached: Reached = nowhere,
+    ) -> None:
+        self.storage = storage
+        self.retention_days = retention_days
+        self.now = now
+        self.log = PublicationLog(storage, now)
+        self.reached = reached
+
+    def finish(self, publication: str) -> Outcome:
+        """How the publication ended, after bringing it there if need be: forward or back, from any step.
+
+        Raises :class:`CommitRefused` when one of its tables takes no commit; the entry then stays open.
+        """
+        retry = Retry(f"Finishing {publication}")
+        while True:
+            head = self.log.head()
+            self.reached(CrashPoint.LOG_READ, publication)
+            entry = head.state.open.get(publication)
+            if entry is None:
+                return self._outcome(head, publication)
+            prepared = self.log.prepared(entry)
+            outcome: Outcome = "aborted" if entry.aborting else "done"
+            mark = Mark.of(prepared, entry)
+            done = self._back(prepared, mark) if entry.aborting else self._forward(head, prepared, mark)
+            if done and self._close(head, prepared, mark, outcome):
+                return outcome
+            retry.lost("other writers commit to its tables or to the log")
+
+    def require_open(self, publication: str) -> None:
+        """Raise :class:`InvalidRequest` for a publication that cannot be given up, because it is not open."""
+        self._open_entry(self.log.head(), publication)
+
+    def _open_entry(self, head: Head, publication: str) -> OpenEntry:
+        if (entry := head.state.open.get(publication)) is None:
+            outcome = self._outcome(head, publication)
+            back = f"What is done is put back by: backfill rollback {publication}"
+            hint = back if outcome == "done" else "Its days hold what they held before it: nothing is left to do."
+            raise InvalidRequest(f"{publication} is not open: it is {outcome}.", hint=hint)
+        return entry
+
+    def abort(self, publication: str, *, by: str = "", reason: str = "") -> dict[str, str]:
+        """Give an open entry up, on the word of a person; the tables that could not be put back, and why.
+
+        Such a table is left as it is, and readers who pin the log keep the version that they had. Raises
+        :class:`InvalidRequest` for a publication that is not open.
+        """
+        said = f"aborted by {by or 'hand'}" + (f": {reason}" if reason else "")
+        retry = Retry(f"Aborting {publication}")
+        while True:
+            head = self.log.head()
+            entry = self._open_entry(head, publication)
+            prepared = self.log.prepared(entry)
+            if not entry.aborting:
+                self._decide_abort(head, prepared, said)
+            else:
+                mark = Mark.of(prepared, entry)
+                left = self._back_where_possible(prepared, mark)
+                note = said + "".join(f"; {table} is left as it is ({why})" for table, why in left.items())
+                row = aborted_by_hand_row(prepared.publication, by, note)
+                if self._close(head, prepared, mark, "aborted", left, (row,)):
+                    return left
+            retry.lost("other writers commit to its tables or to the log")
+
+    def _back_where_possible(self, prepared: Prepared, mark: Mark) -> dict[str, str]:
+        """Like :meth:`_back`, but a table that refuses it is left as it is, and named with the reason."""
+        left: dict[str, str] = {}
+        for table in sorted(prepared.publication.writes):
+            try:
+                self._back_one(prepared, mark, table)
+            except (BackfillError, DeltaError, OSError) as error:
+                left[table] = error.message if isinstance(error, BackfillError) else str(error)
+        return left
+
+    def _outcome(self, head: Head, publication: str) -> Outcome:
+        outcome = self.log.outcome(head, publication)
+        if outcome is None:
+            raise PublicationRefused(f"The publication {publication} was never prepared.")
+        return outcome
+
+    def _forward(self, head: Head, prepared: Prepared, mark: Mark) -> bool:
+        """Commit to each table in order; False asks for a restart with a fresh look at the log."""
+        publication = prepared.publication.id
+        for table in sorted(prepared.publication.writes):
+            main = self._main(table)
+            transaction = mark.read(main)
+            self.reached(CrashPoint.TABLE_LOADED, publication)
+            if transaction == COMMITTED:
+                continue
+            if transaction is not None:
+                return False
+            state = main.state()
+            if not _as_before(prepared, table, main, state):
+                self._decide_abort(head, prepared, f"another writer changed {table}")
+                return False
+            if not self._is_forward(publication) or not self._commit(prepared, mark, table, main, state):
+                return False
+            self.reached(CrashPoint.TABLE_COMMITTED, publication)
+        return True
+
+    def _is_forward(self, publication: str) -> bool:
+        """Is the entry still open, and not given up? An abort by hand may have left this table without a fence.
+
+        Asked after the table was read: the write that kept the abort from its fence is in that version, or comes after
+        it, so this commit is refused like the fence was.
+        """
+        entry = self.log.head().state.open.get(publication)
+        return entry is not None and not entry.aborting
+
+    def _commit(self, prepared: Prepared, mark: Mark, table: str, main: MainTable, state: LogState) -> bool:
+        target, change = prepared.target(table), prepared.change(table)
+        positions = {position.id: position.after for position in change.positions}
+        return main.commit(
+            prepared.publication.id,
+            {**mark.saying(COMMITTED), **positions},
+            target=target,
+            active=of_days(state, target),
+            schema=change.table_schema,
+            at=self.now(),
+        )
+
+    def _decide_abort(self, head: Head, prepared: Prepared, reason: str) -> None:
+        publication = prepared.publication
+        state = head.state.aborting(publication.id)
+        if self.log.append(head, aborting_rows(publication, reason), lambda file: state):
+            self.reached(CrashPoint.ABORT_DECIDED, publication.id)
+
+    def _back(self, prepared: Prepared, mark: Mark) -> bool:
+        """Restore each table that was committed to, fence each that was not: a late commit then cannot succeed."""
+        for table in sorted(prepared.publication.writes):
+            self._back_one(prepared, mark, table)
+        return True
+
+    def _back_one(self, prepared: Prepared, mark: Mark, table: str) -> None:
+        retry = Retry(f"Taking {prepared.publication.id} back from {table}")
+        while not self._withdraw(prepared, mark, table):
+            retry.lost(f"other writers commit to {table}")
+
+    def _withdraw(self, prepared: Prepared, mark: Mark, table: str) -> bool:
+        """One attempt; False when another writer committed to the table in the same moment."""
+        publication = prepared.publication.id
+        main = self._main(table)
+        transaction = mark.read(main)
+        self.reached(CrashPoint.TABLE_LOADED, publication)
+        if transaction in (FENCED, RESTORED, PASSED):
+            return True
+        take_back = self._fence if transaction is None else self._restore
+        withdrawn = take_back(prepared, mark, main)
+        if withdrawn:
+            self.reached(CrashPoint.FENCED if transaction is None else CrashPoint.RESTORED, publication)
+        return withdrawn
+
+    def _fence(self, prepared: Prepared, mark: Mark, main: MainTable) -> bool:
+        publication = prepared.publication.id
+        return main.commit(publication, mark.saying(FENCED), target={}, active={}, schema=None, at=self.now())
+
+    def _restore(self, prepared: Prepared, mark: Mark, main: MainTable) -> bool:
+        """Take back what we committed, positions with it; days that others changed since are left alone."""
+        publication, positions = prepared.publication.id, prepared.change(main.name).positions
+        active = of_days(main.state(), prepared.target(main.name))
+        target = _files_to_restore(prepared, main.name, active)
+        complete = len(target) == len(active)
+        if positions and not complete:
+            target = {}  # positions and rows only ever move together: what stays of them stays whole
+        back = {position.id: position.before or 0 for position in positions if complete}
+        return main.commit(
+            publication,
+            {**mark.saying(RESTORED), **back},
+            target=target,
+            active=active,
+            schema=None,
+            at=self.now(),
+        )
+
+    def _close(
+        self,
+        head: Head,
+        prepared: Prepared,
+        mark: Mark,
+        outcome: Outcome,
+        left: Collection[str] = (),
+        also: Sequence[Row] = (),
+    ) -> bool:
+        """Append the end of the entry; False when another writer was faster, or a table lost its commit.
+
+        Tables in ``left`` keep the version that they have in the map.
+        """
+        publication, state = prepared.publication, head.state
+        mains = {table: self._main(table) for table in publication.writes - set(left)}
+        if not all(_has_commit(main, mark, outcome) for main in mains.values()):
+            return False
+        own = {table: self._own_version(prepared, main, outcome) for table, main in mains.items()}
+        self.reached(CrashPoint.CLOSING, publication.id)
+        versions = {**state.versions, **own}
+        closing = partial(state.closing, publication.id, outcome, versions, *self.log.index(head, state.since))
+        if closed := self.log.append(head, [*closed_rows(prepared, outcome, versions, own), *also], closing):
+            self.log.remember_closed(publication.id, versions)
+            self.reached(CrashPoint.CLOSED, publication.id)
+        return closed
+
+    def _own_version(self, prepared: Prepared, main: MainTable, outcome: Outcome) -> int:
+        """The version that the publication made; the newest one if that is gone and the days are just as it left them.
+
+        A commit is gone when its entry was left open for longer than the table's log is kept.
+        """
+        try:
+            return main.commit_version(prepared.publication.id)
+        except VersionGone:
+            done = outcome == "done"
+            left = prepared.target(main.name) if done else prepared.before_files(main.name)
+            now = of_days(main.state(), left)
+            if any(now[day].keys() != files.keys() for day, files in left.items()):
+                raise
+            return main.version
+
+    def _main(self, table: str) -> MainTable:
+        main = MainTable.open(self.storage, table)
+        if main is None:
+            raise PublicationRefused(
+                f"The table {table} has disappeared while a publication to it was open.",
+                hint=f"Put the folder {self.storage.uri(table)} back from a backup, or give the publication up: "
+                "backfill maintain --abort PUBLICATION",
+            )
+        return main
+
+
+def _has_commit(main: MainTable, mark: Mark, outcome: Outcome) -> bool:
+    """Does the table have the commit of ``outcome``? A writer without put-if-absent may have overwritten it."""
+    version = mark.read(main)
+    return version == COMMITTED if outcome == "done" else version in (FENCED, RESTORED)
+
+
+def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState) -> bool:
+    """Is main still as prepare found it? Only a writer that bypasses the protocol can have changed it."""
+    before, target = prepared.before_files(table), prepared.target(table)
+    active = of_days(state, before)
+    same_files = all(active[day].keys() == files.keys() for day, files in before.items())
+    positions = prepared.change(table).positions
+    same_positions = all((main.transaction(p.id) or 0) == (p.before or 0) for p in positions)
+    return same_files and same_positions and not main.obstacles(prepared.change(table).table_schema, target, active)
+
+
+def _files_to_restore(prepared: Prepared, table: str, active: Files) -> dict[date, dict[str, AddedFile]]:
+    """The files that each day is to have again; a day that others changed since is left out.
+
+    Appended files are taken out, and files that were added since stay; a replaced day must be exactly as we made it.
+    """
+    ours, before = prepared.target(table), prepared.before_files(table)
+    if prepared.change(table).mode == "replace":
+        return {day: before[day] for day in ours if active[day].keys() == ours[day].keys()}
+    added = {day.day: {add.path for add in day.adds} for day in prepared.change(table).days}
+    return {
+        day: {path: file for path, file in active[day].items() if path not in paths}
+        for day, paths in added.items()
+        if paths <= active[day].keys()
+    }
+
+
+# ------------------------------------------------------------------ the mark left in each table
+
+PASSED = COMMITTED + 100
+"""A later publication was committed to the table: ours is closed, and the log knows how it ended."""
+_STATES = 4
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A transaction's id, and what its number counts from; 0 for one that a publication has for itself.
+
+    A stream would leave 8,640 transactions a day in each table, for good: Delta forgets old ones only by a rule that
+    would forget source positions too. So its publications share one. Its number grows with the entry of the log that a
+    publication was prepared by. An open entry locks its tables, so a greater number than ours is of a publication that
+    was prepared after ours was closed.
+    """
+
+    id: str
+    base: int
+
+    @classmethod
+    def of(cls, prepared: Prepared, entry: OpenEntry) -> Mark:
+        publication = prepared.publication
+        if not publication.transaction:
+            return cls(publication.id, 0)
+        return cls(publication.transaction, _STATES * entry_sequence(entry.file))
+
+    def read(self, main: MainTable) -> int | None:
+        """What the publication did to this version of a table, or :data:`PASSED`; None if it did nothing yet."""
+        number = main.transaction(self.id)
+        if number is None or number < self.base:
+            return None
+        return PASSED if self.base and number >= self.base + _STATES else number - self.base
+
+    def saying(self, state: int) -> dict[str, int]:
+        """The transaction of a commit that does ``state`` to a table."""
+        return {self.id: self.base + state}

@@ -1,0 +1,176 @@
+"""Folding the publication log: settled entries lie together, a file a month, and what that leaves behind is deleted.
+
+So an old log opens as fast as a young one: a reader looks at the entries of the last days and at a few files for each
+month before. Folding only moves rows, by a commit that changes no data and carries the head on; like every append it
+succeeds on exactly the version it was decided on. The replaced files are deleted a day later, by an intent.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backfill_assets.lakehouse.delta_log import read_log, removed_files
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles
+from backfill_assets.publish.head import HeadState, named_files
+from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.rows import ARROW_SCHEMA
+
+SETTLED = timedelta(days=7)
+"""Entries younger than this keep a file of their own."""
+COMMITS_KEPT = timedelta(hours=1)
+"""A stream makes fifteen hundred an hour, and every reader lists them. A process that slept longer on an old version of
+the log cannot append to it: delta-rs refuses, and the process reads the log again."""
+READABLE = timedelta(days=1)
+"""A replaced file stays that long: a process that opened the log before may still read it."""
+FOLD_FROM_FILES = 64
+"""Fewer settled entries are not worth writing a month again."""
+_MONTHLY = re.compile(r"/month-(\d{4}-\d{2})-[a-z]+-[0-9a-f]+\.parquet$")
+_LOG_FILE = re.compile(r"/_delta_log/(\d{20})\.(json|checkpoint[.\d]*\.parquet)$")
+
+
+def foldable(log: PublicationLog, now: datetime) -> list[str]:
+    """Files of settled entries that do not lie with their month yet; empty if they are too few to be worth it."""
+    head = log.head()
+    return _foldable(LogFiles.of(log.storage, head.handle), head.state, now)
+
+
+def fold(log: PublicationLog, now: datetime) -> int:
+    """Fold what is :func:`foldable`, and return how many files that were; 0 if others appended meanwhile."""
+    head = log.head()
+    files = LogFiles.of(log.storage, head.handle)
+    loose = _foldable(files, head.state, now)
+    if not loose:
+        return 0
+    added = files.only(loose).read(ARROW_SCHEMA.names)
+    months = set(pc.strftime(added.column("at"), "%Y-%m").to_pylist())
+    old = files.only([*loose, *(path for path in files.paths if _month(path) in months)])
+    if not log.replace_files(head, old.sizes, _by_month(old.read(ARROW_SCHEMA.names), now - SETTLED)):
+        return 0
+    log.head().handle.create_checkpoint()
+    return len(loose)
+
+
+def _foldable(files: LogFiles, state: HeadState, now: datetime) -> list[str]:
+    named = set(named_files(state))
+    settled = files.between("at", high=now - SETTLED).paths
+    loose = [path for path in settled if path not in named and _month(path) is None and not is_gathered(path)]
+    return loose if len(loose) >= FOLD_FROM_FILES else []
+
+
+def _month(path: str) -> str | None:
+    match = _MONTHLY.search(path)
+    return match[1] if match else None
+
+
+def _by_month(rows: pa.Table, settled_until: datetime) -> dict[str, pa.Table]:
+    """The rows by the file that they are to lie in.
+
+    Rollbacks and campaigns have files of their own, so that looking for them leaves the daily runs' closed; so has what
+    is no publication. Rows that are not settled are there if an engine's OPTIMIZE put them into one file with older
+    ones: they go on together.
+    """
+    month = pc.strftime(rows.column("at"), "%Y-%m")
+    recent = pc.greater(rows.column("at"), pa.scalar(settled_until))
+    rollback = pc.fill_null(pc.equal(rows.column("kind"), "rollback"), False)
+    campaign = pc.not_equal(pc.fill_null(rows.column("campaign"), ""), "")
+    group = pc.if_else(rollback, "rollbacks", pc.if_else(campaign, "campaigns", "runs"))
+    group = pc.if_else(pc.is_null(rows.column("kind")), "notes", group)
+    name = pc.binary_join_element_wise(month, group, "-")
+    name = pc.if_else(recent, None, name)
+    file_rows: dict[str, pa.Table] = {}
+    for each in pc.unique(name).to_pylist():
+        chosen = rows.filter(pc.is_null(name) if each is None else pc.fill_null(pc.equal(name, each), False))
+        file_rows[f"{ENTRIES}/{f'month-{each}' if each else 'unsettled'}-{uuid.uuid4().hex[:12]}.parquet"] = chosen
+    return file_rows
+
+
+def left_behind(log: PublicationLog, now: datetime) -> list[str]:
+    """Files of the log that no version from the last days needs: replaced entries, old indexes, old commits."""
+    head = log.head()
+    state = read_log(log.storage, LOG_TABLE, head.version)
+    removed = removed_files(log.storage, LOG_TABLE, head.version)
+    young = int((now - READABLE).timestamp() * 1000)
+    kept = {*state.active, *(path for path, file in removed.items() if file.removed_ms > young)}
+    needed = {*named_files(head.state), *(f"{LOG_TABLE}/{path}" for path in kept)}
+    data = [
+        file.path
+        for file in log.storage.files(LOG_TABLE, recursive=True)
+        if file.path.endswith(".parquet") and "/_delta_log/" not in file.path and file.modified_ms < young
+    ]
+    return sorted({*data} - needed) + _old_commits(log.storage, now)
+
+
+def trim(log: PublicationLog, now: datetime) -> int:
+    """Delete the commits of the log that its checkpoints hold since :data:`COMMITS_KEPT`; returns how many files.
+
+    A stream calls it beside its batches, as Delta's own clean-up would be. No data is in them. The oldest go first:
+    what a process leaves that dies in the middle is a log without a gap.
+    """
+    doomed = _old_commits(log.storage, now)
+    for path in doomed:
+        log.storage.delete(path)
+    return len(doomed)
+
+
+def _old_commits(storage: Storage, now: datetime) -> list[str]:
+    """Commits and checkpoints before the newest checkpoint that is itself older than :data:`COMMITS_KEPT`, in order."""
+    oldest = int((now - COMMITS_KEPT).timestamp() * 1000)
+    commits = [
+        (match, file) for file in storage.files(f"{LOG_TABLE}/_delta_log") if (match := _LOG_FILE.search(file.path))
+    ]
+    checkpoints = [int(m[1]) for m, file in commits if m[2] != "json" and file.modified_ms < oldest]
+    base = max(checkpoints, default=0)
+    return sorted(file.path for match, file in commits if int(match[1]) < base)
+
+
+# ------------------------------------------------------------------ a stream's entries, gathered as they come
+
+STREAM = "stream "
+"""Begins what launched a publication of a stream."""
+GATHER_FROM = (256, 16)
+"""So many entries become one file, and so many of those files one that stays."""
+_GATHERED = re.compile(rf"{ENTRIES}/stream-(\d)-[0-9a-f]+\.parquet$")
+_OWN = re.compile(rf"{ENTRIES}/\d{{20}}-[0-9a-f]+\.parquet$")
+_LAST = "stream!"
+
+
+def gather(log: PublicationLog) -> int:
+    """Put entries of streams together once there are many, and return how many files that were.
+
+    A stream makes as many entries in a day as everything else in years. They are gathered as they come, a few hundred
+    into one file and those files into one of some thousands, and stay there: folding leaves them out, so that no month
+    of them is ever written again as a whole. A stream calls it after a batch. 0 if there are too few, or if others
+    appended in the same moment.
+    """
+    head = log.head()
+    files = LogFiles.of(log.storage, head.handle)
+    for level, least in enumerate(GATHER_FROM):
+        loose = files.only(_of_level(files, head.state, level))
+        if len(loose.paths) >= least:
+            name = f"{ENTRIES}/stream-{level + 1}-{uuid.uuid4().hex[:12]}.parquet"
+            done = log.replace_files(head, loose.sizes, {name: loose.read(ARROW_SCHEMA.names)})
+            return len(loose.paths) if done else 0
+    return 0
+
+
+def is_gathered(path: str) -> bool:
+    """True for a file of a stream's entries."""
+    return _GATHERED.search(path) is not None
+
+
+def _of_level(files: LogFiles, state: HeadState, level: int) -> list[str]:
+    """The files that were gathered so many times, and that the head does not name; 0 for entries of their own."""
+    named = set(named_files(state))
+    of_streams = files.between("launched_by", STREAM, _LAST).paths
+    return [path for path in of_streams if path not in named and _level(path) == level]
+
+
+def _level(path: str) -> int:
+    match = _GATHERED.search(path)
+    return int(match[1]) if match else 0 if _OWN.search(path) else -1

@@ -1,0 +1,453 @@
+"""The publication log: journal, audit log, and what consistent readers pin to.
+
+One Delta table, ``_publications``, that is only ever appended to, each append on exactly the version it was decided
+on. Every commit carries the whole head (open entries, the last closed map, where the day states are), so that
+reading it takes one look at the newest commit, however long the log is.
+
+Everything in the head can be computed from the rows: a head that is gone is rebuilt (``rebuild``), and an entry
+whose own file is gone is read through the table. Maintenance by a platform may cost time, and never an entry.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable
+from deltalake._internal import RemoveAction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from backfill_assets.days import TableDay
+from backfill_assets.errors import CommitRefused, LakehouseUnusable
+from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_from
+from backfill_assets.lakehouse.disk import explain_failure
+from backfill_assets.lakehouse.records import DayState, Outcome, Prepared
+from backfill_assets.lakehouse.retry import Retry
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, among, equal, read_entry, statistics
+from backfill_assets.publish.head import HeadState, OpenEntry, parse_head
+from backfill_assets.publish.rebuild import is_rebuilt, rebuilt_head
+from backfill_assets.publish.rows import (
+    ARROW_SCHEMA,
+    DAY_COLUMNS,
+    DELTA_SCHEMA,
+    Row,
+    day_states,
+    newest_days,
+)
+
+__all__ = ["LOG_TABLE", "Head", "HeadState", "OpenEntry", "PublicationLog", "utc_now"]
+
+HEAD = "backfill.head"
+PROPERTIES: Mapping[str, str] = {
+    "delta.logRetentionDuration": "interval 36500 days",
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+}
+"""The log is trimmed by our own maintenance (``fold``), never by an engine's clean-up. A file that was replaced may go
+after a day: its rows are in other files by then, and tombstones are read with every checkpoint: a stream leaves some
+thirty thousand a day."""
+_INDEX = f"{LOG_TABLE}/_index"
+_INDEX_EVERY = 32
+NO_LOG = -1
+"""Stands for the version of a log that has yet to be begun."""
+
+
+def utc_now() -> datetime:
+    """The wall clock, in UTC: for log entries only, never inside a transform."""
+    return datetime.now(UTC)
+
+
+def anything_published(storage: Storage) -> bool:
+    """Is there a publication log?"""
+    return storage.exists(f"{LOG_TABLE}/_delta_log")
+
+
+Entry = tuple[Sequence[Row], Callable[[str], HeadState]]
+"""The rows of one entry, and the head after it, from the name of the file that holds it."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The log at one version; everything decided on it can only be appended to that very version."""
+
+    version: int
+    state: HeadState
+    opener: Callable[[], DeltaTable] = field(repr=False, compare=False)
+
+    @cached_property
+    def handle(self) -> DeltaTable:
+        """The log at this very version. Opened when it is needed: to append, or to list files."""
+        return self.opener()
+
+
+class PublicationLog:
+    """Reads and appends to ``_publications``. The protocol itself is in :mod:`backfill_assets.publish`."""
+
+    def __init__(self, storage: Storage, now: Callable[[], datetime] = utc_now) -> None:
+        self.storage = storage
+        self._now = now
+        self._day_tables: dict[str, pa.Table] = {}
+        """The days in each file of the newest head. Files of the log never change, and a run reads them many times."""
+        self._rebuilt: tuple[int, HeadState] = (-1, HeadState())
+        """The version whose head was rebuilt from the rows, which takes reading all of them."""
+        self._seen: int | None = None
+        """The newest version at the last look: the next look goes on from there, and lists nothing."""
+        self._closed: tuple[str, Mapping[str, int]] = ("", {})
+        """The publication that was closed here last, and its map of all tables, which no other entry changes."""
+
+    def head(self) -> Head:
+        """The newest state; an empty one before there is a log."""
+        version, opener = self._newest()
+        if version == NO_LOG:
+            return Head(NO_LOG, HeadState(), opener)
+        for _, commit in commits_back(self.storage, LOG_TABLE, version):
+            if HEAD in commit:  # the newest, unless others committed to the log: such commits carry no head
+                return Head(version, parse_head(commit[HEAD]), opener)
+        return Head(version, self._rebuild(opener()) if version else HeadState(), opener)
+
+    def _newest(self) -> tuple[int, Callable[[], DeltaTable]]:
+        """The newest version, and what opens it."""
+        version = None if self._seen is None else version_from(self.storage, LOG_TABLE, self._seen)
+        if version is not None:
+            self._seen = version
+            uri, options = self.storage.uri(LOG_TABLE), dict(self.storage.options)
+            return version, lambda: DeltaTable(uri, version, options)
+        handle = self._load()
+        if handle is None:
+            return NO_LOG, self._create
+        self._seen = handle.version()
+        return self._seen, lambda: handle
+
+    def _rebuild(self, handle: DeltaTable) -> HeadState:
+        if self._rebuilt[0] != handle.version():
+            self._rebuilt = handle.version(), rebuilt_head(LogFiles.of(self.storage, handle))
+        return self._rebuilt[1]
+
+    def begin(self) -> None:
+        """Create the log if there is none; raises :class:`LakehouseUnusable` if the lakehouse cannot be written."""
+        if self._seen is None and not anything_published(self.storage):
+            self._create()
+
+    def _load(self) -> DeltaTable | None:
+        """None before anything was published. Reading creates no log: a mistyped path would become a lakehouse."""
+        if not anything_published(self.storage):
+            return None
+        try:
+            return DeltaTable(self.storage.uri(LOG_TABLE), storage_options=dict(self.storage.options))
+        except TableNotFoundError:
+            return None  # another process is just creating it
+
+    @property
+    def identity(self) -> str:
+        """That of this log as long as it is there; one that is made again at the same place has another."""
+        return str((self._load() or self._create()).metadata().id)
+
+    def files(self) -> LogFiles:
+        """The files of the newest version, with their bounds."""
+        return LogFiles.of(self.storage, self._load())
+
+    def _create(self) -> DeltaTable:
+        uri = self.storage.uri(LOG_TABLE)
+        configuration: dict[str, str | None] = {
+            "delta.appendOnly": "true",
+            "delta.checkpointInterval": "20",
+            "delta.enableDeletionVectors": "false",
+            **PROPERTIES,
+        }
+        try:
+            DeltaTable.create(
+                uri,
+                DELTA_SCHEMA,
+                mode="ignore",
+                configuration=configuration,
+                storage_options=dict(self.storage.options),
+            )
+        except CommitFailedError:
+            pass  # another process created it in the same moment: theirs is as good
+        except (OSError, DeltaError) as error:
+            raise LakehouseUnusable(
+                f"The lakehouse {self.storage.root} cannot be written: {error}",
+                hint="Check that the folder exists, its owner and permissions, and the free disk space.",
+            ) from error
+        return DeltaTable(uri, storage_options=dict(self.storage.options))
+
+    def append(self, head: Head, rows: Sequence[Row], change: Callable[[str], HeadState]) -> bool:
+        """Append ``rows`` as one entry on exactly ``head``; False when another writer appended first.
+
+        ``change`` gives the new head from the name of the file that holds the entry.
+        """
+        if head.version == NO_LOG:
+            handle = head.handle
+            if handle.version():
+                return False
+            head = Head(0, head.state, lambda: handle)
+        if not self._is_there(head) or self._keep_for_good(head):
+            return False
+        file, entry = entry_file(head.version + 1), self._entry(head.version + 1, rows)
+        size = self.storage.write_parquet(file, entry)
+        added = [self._add(file, size, entry)]
+        return self._commit(head, added, change(file)) or self._was_taken(head.version + 1, file)
+
+    def settle(self, what: str, change: Callable[[Head], Entry | None]) -> None:
+        """Append what ``change`` makes of the newest head, until it is on the log or there is nothing to append."""
+        retry = Retry(what)
+        while (entry := change(head := self.head())) is not None:
+            if self.append(head, *entry):
+                return
+            retry.lost("other writers append to the log")
+
+    def _is_there(self, head: Head) -> bool:
+        """Can the version still be opened? Not after the process slept until its commit was trimmed."""
+        try:
+            head.handle  # noqa: B018 - opened here
+        except DeltaError:
+            if not self._was_trimmed(head):
+                raise
+            return False
+        return True
+
+    def _keep_for_good(self, head: Head) -> bool:
+        """Set the properties that an older log does not have yet; True if that made a new version of the log."""
+        if PROPERTIES.items() <= head.handle.metadata().configuration.items():
+            return False
+        try:
+            head.handle.alter.set_table_properties(dict(PROPERTIES), commit_properties=_carrying(head.state))
+        except CommitFailedError as error:
+            self._require_lost_race(head, error)
+        return True
+
+    def _require_lost_race(self, head: Head, error: CommitFailedError) -> None:
+        """Raise :class:`CommitRefused` unless another writer made the next version."""
+        if self.storage.missing([f"{LOG_TABLE}/_delta_log/{head.version + 1:020d}.json"]):
+            raise CommitRefused(
+                f"The log {self.storage.uri(LOG_TABLE)} refuses an entry, and no other writer was faster: {error}",
+                hint="Take back what was changed on this table (a property, a feature): nothing can be published"
+                " until then.",
+            ) from error
+
+    def replace_files(self, head: Head, old: Sequence[tuple[str, int]], new: Mapping[str, pa.Table]) -> bool:
+        """Put the rows of ``old`` files (path and size) into ``new`` ones, on exactly ``head``, which is carried on.
+
+        The commit changes no data, which a table that is only appended to permits. False when it lost the race; the
+        new files are deleted then.
+        """
+        adds = [
+            self._add(path, self.storage.write_parquet(path, rows), rows, changes=False) for path, rows in new.items()
+        ]
+        moment = int(self._now().timestamp() * 1000)
+        removes = [RemoveAction(_name(path), False, moment, size, {}) for path, size in old]
+        if self._commit(head, [*adds, *removes], head.state):
+            return True
+        landed = [self._was_taken(head.version + 1, path) for path in new]
+        return all(landed)
+
+    def _was_taken(self, version: int, file: str) -> bool:
+        """After a refused commit: an object store may have taken it and lost the answer. If not, drop the file."""
+        name = f"{LOG_TABLE}/_delta_log/{version:020d}.json"
+        commit = [] if self.storage.missing([name]) else self.storage.read_json_lines(name)
+        if any(f"{LOG_TABLE}/{action['add']['path']}" == file for action in commit if "add" in action):
+            return True
+        self.storage.delete(file)
+        return False
+
+    def _entry(self, sequence: int, rows: Sequence[Row]) -> pa.Table:
+        common = {"sequence": sequence, "at": self._now()}
+        return pa.Table.from_pylist([{**row, **common} for row in rows], schema=ARROW_SCHEMA)
+
+    def _add(self, file: str, size: int, rows: pa.Table, *, changes: bool = True) -> AddAction:
+        return AddAction(_name(file), size, {}, int(self._now().timestamp() * 1000), changes, statistics(rows))
+
+    def _commit(self, head: Head, actions: Sequence[AddAction | RemoveAction], state: HeadState) -> bool:
+        try:
+            with explain_failure(f"No entry can be appended to {self.storage.uri(LOG_TABLE)}"):
+                head.handle.create_write_transaction(
+                    list(actions), "append", DELTA_SCHEMA, commit_properties=_carrying(state)
+                )
+        except CommitFailedError as error:
+            try:
+                self._require_lost_race(head, error)
+            except CommitRefused:
+                for action in actions:
+                    if isinstance(action, AddAction):
+                        self.storage.delete(f"{LOG_TABLE}/{action.path}")
+                raise
+            return False
+        except DeltaError:
+            if not self._was_trimmed(head):
+                raise
+            return False
+        return True
+
+    def _was_trimmed(self, head: Head) -> bool:
+        """Did the process sleep on a version whose commit is gone by now? The numbers after it are free and a gap."""
+        newest = newest_version(self.storage, LOG_TABLE) or 0
+        own = f"{LOG_TABLE}/_delta_log/{head.version:020d}.json"
+        return newest > head.version and bool(self.storage.missing([own]))
+
+    def prepared(self, entry: OpenEntry) -> Prepared:
+        """The open entry in full, before-images included."""
+        return self.prepared_in(entry.file)
+
+    def prepared_in(self, file: str) -> Prepared:
+        """The prepared entry that ``file`` of the log holds."""
+        details = self._entry_rows(file, ["detail"]).column("detail").to_pylist()
+        return Prepared.model_validate_json(next(detail for detail in details if detail))
+
+    def _entry_rows(self, file: str, columns: Sequence[str]) -> pa.Table:
+        """The rows of the entry that ``file`` was written for; through the table if others have replaced the file."""
+        try:
+            return read_entry(self.storage, file, columns)
+        except FileNotFoundError:
+            return self.files().rows(columns, sequence=entry_sequence(file)).select(list(columns))
+
+    def reclaim_paths(self, file: str) -> list[str]:
+        """The paths that a reclaim intent names, below the lakehouse root."""
+        return [str(path) for path in self._entry_rows(file, ["detail"]).column("detail").to_pylist()]
+
+    def outcome(self, head: Head, publication: str) -> Outcome | None:
+        """How a publication ended, from the log; None while it is open or if it was never prepared."""
+        if publication in head.state.outcomes:
+            return head.state.outcomes[publication]
+        for row in self._of(publication, "closed", ["outcome"]):
+            outcome: Outcome = row["outcome"]
+            return outcome
+        return None
+
+    def closed_at(self, publication: str) -> int:
+        """The entry that closed a publication; -1 while it is open or if it was never prepared."""
+        return max((row["sequence"] for row in self._of(publication, "closed", ["sequence"])), default=-1)
+
+    def remember_closed(self, publication: str, versions: Mapping[str, int]) -> None:
+        """Keep what this process has just appended: :meth:`versions_of` does not look for it in the log's files."""
+        self._closed = publication, versions
+
+    def versions_of(self, publication: str) -> dict[str, int]:
+        """The map of all tables in the entry that closed a publication: its own tables at the commits that it made."""
+        if self._closed[0] == publication:
+            return dict(self._closed[1])
+        versions: dict[str, int] = json.loads(self._of(publication, "closed", ["detail"])[-1]["detail"])
+        return versions
+
+    def _of(self, publication: str, event: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = self.files().rows(columns, event=event, publication=publication).to_pylist()
+        return entries
+
+    def rows(self, *events: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
+        """Entries of the given kinds (all kinds if none is named), oldest first: the whole history, for audits."""
+        table = self.files().read(columns or ARROW_SCHEMA.names)
+        if events:
+            table = among(table, "event", events)
+        rows: list[dict[str, Any]] = (table.select(columns) if columns else table).to_pylist()
+        return rows
+
+    def newest_closed(self, campaign: str) -> str | None:
+        """The publication of ``campaign`` that was closed as done last; looks from the newest entries backwards."""
+        columns = ["event", "publication", "campaign", "outcome"]
+        for rows in self.files().holding("campaign", [campaign]).newest_first(columns):
+            ids = equal(rows, event="closed", campaign=campaign, outcome="done").column("publication")
+            if len(ids):
+                return str(ids[-1])
+        return None
+
+    def prepared_since(self, moment: datetime, table: str = "", days: Collection[str] | None = None) -> list[Prepared]:
+        """Every publication (that names ``table``, one of ``days``) prepared at or after ``moment``, with any outcome.
+
+        Of files without one of ``days`` the entries are not read: those of a stream take gigabytes a month.
+        """
+        files = self.files().between("at", low=moment)
+        files = files.holding("table", [table]) if table else files
+        files = files if days is None else files.holding("day", days)
+        return [each for path in files.paths for each in _prepared_in(files.only([path]), moment, table, days)]
+
+    def prepared_of(self, publications: Iterable[str]) -> list[Prepared]:
+        """The prepared entries of several publications, in one look at the log."""
+        details = self.files().rows(["detail"], event="prepared", publication=publications).column("detail")
+        return [Prepared.model_validate_json(detail) for detail in details.to_pylist() if detail]
+
+    def find_prepared(self, publication: str) -> tuple[Prepared, datetime] | None:
+        """The prepared entry of any publication, also a closed one, and when it was prepared."""
+        for row in self._of(publication, "prepared", ["detail", "at"]):
+            if row["detail"]:
+                return Prepared.model_validate_json(row["detail"]), row["at"]
+        return None
+
+    def day_states(self, head: Head, tables: Iterable[str] | None = None) -> dict[TableDay, DayState]:
+        """The newest state of every published day (of ``tables``), by table and day."""
+        wanted = None if tables is None else set(tables)
+        states: dict[TableDay, DayState] = {}
+        files = [file for file in (head.state.index, *head.state.since) if file]
+        known = self._day_tables
+        self._day_tables = {file: known[file] if file in known else self._day_rows(file) for file in files}
+        for rows in self._day_tables.values():
+            for state in day_states(rows, wanted):
+                states[TableDay(state.table, state.day)] = state
+        return states
+
+    def _day_rows(self, file: str) -> pa.Table:
+        """The day rows of ``file``. A PyArrow expression would import pandas, a fifth of what most commands take."""
+        try:
+            rows = read_entry(self.storage, file, DAY_COLUMNS)
+            return rows.filter(pc.is_valid(rows.column("table")))
+        except FileNotFoundError:
+            return self._day_rows_of_table(file)
+
+    def _day_rows_of_table(self, file: str) -> pa.Table:
+        """What the lost ``file`` held: the days of one entry, or, for an index, of all entries up to it."""
+        last, files = entry_sequence(file), self.files()
+        if not _is_index(file):
+            return files.rows(DAY_COLUMNS, sequence=last, event="published").select(DAY_COLUMNS)
+        return newest_days([files.rows(DAY_COLUMNS, until=last, event="published").select(DAY_COLUMNS)])
+
+    def index(self, head: Head, since: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        """Fold long ``since`` lists into a new index file: reading day states stays flat."""
+        if len(since) < _INDEX_EVERY and not is_rebuilt(head.state.index):
+            return head.state.index, tuple(since)
+        rows = newest_days([self._day_rows(file) for file in (head.state.index, *since) if file])
+        path = f"{_INDEX}/{head.version + 1:020d}-{uuid.uuid4().hex[:12]}.parquet"
+        self.storage.write_parquet(path, rows)
+        return path, ()
+
+
+def _prepared_in(files: LogFiles, moment: datetime, table: str, days: Collection[str] | None) -> Iterator[Prepared]:
+    """The publications of :meth:`PublicationLog.prepared_since` that lie in ``files``."""
+    if days is None:
+        rows = files.rows(["at", "detail"], event="prepared")
+    else:
+        ids = files.rows(["publication"], table=table, day=days).column("publication").to_pylist()
+        rows = files.rows(["at", "detail"], event="prepared", publication=ids)
+    rows = rows.filter(pc.greater_equal(rows.column("at"), pa.scalar(moment)))
+    for detail in rows.column("detail").to_pylist():
+        if detail and table in detail:
+            yield Prepared.model_validate_json(detail)
+
+
+def entry_file(version: int) -> str:
+    """A new name for the file that holds the entry of ``version``."""
+    return f"{ENTRIES}/{version:020d}-{uuid.uuid4().hex[:12]}.parquet"
+
+
+def entry_sequence(file: str) -> int:
+    """The version of the log that a file of an entry, or an index, was written for."""
+    return int(file.rsplit("/", 1)[1][:20])
+
+
+def _is_index(file: str) -> bool:
+    return file.startswith(f"{_INDEX}/")
+
+
+def _name(file: str) -> str:
+    """The path of a file of the log as its adds have it."""
+    return file.removeprefix(f"{LOG_TABLE}/")
+
+
+def _carrying(state: HeadState) -> CommitProperties:
+    return CommitProperties(custom_metadata={HEAD: state.model_dump_json()}, max_commit_retries=0)

@@ -1,0 +1,246 @@
+"""The history of publications: what each brought into which days, when, by whom, and what it replaced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.records import DayLineage, Environment, Position
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.files import LogFiles, among, equal
+from backfill_assets.publish.lineage import lineages
+from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.rows import PREPARING_DAY, SWITCHING
+from backfill_assets.state.boundaries import DaysBoundary
+from backfill_assets.state.positions import publication_boundaries
+from backfill_assets.state.stream_positions import PartitionRead, partition_reads
+
+_COLUMNS = ["sequence", "at", "event", "publication", "kind", "outcome", "run", "launched_by", "git_commit", "campaign"]
+_COLUMNS += ["reason", "table", "day", "table_version", "rows", "code_version", "replaces"]
+
+
+@dataclass
+class TablePart:
+    """What one publication did to one table. ``rows`` is what its days held afterwards."""
+
+    days: list[date] = field(default_factory=list)
+    rows: int = 0
+    version: int | None = None
+    code_versions: set[str] = field(default_factory=set)
+    replaces: set[str] = field(default_factory=set)
+    """The publications that the days were from before."""
+
+
+@dataclass(frozen=True)
+class InputSummary:
+    """What a publication was made from: tables at a version, landed files, and partitions of topics."""
+
+    read: Mapping[tuple[str, int | None], list[date]] = field(default_factory=dict)
+    """The days that were read, by table and its Delta version; None for a table that had never been published."""
+    landed: tuple[str, ...] = ()
+    """Files, by their path in the landing zone."""
+    partitions: tuple[PartitionRead, ...] = ()
+    """Of topics, each with the offsets that were read; also those that a rollback gave back."""
+    boundaries: tuple[DaysBoundary, ...] = ()
+    """Up to where topics had been read for the days that were computed."""
+    staged: Mapping[str, list[date]] = field(default_factory=dict)
+    """The days that the publication brought itself and made others from, by table."""
+    environments: tuple[Environment, ...] = ()
+    """What computed its days; empty if nothing was computed, or if that was not recorded."""
+    approved_by: str = ""
+    """Of the publication of a campaign: who approved it, and how that is known."""
+    leaves_stale: Mapping[str, list[date]] = field(default_factory=dict)
+    """The published days that read what it brought and did not come with it, by table."""
+
+
+@dataclass
+class PublicationRecord:
+    """One publication. ``outcome`` is ``done``, ``aborted``, or for those under way ``open`` or ``aborting``."""
+
+    publication: str
+    kind: str
+    prepared_at: datetime
+    outcome: str = "open"
+    closed_at: datetime | None = None
+    run: str = ""
+    launched_by: str = ""
+    git_commit: str = ""
+    campaign: str = ""
+    reason: str = ""
+    tables: dict[str, TablePart] = field(default_factory=dict)
+    switches: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The version that a step had and the one that it got, by step; empty for the one that is declared as current."""
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.tables.values())
+
+
+def history(
+    storage: Storage,
+    table: str | None = None,
+    days: DayRange | None = None,
+    most: int | None = None,
+    campaign: str = "",
+) -> list[PublicationRecord]:
+    """Publications that touched ``table`` in ``days``, newest first: all of them, or at most ``most``.
+
+    Reads the log's columns, not the before-images that it keeps, and only the files that such publications lie in.
+    """
+    files = PublicationLog(storage).files()
+    chosen: dict[str, None] = {}
+    for rows in _files_touching(files, table, days, campaign).newest_first(
+        ["event", "publication", "table", "day", "campaign"]
+    ):
+        touched = _touched_rows(among(rows, "event", (PREPARING_DAY, SWITCHING)), table, days, campaign)
+        chosen |= dict.fromkeys(touched.column("publication").to_pylist()[::-1])
+        if most is not None and len(chosen) >= most:
+            break
+    ids = list(chosen)[:most]
+    records = _records_of(files.rows(_COLUMNS, publication=ids).to_pylist())[::-1]
+    return [each for each in records if _has_days(each, table, days)][:most]
+
+
+def _files_touching(files: LogFiles, table: str | None, days: DayRange | None, campaign: str) -> LogFiles:
+    if table is not None:
+        files = files.holding("table", [table])
+    if days is not None:
+        files = files.between("day", str(days.first), str(days.last))
+    return files.holding("campaign", [campaign]) if campaign else files
+
+
+def _touched_rows(rows: pa.Table, table: str | None, days: DayRange | None, campaign: str) -> pa.Table:
+    if table is not None:
+        rows = equal(rows, table=table)
+    if campaign:
+        rows = equal(rows, campaign=campaign)
+    if days is not None:
+        day = rows.column("day")
+        within = pc.and_(pc.greater_equal(day, str(days.first)), pc.less_equal(day, str(days.last)))
+        rows = rows.filter(within)
+    return rows
+
+
+def _has_days(record: PublicationRecord, table: str | None, days: DayRange | None) -> bool:
+    """An id that was aborted may have been prepared again, for other days."""
+    parts = [part for name, part in record.tables.items() if table in (None, name)]
+    if days is None and any(table in (None, step) for step in record.switches):
+        return True
+    return any(days is None or any(day in days for day in part.days) for part in parts)
+
+
+def inputs(storage: Storage, of: Iterable[PublicationRecord]) -> dict[tuple[str, datetime], InputSummary]:
+    """The inputs of each of these publications, by its id and the moment it was prepared.
+
+    Only asked for those that are shown: the log keeps it with the before-images.
+    """
+    records = list(of)
+    ids = sorted({record.publication for record in records})
+    if not ids:
+        return {}
+    rows = PublicationLog(storage).files().rows(["at", "detail"], event="prepared", publication=ids).to_pylist()
+    made = lineages(storage, ids)
+    computed = {record.publication for record in records if record.kind == "replace" and record.outcome == "done"}
+    boundaries = publication_boundaries(storage, computed)
+    return {
+        (row["publication"], row["at"]): _inputs(
+            json.loads(row["detail"])["publication"],
+            made.get((row["publication"], row["at"]), {}).values(),
+            boundaries.get(row["publication"], ()),
+        )
+        for row in rows
+    }
+
+
+def _inputs(
+    publication: Mapping[str, Any], made: Iterable[DayLineage], boundaries: Iterable[DaysBoundary]
+) -> InputSummary:
+    read: dict[tuple[str, int | None], list[date]] = {}
+    for each in publication["inputs"]:
+        found = read.setdefault((each["table"], each["version"]), [])
+        found += [day for text in each["days"] if (day := date.fromisoformat(text)) not in found]
+    positions = [
+        Position.model_validate(position) for table in publication["tables"] for position in table["positions"]
+    ]
+    landed = (each.id.split(":", 2)[2] for each in positions if each.id.startswith("landed:"))
+    staged: dict[str, set[date]] = {}
+    environments: dict[Environment, None] = {}
+    for lineage in made:
+        for each in (each for each in lineage.reads if each.staged):
+            staged.setdefault(each.table, set()).update(each.days)
+        if lineage.environment is not None:
+            environments[lineage.environment] = None
+    return InputSummary(
+        read={key: sorted(days) for key, days in read.items()},
+        landed=tuple(sorted(landed)),
+        partitions=tuple(partition_reads(positions)),
+        boundaries=tuple(boundaries),
+        staged={table: sorted(days) for table, days in sorted(staged.items())},
+        environments=tuple(environments),
+        approved_by=_approved_by(publication),
+        leaves_stale={
+            table: [date.fromisoformat(day) for day in days]
+            for table, days in publication.get("leaves_stale", {}).items()
+        },
+    )
+
+
+def _approved_by(publication: Mapping[str, Any]) -> str:
+    """The notice of an undo names who undid it: that is no approval."""
+    notice = publication.get("notice") or {}
+    return str(notice.get("approved_by", "")) if publication["kind"] == "replace" else ""
+
+
+def _records_of(rows: Iterable[Mapping[str, Any]]) -> list[PublicationRecord]:
+    """Entries come oldest first. An id that was aborted may be prepared again: that is another publication."""
+    records: list[PublicationRecord] = []
+    latest: dict[str, PublicationRecord] = {}
+    for row in rows:
+        id = row["publication"]
+        if row["event"] == "prepared":
+            latest[id] = _begun(row)
+            records.append(latest[id])
+        elif id in latest:
+            _add(latest[id], row)
+    return records
+
+
+def _begun(row: Mapping[str, Any]) -> PublicationRecord:
+    return PublicationRecord(
+        publication=row["publication"],
+        kind=row["kind"],
+        prepared_at=row["at"],
+        run=row["run"] or "",
+        launched_by=row["launched_by"] or "",
+        git_commit=row["git_commit"] or "",
+        campaign=row["campaign"] or "",
+        reason=row["reason"] or "",
+    )
+
+
+def _add(record: PublicationRecord, row: Mapping[str, Any]) -> None:
+    match row["event"]:
+        case "preparing day":
+            part = record.tables.setdefault(row["table"], TablePart())
+            part.days.append(date.fromisoformat(row["day"]))
+            part.replaces |= {row["replaces"]} - {"", None}
+        case "switching":
+            record.switches[row["table"]] = (row["replaces"] or "", row["code_version"] or "")
+        case "published":
+            part = record.tables[row["table"]]
+            part.rows += row["rows"] or 0
+            part.version = row["table_version"]
+            part.code_versions |= {row["code_version"]} - {"", None}
+        case "aborting":
+            record.outcome, record.reason = "aborting", row["reason"] or record.reason
+        case "aborted by hand":
+            record.reason = row["reason"] or record.reason
+        case "closed":
+            record.outcome, record.closed_at = row["outcome"], row["at"]

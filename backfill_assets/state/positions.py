@@ -1,0 +1,401 @@
+"""Reads back what had been read of each source at any published state of a table, from the logs alone.
+
+The positions of a raw table are transactions of its Delta log, committed with the rows. Those of a table that is
+computed from it are those of the raw versions that its days were computed from, found through the lineage of each day.
+The Delta log of raw is cleaned up after the rollback window; then the publication log still has the positions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any, NamedTuple
+
+import pyarrow.compute as pc
+
+from backfill_assets.days import TableDay
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.delta_log import VersionGone, newest_version, oldest_version, read_transactions
+from backfill_assets.lakehouse.records import DayLineage
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.files import among, equal
+from backfill_assets.publish.lineage import lineages
+from backfill_assets.publish.log import PublicationLog
+from backfill_assets.state.boundaries import (
+    DaysBoundary,
+    PartitionPosition,
+    RawBoundary,
+    group_days,
+    lowest,
+    merge_tables,
+)
+from backfill_assets.state.reading import closing_entry
+from backfill_assets.state.stream_positions import KAFKA, TopicPositions, parse_positions
+from backfill_assets.state.view import View
+
+RAW_PREFIX = "raw_"
+"""Begins the names of the tables that hold what was received."""
+_LANDED = "landed:"
+_CONTENT = ("rows", "checksum", "code_version", "inputs")
+_COLUMNS = ["event", "sequence", "publication", "table", "day", "table_version", *_CONTENT]
+_Row = Mapping[str, Any]
+
+
+# ------------------------------------------------------------------ which state
+
+
+def view_of(storage: Storage, publication: str) -> View:
+    """All tables as they were when ``publication`` was closed; raises :class:`InvalidRequest` if it was not."""
+    entry = closing_entry(storage, publication)
+    return View(storage, int(entry["sequence"]), json.loads(entry["detail"]))
+
+
+def view_at(storage: Storage, at: datetime) -> View:
+    """All tables as of the last publication that was closed by ``at``; raises :class:`InvalidRequest` without one."""
+    for rows in PublicationLog(storage).files().newest_first(["event", "at", "sequence", "detail"]):
+        closed = equal(rows, event="closed")
+        found = closed.filter(pc.less_equal(closed.column("at"), at)).to_pylist()
+        if found:
+            return View(storage, found[-1]["sequence"], json.loads(found[-1]["detail"]))
+    raise InvalidRequest(
+        f"Nothing was published by {at:%Y-%m-%d %H:%M:%S} UTC.", hint="backfill history lists the publications."
+    )
+
+
+def view_with(storage: Storage, table: str, version: int) -> View:
+    """All tables as of the publication that ``version`` of ``table`` came from.
+
+    Raises :class:`InvalidRequest` for a version that there is none of, and for one without a publication.
+    """
+    newest = newest_version(storage, table)
+    if newest is None or version > newest:
+        has = "nothing was published to it" if newest is None else f"its newest version is {newest}"
+        raise InvalidRequest(f"{table} has no version {version}: {has}.", hint="backfill history lists the versions.")
+    rows = [row for row in _published_rows(storage, table) if row["table_version"] <= version]
+    if not rows:
+        raise InvalidRequest(
+            f"Nothing was published to {table} by version {version}.", hint="backfill history lists the versions."
+        )
+    found = view_of(storage, rows[-1]["publication"])
+    return View(storage, rows[-1]["sequence"], {**found.versions, table: version})
+
+
+def _published_rows(storage: Storage, table: str, high: int | None = None) -> list[_Row]:
+    """What was published to ``table``, a row a day and publication, oldest first."""
+    files = PublicationLog(storage).files()
+    rows: list[_Row] = files.rows(_COLUMNS, until=high, event="published", table=table).to_pylist()
+    return rows
+
+
+# --------------------------------------------------------------------- raw
+
+
+@dataclass
+class RawVersions:
+    """What raw tables had read at their versions; each version is looked up once."""
+
+    storage: Storage
+    _found: dict[tuple[str, int], RawBoundary] = field(default_factory=dict)
+
+    def at(self, table: str, version: int) -> RawBoundary:
+        """Of a version whose Delta log is gone, the topics' positions as the publication log has them."""
+        key = table, version
+        if key not in self._found:
+            self._found[key] = self._read(table, version)
+        return self._found[key]
+
+    def _read(self, table: str, version: int) -> RawBoundary:
+        try:
+            return _boundary_of(table, version, read_transactions(self.storage, table, version))
+        except VersionGone:
+            return self._from_log(table, version)
+
+    def _from_log(self, table: str, version: int) -> RawBoundary:
+        newest = newest_version(self.storage, table)
+        known = read_transactions(self.storage, table, newest) if newest is not None else {}
+        wanted = {id for id in known if id.startswith(f"{KAFKA}:")}
+        found = logged_positions(self.storage, table, version, wanted) if wanted else {}
+        oldest = oldest_version(self.storage, table)
+        files = f"landed files of version {version} are not known any more, those of version {oldest} and later are"
+        boundary = _boundary_of(table, version, found)
+        return RawBoundary(table, (version,), boundary.positions, landed_files=None, unknown=files)
+
+    def require(self, table: str, version: int) -> RawBoundary:
+        """The same; raises :class:`VersionGone` where only a part is known, and no stream wrote it."""
+        found = self.at(table, version)
+        if found.unknown and not found.is_streamed:
+            raise VersionGone(
+                f"Version {version} of {table} cannot be read any more: its Delta log was cleaned up.",
+                hint=f"The oldest version that can be read is {oldest_version(self.storage, table)}.",
+            )
+        return found
+
+    def streamed(self, versions: Mapping[str, int]) -> set[str]:
+        """The raw tables among ``versions`` that a topic is read into."""
+        return {table for table, version in versions.items() if is_raw(table) and self.at(table, version).is_streamed}
+
+
+def is_raw(table: str) -> bool:
+    return table.startswith(RAW_PREFIX)
+
+
+def _boundary_of(table: str, version: int, transactions: Mapping[str, int]) -> RawBoundary:
+    source = table.removeprefix(RAW_PREFIX)
+    prefix = f"{_LANDED}{source}:"
+    paths = [id.removeprefix(prefix) for id, value in transactions.items() if value and id.startswith(prefix)]
+    arrivals = (date.fromisoformat(path.split("/")[1]) for path in paths)
+    topics = parse_positions(source, transactions)
+    positions = tuple(each for topic in sorted(topics) for each in _positions_of(topics[topic]))
+    return RawBoundary(table, (version,), positions, len(paths), max(arrivals, default=None))
+
+
+def _positions_of(topic: TopicPositions) -> Iterable[PartitionPosition]:
+    """A partition that has a boundary and no position was begun, and nothing of it was read."""
+    for partition in sorted({*topic.next_offsets, *topic.boundary}):
+        offset = topic.next_offsets.get(partition, 0)
+        yield PartitionPosition(topic.topic, partition, offset, topic.boundary.get(partition))
+
+
+def logged_positions(storage: Storage, table: str, version: int, wanted: Collection[str]) -> dict[str, int]:
+    """The newest value of each of the ``wanted`` position ids that publications brought by ``version`` of ``table``.
+
+    Reads the log backwards, only as far as it must.
+    """
+    rows = [row for row in _published_rows(storage, table) if row["table_version"] <= version]
+    if not rows:
+        return {}
+    files = PublicationLog(storage).files().between("sequence", high=rows[-1]["sequence"])
+    done = {row["publication"] for row in rows}
+    found: dict[str, int] = {}
+    for part in files.holding("table", [table]).newest_first(["event", "publication", "detail"]):
+        for row in reversed(among(equal(part, event="prepared"), "publication", done).to_pylist()):
+            for change in json.loads(row["detail"])["publication"]["tables"]:
+                for position in change["positions"] if change["table"] == table else ():
+                    if position["id"] in wanted:
+                        found.setdefault(position["id"], position["after"])
+        if found.keys() >= set(wanted):
+            break
+    return found
+
+
+# ----------------------------------------------------------------- derived
+
+
+class _Node(NamedTuple):
+    """A day of a table as one publication brought it."""
+
+    table: str
+    day: date
+    sequence: int
+    publication: str
+
+
+Versions = Mapping[str, frozenset[int]]
+"""Versions of raw tables that something was computed from, by table."""
+
+
+@dataclass
+class DaySources:
+    """Follows days back to the raw versions that they were computed from, as of one entry of the log."""
+
+    view: View
+    _rows: dict[str, dict[date, list[_Row]]] = field(default_factory=dict)
+    _brought: dict[tuple[str, TableDay], _Row] = field(default_factory=dict)
+    """What single publications brought, where the rows of whole tables are not needed."""
+    _known: dict[_Node, Versions] = field(default_factory=dict)
+
+    def of_table(self, table: str) -> dict[date, Versions]:
+        """Of every day that ``table`` has."""
+        newest = {day: rows[-1] for day, rows in self._rows_of(table).items() if rows[-1]["rows"] is not None}
+        return self._of_rows(table, newest)
+
+    def of_days(self, table: str, days: Collection[date], version: int) -> dict[date, Versions]:
+        """Of ``days`` of ``table`` as they are at ``version``; a raw table's own version counts."""
+        if is_raw(table):
+            return {day: {table: frozenset({version})} for day in days}
+        found = {day: row for day in days if (row := self._row_at(table, day, version)) is not None}
+        return self._of_rows(table, found)
+
+    def of_publications(self, publications: Collection[str]) -> dict[tuple[str, TableDay], Versions]:
+        """Of the days that ``publications`` brought. Reads their entries, and those of what they read from main."""
+        files = PublicationLog(self.view.storage).files()
+        rows = files.rows(_COLUMNS, event="published", publication=publications).to_pylist()
+        self._brought |= {(row["publication"], _key(row)): row for row in rows if row["rows"] is not None}
+        nodes = {key: _node(*key[1], row) for key, row in self._brought.items() if not is_raw(key[1].table)}
+        self._follow(set(nodes.values()))
+        return {key: self._known[node] for key, node in nodes.items()}
+
+    def _of_rows(self, table: str, rows: Mapping[date, _Row]) -> dict[date, Versions]:
+        nodes = {day: _node(table, day, row) for day, row in rows.items()}
+        self._follow(set(nodes.values()))
+        return {day: self._known[node] for day, node in nodes.items()}
+
+    def _follow(self, nodes: set[_Node]) -> None:
+        """One level at a time, so that the lineages of a level are read together."""
+        new = nodes - self._known.keys()
+        if not new:
+            return
+        below: dict[_Node, set[_Node]] = {}
+        own: dict[_Node, dict[str, set[int]]] = {}
+        for node, (publication, lineage) in self._lineages(new).items():
+            below[node], own[node] = self._reads(lineage, publication)
+        self._follow({child for children in below.values() for child in children})
+        for node in new:
+            versions = own.get(node, {})
+            for child in below.get(node, ()):
+                for table, found in self._known[child].items():
+                    versions.setdefault(table, set()).update(found)
+            self._known[node] = {table: frozenset(found) for table, found in versions.items()}
+
+    def _reads(self, lineage: DayLineage, publication: str) -> tuple[set[_Node], dict[str, set[int]]]:
+        children: set[_Node] = set()
+        raws: dict[str, set[int]] = {}
+        for read in lineage.reads:
+            if is_raw(read.table) and read.version is not None:
+                raws.setdefault(read.table, set()).add(read.version)
+                continue
+            for day in read.days:
+                row = (
+                    self._row_of(read.table, day, publication)
+                    if read.staged
+                    else self._row_at(read.table, day, read.version)
+                )
+                children |= {_node(read.table, day, row)} if row is not None else set()
+        return children, raws
+
+    def _lineages(self, nodes: set[_Node]) -> dict[_Node, tuple[str, DayLineage]]:
+        """The lineage of each day and the publication that computed it; the days of which none is known are left out.
+
+        A rollback and a compaction compute nothing: an earlier publication brought the same content.
+        """
+        made = self._lineages_of({node.publication for node in nodes})
+        moved = [node for node in nodes if (node.publication, TableDay(node.table, node.day)) not in made]
+        earlier = {node: self._earlier(node) for node in moved}
+        made |= self._lineages_of({publication for found in earlier.values() for publication in found})
+        return {
+            node: (publication, made[key])
+            for node in nodes
+            for publication in (*earlier.get(node, ()), node.publication)
+            if (key := (publication, TableDay(node.table, node.day))) in made
+        }
+
+    def _lineages_of(self, publications: set[str]) -> dict[tuple[str, TableDay], DayLineage]:
+        if not publications:
+            return {}
+        return {
+            (publication, key): lineage
+            for (publication, _), days in lineages(self.view.storage, publications).items()
+            for key, lineage in days.items()
+        }
+
+    def _earlier(self, node: _Node) -> list[str]:
+        """Publications that brought the same content into the day before, newest last."""
+        rows = self._rows_of(node.table)[node.day]
+        own = next(row for row in rows if row["sequence"] == node.sequence)
+        same = (row for row in rows if row["sequence"] < node.sequence and _content(row) == _content(own))
+        return [row["publication"] for row in same]
+
+    def _row_at(self, table: str, day: date, version: int | None) -> _Row | None:
+        rows = self._rows_of(table).get(day, [])
+        return next((row for row in reversed(rows) if version is not None and row["table_version"] <= version), None)
+
+    def _row_of(self, table: str, day: date, publication: str) -> _Row | None:
+        if (row := self._brought.get((publication, TableDay(table, day)))) is not None:
+            return row
+        rows = self._rows_of(table).get(day, [])
+        return next((row for row in reversed(rows) if row["publication"] == publication), None)
+
+    def _rows_of(self, table: str) -> dict[date, list[_Row]]:
+        if table not in self._rows:
+            by_day: dict[date, list[_Row]] = {}
+            for row in _published_rows(self.view.storage, table, self.view.sequence):
+                by_day.setdefault(date.fromisoformat(row["day"]), []).append(row)
+            self._rows[table] = by_day
+        return self._rows[table]
+
+
+def _node(table: str, day: date, row: _Row) -> _Node:
+    return _Node(table, day, row["sequence"], row["publication"])
+
+
+def _key(row: _Row) -> TableDay:
+    return TableDay(row["table"], date.fromisoformat(row["day"]))
+
+
+def _content(row: _Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _CONTENT)
+
+
+# ----------------------------------------------------------------- boundaries
+
+
+def table_boundaries(view: View, table: str) -> list[DaysBoundary]:
+    """What had been read when ``table`` was as in ``view``: of a raw table as a whole, of others by days.
+
+    Raises :class:`InvalidRequest` if nothing was published to it by then, :class:`VersionGone` where that is not
+    known any more.
+    """
+    version = view.versions.get(table)
+    if version is None:
+        raise InvalidRequest(
+            f"Nothing was published to {table} by entry {view.sequence} of the publication log.",
+            hint=f"backfill history {table} lists its publications.",
+        )
+    raw = RawVersions(view.storage)
+    if is_raw(table):
+        return [DaysBoundary((table,), (), raw.require(table, version))]
+    return group_days(_boundaries(DaySources(view).of_table(table), raw.at), table)
+
+
+def read_boundaries(view: View, read: Mapping[str, Collection[date]]) -> list[DaysBoundary]:
+    """Up to where topics had been read when these days were computed, as they are in ``view``; days by table.
+
+    Empty while no topic is read: then nothing more is looked up.
+    """
+    raw = RawVersions(view.storage)
+    if not (streamed := raw.streamed(view.versions)):
+        return []
+    sources = DaySources(view)
+    return [
+        each
+        for table, days in read.items()
+        if (version := view.versions.get(table)) is not None
+        for each in group_days(_boundaries(_only(sources.of_days(table, days, version), streamed), raw.at), table)
+    ]
+
+
+def publication_boundaries(storage: Storage, publications: Collection[str]) -> dict[str, list[DaysBoundary]]:
+    """Up to where topics had been read for the days that each of ``publications`` computed.
+
+    Empty while no topic is read: then nothing more is looked up.
+    """
+    if not publications:
+        return {}
+    head, raw = PublicationLog(storage).head(), RawVersions(storage)
+    newest = View(storage, head.version, head.state.versions)
+    if not (streamed := raw.streamed(newest.versions)):
+        return {}
+    found: dict[str, dict[str, dict[date, Versions]]] = {}
+    for (publication, key), versions in DaySources(newest).of_publications(publications).items():
+        found.setdefault(publication, {}).setdefault(key.table, {})[key.day] = versions
+    return {
+        publication: merge_tables(
+            each
+            for table, days in sorted(by_table.items())
+            for each in group_days(_boundaries(_only(days, streamed), raw.at), table)
+        )
+        for publication, by_table in found.items()
+    }
+
+
+def _only(found: Mapping[date, Versions], tables: Collection[str]) -> dict[date, Versions]:
+    return {day: {table: held for table, held in by.items() if table in tables} for day, by in found.items()}
+
+
+def _boundaries(found: Mapping[date, Versions], at: Callable[[str, int], RawBoundary]) -> dict[date, list[RawBoundary]]:
+    return {
+        day: [lowest([at(table, each) for each in sorted(versions)]) for table, versions in sorted(by_table.items())]
+        for day, by_table in found.items()
+    }

@@ -1,0 +1,142 @@
+"""Reading what is published, without a JVM: pinned, so that several tables belong together.
+
+Every closed entry of the publication log keeps a map of Delta versions by table. A reader of all tables at the
+versions of one such map sees all of each publication's tables or none of them, also while another one is under way::
+
+    revenue = read_published(storage, "fact_daily_revenue")
+    revenue.dataset().to_table(filter=pc.field("day") == date(2017, 3, 1))          # pyarrow
+    duckdb.connect().register("revenue", revenue.dataset())                         # DuckDB: select ... from revenue
+
+Spark reads the same version by time travel, with ``uri`` and ``version`` of what :func:`read_published` gives::
+
+    SELECT * FROM delta.`<uri>` VERSION AS OF <version>
+    spark.read.format("delta").option("versionAsOf", version).load(uri)
+
+Take the map once (:func:`published_versions`) and read every table at it. A reader who opens a table's folder without
+the map sees each publication of that one table whole or not at all, and no promise beyond it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
+from backfill_assets.lakehouse.records import CurrentVersion, DayState
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.pinned import pinned_versions
+from backfill_assets.publish.rows import DAY_COLUMNS, day_state
+from backfill_assets.text import suggest_name
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """One table at one version: ``uri`` and ``version`` are what any Delta reader is given."""
+
+    table: str
+    uri: str
+    version: int
+    storage: Storage
+
+    def dataset(self) -> ds.Dataset:
+        """The rows of that version, read when they are asked for; filters on ``day`` leave other days' files closed."""
+        try:
+            return arrow_dataset(self.storage, self.table, self.version)
+        except (DeltaError, TableNotFoundError) as error:
+            raise LakehouseUnusable(
+                f"{self.table} cannot be read at version {self.version}: {error}",
+                hint="Versions are kept for the rollback window. Pin a newer publication (backfill history).",
+            ) from error
+
+
+def published_versions(storage: Storage, publication: str | None = None) -> Mapping[str, int]:
+    """Delta version by table as of the last closed entry, or of the entry that closed ``publication``.
+
+    Raises :class:`InvalidRequest` for a publication that is unknown or was not closed yet.
+    """
+    if publication is None:
+        log = PublicationLog(storage)
+        head = log.head()
+        return pinned_versions(log, head, head.state.versions)
+    versions: Mapping[str, int] = json.loads(closing_entry(storage, publication)["detail"])
+    return versions
+
+
+def read_published(storage: Storage, table: str, publication: str | None = None) -> PublishedTable:
+    """``table`` as of the last closed entry of the log, or of the entry that closed ``publication``.
+
+    Raises :class:`InvalidRequest` when nothing was published to the table by then.
+    """
+    version = (
+        pinned_version(storage, table) if publication is None else published_versions(storage, publication).get(table)
+    )
+    if version is None:
+        then = f" when {publication} was published" if publication else ""
+        raise InvalidRequest(f"Nothing was published to {table}{then}.", hint="backfill status shows what there is.")
+    return PublishedTable(table, storage.uri(table), version, storage)
+
+
+def pinned_version(storage: Storage, table: str) -> int | None:
+    """The version of ``table`` as of the last closed entry; None if nothing was published to it."""
+    log = PublicationLog(storage)
+    return pinned_versions(log, log.head(), [table]).get(table)
+
+
+def closing_entry(storage: Storage, publication: str) -> Mapping[str, Any]:
+    """The ``sequence``, ``outcome`` and ``detail`` (the map of versions, as JSON) of the entry that closed it."""
+    rows = _rows_of(storage, publication)
+    closed = [row for row in rows if row["event"] == "closed"]
+    if closed:
+        return max(closed, key=lambda row: int(row["sequence"]))
+    if rows:
+        raise InvalidRequest(f"{publication} is still under way.", hint="Pin one that is closed: backfill history")
+    raise unknown_publication(storage, publication)
+
+
+def _rows_of(storage: Storage, publication: str) -> list[dict[str, Any]]:
+    columns = ["event", "sequence", "outcome", "detail"]
+    rows: list[dict[str, Any]] = PublicationLog(storage).files().rows(columns, publication=publication).to_pylist()
+    return rows
+
+
+def unknown_publication(storage: Storage, publication: str) -> InvalidRequest:
+    """The error for a publication that the log does not know, with the nearest one that it does."""
+    hint = suggest_name(publication, publication_ids(storage), "backfill history lists the publications.")
+    return InvalidRequest(f"There is no publication {publication!r}.", hint=hint)
+
+
+def publication_ids(storage: Storage) -> list[str]:
+    """Of every publication that was ever prepared, also of those that were aborted."""
+    rows = PublicationLog(storage).files().rows(["publication"], event="prepared")
+    return sorted(set(rows.column("publication").to_pylist()))
+
+
+def published_day(storage: Storage, table: str, day: date, publication: str | None = None) -> DayState | None:
+    """What the log says the day holds: now, or as it was when ``publication`` was closed; None if never published."""
+    closed = int(closing_entry(storage, publication)["sequence"]) if publication else None
+    files = PublicationLog(storage).files()
+    found = files.rows(DAY_COLUMNS, until=closed, event="published", table=table, day=str(day)).to_pylist()
+    return day_state(found[-1]) if found else None
+
+
+# ------------------------------------------------------------------ versions that publications made current
+
+
+def read_current(storage: Storage) -> Mapping[str, CurrentVersion]:
+    """By step; the version that is declared as current counts for all others. Writes nothing."""
+    return PublicationLog(storage).head().state.current
+
+
+def read_switches(storage: Storage) -> dict[str, str]:
+    """The versions of :func:`read_current` alone."""
+    return {step: each.version for step, each in read_current(storage).items()}

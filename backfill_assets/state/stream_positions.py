@@ -1,0 +1,168 @@
+"""The positions of a stream in raw: how far each partition of a topic was read at a version of the table.
+
+A position is the next offset to read. It is a Delta transaction of raw, so it was committed with the rows before it.
+A topic that was deleted and created again, or another cluster's of that name, is another one: raw knows topics by their
+ids. The second one that is read under a name is called ``name@2``, in its positions and in the places of its events.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse.delta_log import newest_version, read_transactions
+from backfill_assets.lakehouse.records import Position, is_of_stream
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.log import PublicationLog
+
+KAFKA = "kafka"
+_BEGUN, _BOUNDARY, _IDS = "begun", "boundary", "ids"
+
+
+def position_id(source: str, topic: str, partition: int) -> str:
+    """Under what raw records the next offset of a partition of ``topic``."""
+    return f"{KAFKA}:{source}:{topic}:{partition}"
+
+
+def begun_id(source: str, topic: str) -> str:
+    """Under what raw records that a stream has begun to read ``topic``: a partition without a position is at 0."""
+    return f"{KAFKA}:{source}:{topic}:{_BEGUN}"
+
+
+def boundary_id(source: str, topic: str, partition: int) -> str:
+    """Under what raw records the offset at which the history of a partition ended, and what is live began."""
+    return f"{KAFKA}:{source}:{topic}:{_BOUNDARY}:{partition}"
+
+
+@dataclass(frozen=True)
+class TopicIds:
+    """What Kafka calls a cluster and, in it, a topic: another one of the same name has another id."""
+
+    cluster: str
+    topic: str
+
+    def __str__(self) -> str:
+        return f"{self.cluster}/{self.topic}"
+
+
+def ids_id(source: str, topic: str, ids: TopicIds) -> str:
+    """Under what raw records which topic it is that was read as ``topic``."""
+    return f"{KAFKA}:{source}:{topic}:{_IDS}:{ids.cluster}:{ids.topic}"
+
+
+@dataclass(frozen=True)
+class TopicPositions:
+    """How far a topic was read, by partition. ``boundary`` is where what is live began."""
+
+    topic: str
+    """As raw calls it: ``sales``, and ``sales@2`` for the second topic of that name."""
+    begun: bool = False
+    ids: TopicIds | None = None
+    next_offsets: Mapping[int, int] = field(default_factory=dict)
+    boundary: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """As Kafka calls it."""
+        return self.topic.partition("@")[0]
+
+    @property
+    def number(self) -> int:
+        """How many topics of that name were read, with this one."""
+        return int(self.topic.partition("@")[2] or 1)
+
+    def next_topic(self) -> TopicPositions:
+        """Those of another topic of the same name, of which nothing was read."""
+        return TopicPositions(f"{self.name}@{self.number + 1}")
+
+
+def topic_positions(storage: Storage, source: str, topic: str, version: int | None = None) -> TopicPositions:
+    """The positions of the newest ``topic`` of that name in raw of ``source``, now or at a Delta ``version``."""
+    named = [each for each in all_positions(storage, source, version).values() if each.name == topic]
+    return max(named, key=lambda each: each.number, default=TopicPositions(topic))
+
+
+def all_positions(storage: Storage, source: str, version: int | None = None) -> dict[str, TopicPositions]:
+    """The positions of every topic that raw of ``source`` was read from, now or at a Delta ``version``."""
+    table = f"raw_{source}"
+    newest = newest_version(storage, table) if version is None else version
+    return {} if newest is None else parse_positions(source, read_transactions(storage, table, newest))
+
+
+def parse_positions(source: str, transactions: Mapping[str, int]) -> dict[str, TopicPositions]:
+    """The positions among the ``transactions`` of raw, by topic. One that was taken back to 0 counts as none."""
+    found: dict[str, tuple[bool, TopicIds | None, dict[int, int], dict[int, int]]] = {}
+    prefix = f"{KAFKA}:{source}:"
+    for id, value in transactions.items():
+        if not id.startswith(prefix) or not value:
+            continue
+        topic, *rest = id.removeprefix(prefix).split(":")
+        begun, ids, offsets, boundary = found.get(topic, (False, None, {}, {}))
+        if rest == [_BEGUN]:
+            begun = True
+        elif rest[0] == _IDS:
+            ids = TopicIds(*rest[1:])
+        elif rest[0] == _BOUNDARY:
+            boundary[int(rest[1])] = value
+        else:
+            offsets[int(rest[0])] = value
+        found[topic] = (begun, ids, offsets, boundary)
+    return {topic: TopicPositions(topic, *parts) for topic, parts in found.items()}
+
+
+@dataclass(frozen=True, order=True)
+class PartitionRead:
+    """How far one publication moved the position of a partition: from the offset ``first`` up to, and without, ``end``.
+
+    A rollback moves it back: then ``end`` is less than ``first``.
+    """
+
+    source: str
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+    def __str__(self) -> str:
+        moved = "up" if self.end >= self.first else "back"
+        return f"topic {self.topic}: partition {self.partition} from offset {self.first:,} {moved} to {self.end:,}"
+
+
+def partition_reads(positions: Iterable[Position]) -> list[PartitionRead]:
+    """What a publication with these ``positions`` read from topics, by topic and partition."""
+    found = []
+    for position in positions:
+        kind, _, rest = position.id.partition(":")
+        source, _, name = rest.partition(":")
+        topic, _, partition = name.partition(":")
+        if kind == KAFKA and partition.isdecimal():
+            found.append(PartitionRead(source, topic, int(partition), position.before or 0, position.after))
+    return sorted(found)
+
+
+def stream_topics(positions: Iterable[Position]) -> list[str]:
+    """The topics that ``positions`` are about; none for those of landed files."""
+    return sorted({each.id.split(":")[2] for each in positions if each.id.startswith(f"{KAFKA}:")})
+
+
+# ------------------------------------------------------------------ days that streams have moved
+
+
+def moved_by_streams(storage: Storage, since: int, days: Collection[TableDay]) -> frozenset[TableDay]:
+    """Those of ``days`` that were published after log entry ``since``, and by streams alone.
+
+    Compactions move nothing and do not count. Reads the log's columns of these days, never data.
+    """
+    tables, dates = {each.table for each in days}, {str(each.day) for each in days}
+    if not days:
+        return frozenset()
+    files = PublicationLog(storage).files()
+    rows = files.rows(["kind", "publication"], after=since, event="published", table=tables, day=dates)
+    streamed: defaultdict[TableDay, bool] = defaultdict(lambda: True)
+    for row in rows.to_pylist():
+        if row["kind"] != "compact":
+            streamed[TableDay(row["table"], date.fromisoformat(row["day"]))] &= is_of_stream(row["publication"])
+    return frozenset(each for each in days if streamed.get(each))

@@ -1,1 +1,0 @@
-"""Plan files: what they may say, and what comes of them."""

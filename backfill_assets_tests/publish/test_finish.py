@@ -1,0 +1,263 @@
+"""FINISH and CLOSE at their edges: tables that take no commit, entries given up by a person, overwritten commits."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from backfill_assets.days import TableDay
+from backfill_assets.errors import CommitRefused, InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import Position
+from backfill_assets.publish.compact import compact
+from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.publisher import Conflict, Published
+from backfill_assets.state.history import history
+from backfill_assets.state.observed import observe
+from backfill_assets_tests.protocol.foreign import alter, demand_feature, drop_feature
+from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
+
+pytestmark = pytest.mark.timeout(60)
+PROPERTIES: Mapping[str, str] = {
+    "delta.appendOnly": "true",
+    "delta.columnMapping.mode": "name",
+    "delta.checkpointPolicy": "v2",
+    "delta.checkpoint.writeStatsAsJson": "false",
+    "delta.setTransactionRetentionDuration": "interval 1 day",
+    "delta.constraints.positive": "name > 'a'",
+}
+FEATURES = ("rowTracking", "domainMetadata", "identityColumns", "icebergCompatV2", "clustering", "inCommitTimestamp")
+
+
+def left_open(lake: Lake, step: CrashPoint = CrashPoint.PREPARED) -> None:
+    """``p1`` replaces a day of ``t`` and one of ``u``, and its process dies at ``step``."""
+    lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
+    request = lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}})
+    with pytest.raises(Died):
+        lake.publisher(dying_at(step)).publish(request)
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_a_property_that_forbids_it_is_refused_before_anything_is_prepared(lake: Lake, name: str) -> None:
+    """By name and with what to do; an entry that cannot be finished would lock its tables."""
+    lake.publish("p0", {"t": {D1: ["a"]}})
+    alter(lake.storage, "t", {name: PROPERTIES[name]})
+    with pytest.raises(PublicationRefused, match=name.removeprefix("delta.constraints.")):
+        lake.publish("p1", {"t": {D1: ["b"]}})
+    assert not lake.publisher().log.head().state.open and lake.rows("t") == {D1: ["a"]}
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_feature_that_delta_rs_does_not_write_is_refused_before_anything_is_prepared(lake: Lake, name: str) -> None:
+    """Delta-rs refuses even an empty commit then: no fence and no abort could be written either."""
+    lake.publish("p0", {"t": {D1: ["a"]}})
+    demand_feature(lake.storage, "t", name)
+    with pytest.raises(PublicationRefused, match=f"writer feature {name}"):
+        lake.publish("p1", {"t": {D1: ["b"]}})
+    assert not lake.publisher().log.head().state.open
+
+
+def test_an_append_only_table_takes_appends(lake: Lake) -> None:
+    """Raw is appended to: the property is a sensible one there, and compaction says that it forbids it."""
+    lake.append("a1", "raw", {D1: ["x"]})
+    alter(lake.storage, "raw", {"delta.appendOnly": "true"})
+    assert isinstance(lake.append("a2", "raw", {D1: ["y"]}), Published)
+    with pytest.raises(PublicationRefused, match=r"delta\.appendOnly=true"):
+        compact(lake.publisher(), "raw", [D1], id="c1")
+    assert lake.rows("raw") == {D1: ["x", "y"]}
+
+
+def test_a_commit_refused_for_good_is_reported_with_the_words_of_delta_rs(lake: Lake) -> None:
+    """The table has not moved, so it was no race: the table, the reason, and what to do next."""
+    left_open(lake, CrashPoint.TABLE_COMMITTED)
+    demand_feature(lake.storage, "u", "rowTracking")
+    with pytest.raises(
+        CommitRefused, match=r"(?s)u refuses the commit of p1.*RowTracking.*backfill maintain --abort p1"
+    ):
+        lake.publisher().finish("p1")
+
+
+def test_an_entry_that_cannot_be_finished_stops_no_other_table(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    """Recovery names it and goes on; what touches its tables is refused with the reason."""
+    left_open(lake)
+    demand_feature(lake.storage, "u", "rowTracking")
+    with caplog.at_level(logging.WARNING):
+        assert lake.publisher().recover() == {}
+    assert "p1 is open and cannot be finished" in caplog.text and "RowTracking" in caplog.text
+    assert isinstance(lake.publish("v1", {"v": {D1: ["v"]}}), Published)
+    with pytest.raises(CommitRefused, match="RowTracking"):
+        lake.publisher().recover(["t"])
+    with pytest.raises(CommitRefused, match="RowTracking"):
+        lake.publish("t2", {"t": {D2: ["t2"]}})
+
+
+def test_a_person_aborts_what_cannot_be_finished(lake: Lake) -> None:
+    """Tables that can be put back are; the other is left, and pinned readers keep the version that they had."""
+    left_open(lake)
+    demand_feature(lake.storage, "u", "rowTracking")
+    left = lake.publisher().abort("p1", by="ana", reason="row tracking was switched on")
+    assert left.keys() == {"u"} and "RowTracking" in left["u"]
+    head = lake.publisher().log.head()
+    assert not head.state.open and head.state.outcomes["p1"] == "aborted"
+    assert (lake.rows("t"), lake.rows("u")) == ({D1: ["t0"]}, {D1: ["u0"]})
+    told = history(lake.storage)[0]
+    assert told.outcome == "aborted" and "aborted by ana: row tracking was switched on" in told.reason
+    assert isinstance(lake.publish("t2", {"t": {D1: ["t2"]}}), Published)
+
+
+def test_what_an_abort_cannot_take_back_is_no_part_of_what_is_published(lake: Lake) -> None:
+    """The rows that stay in main are a foreign write for the log, and readers of the log do not see them."""
+    left_open(lake, CrashPoint.TABLE_COMMITTED)
+    demand_feature(lake.storage, "t", "rowTracking")
+    assert lake.publisher().abort("p1", by="ana").keys() == {"t"}
+    versions = lake.publisher().log.head().state.versions
+    assert lake.rows("t", versions["t"]) == {D1: ["t0"]} and lake.rows("u", versions["u"]) == {D1: ["u0"]}
+    observed = observe(lake.storage, ["t"])
+    assert observed.newest["t"][D1] != observed.states[TableDay("t", D1)].physical
+
+
+def test_an_abort_of_a_sound_entry_takes_everything_back(lake: Lake) -> None:
+    """It needs nothing to be broken: the protocol's own abort, decided by a person."""
+    left_open(lake, CrashPoint.TABLE_COMMITTED)
+    assert lake.publisher().abort("p1", by="ana") == {}
+    assert (lake.rows("t"), lake.rows("u")) == ({D1: ["t0"]}, {D1: ["u0"]})
+    assert lake.table("u").transaction_version("p1") == 0
+
+
+@pytest.mark.parametrize("left_at", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING], ids=str)
+@pytest.mark.parametrize(
+    "killed_at", [None, CrashPoint.ABORT_DECIDED, CrashPoint.FENCED, CrashPoint.RESTORED, CrashPoint.CLOSING], ids=str
+)
+def test_a_file_whose_ingestion_was_aborted_is_read_once_by_the_next(
+    lake: Lake, left_at: CrashPoint, killed_at: CrashPoint | None
+) -> None:
+    """Its rows and its position go back together, also where the abort is killed and made again."""
+    known, new = Position(id="topic", before=None, after=5), Position(id="landed:a", before=None, after=77)
+    lake.append("a0", "raw", {D1: ["old"]}, known)
+    both = (known.model_copy(update={"before": 5, "after": 9}), new)
+    request = lake.request("a1", {"raw": {D1: ["x"], D2: ["y"]}}, kind="append", positions=both)
+    with pytest.raises(Died):
+        lake.publisher(dying_at(left_at)).publish(request)
+    if killed_at is not None:
+        with suppress(Died):
+            lake.publisher(dying_at(killed_at)).abort("a1", by="ana")
+    if "a1" in lake.publisher().log.head().state.open:
+        assert lake.publisher().abort("a1", by="ana") == {}
+    main = lake.table("raw")
+    assert lake.rows("raw") == {D1: ["old"]}
+    assert main.transaction_version("topic") == 5 and not main.transaction_version("landed:a")
+    assert isinstance(lake.append("a2", "raw", {D1: ["x"], D2: ["y"]}, *both), Published)
+    assert lake.rows("raw") == {D1: ["old", "x"], D2: ["y"]}
+    assert lake.table("raw").transaction_version("landed:a") == 77
+
+
+def test_a_lost_table_does_not_hold_up_an_abort(lake: Lake) -> None:
+    """Deleted by hand: nothing can be put back there."""
+    left_open(lake)
+    shutil.rmtree(lake.root / "u")
+    assert lake.publisher().abort("p1", by="ana").keys() == {"u"}
+    assert not lake.publisher().log.head().state.open
+
+
+def test_only_an_open_entry_is_aborted(lake: Lake) -> None:
+    """What is done is rolled back, and a mistyped name is said to be one."""
+    lake.publish("p0", {"t": {D1: ["a"]}})
+    with pytest.raises(InvalidRequest, match=r"(?s)p0 is not open: it is done.*backfill rollback p0"):
+        lake.publisher().abort("p0")
+    with pytest.raises(PublicationRefused, match="never prepared"):
+        lake.publisher().abort("typo")
+
+
+# ------------------------------------------------------------------------- CLOSE
+
+
+def overwrite(lake: Lake, table: str) -> None:
+    """A writer without put-if-absent writes its own commit over the newest one."""
+    main = MainTable.open(lake.storage, table)
+    assert main is not None
+    commit = Path(lake.root / table / "_delta_log" / f"{main.version:020d}.json")
+    commit.write_text(json.dumps({"commitInfo": {"operation": "foreign"}}) + "\n")
+
+
+def publish_over(lake: Lake, *, also: Callable[[], None] = lambda: None) -> Published | Conflict:
+    """Publish ``p1`` to two tables; the first commit is overwritten, and ``also`` happens then."""
+    lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
+    overwritten: list[str] = []
+
+    def reached(step: CrashPoint, about: str) -> None:
+        if step == CrashPoint.TABLE_COMMITTED and not overwritten:
+            overwritten.append(about)
+            overwrite(lake, "t")
+            also()
+
+    return lake.publisher(reached).publish(lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}}))
+
+
+def test_closing_demands_the_commit_of_each_table(lake: Lake) -> None:
+    """An overwritten commit is made again: otherwise pinned readers would see one table of two."""
+    assert isinstance(publish_over(lake), Published)
+    versions = lake.publisher().log.head().state.versions
+    assert (lake.rows("t", versions["t"]), lake.rows("u", versions["u"])) == ({D1: ["t1"]}, {D1: ["u1"]})
+
+
+def test_closing_an_abort_demands_its_fences(lake: Lake) -> None:
+    """The same for the way back: a fence that is gone is put up again."""
+    left_open(lake)
+    lake.foreign_rows("t", {D1: ["foreign"]})
+    fences: list[str] = []
+
+    def reached(step: CrashPoint, about: str) -> None:
+        if step == CrashPoint.FENCED:
+            fences.append(about)
+            if len(fences) == 1:
+                overwrite(lake, "t")
+
+    assert lake.publisher(reached).finish("p1") == "aborted"
+    assert [DeltaTable(lake.storage.uri(table)).transaction_version("p1") for table in ("t", "u")] == [0, 0]
+
+
+def test_an_overwritten_commit_under_a_foreign_write_aborts(lake: Lake) -> None:
+    """It cannot be made again over rows that it has not seen."""
+    assert isinstance(publish_over(lake, also=lambda: lake.foreign_rows("t", {D1: ["foreign"]})), Conflict)
+    assert (lake.rows("t"), lake.rows("u")) == ({D1: ["foreign", "t0"]}, {D1: ["u0"]})
+
+
+def test_a_log_that_refuses_entries_is_named(lake: Lake) -> None:
+    """No other writer was faster there either: nothing is tried again, and the words of delta-rs are shown."""
+    lake.publish("p0", {"t": {D1: ["a"]}})
+    demand_feature(lake.storage, "_publications", "rowTracking")
+    with pytest.raises(CommitRefused, match=r"(?s)_publications refuses an entry.*RowTracking"):
+        lake.publish("p1", {"t": {D1: ["b"]}})
+
+
+def test_a_log_that_refuses_the_properties_it_needs_is_named(lake: Lake) -> None:
+    """A log from before it had them gets them with the next entry."""
+    lake.publish("p0", {"t": {D1: ["a"]}})
+    alter(lake.storage, "_publications", {"delta.enableExpiredLogCleanup": None})
+    demand_feature(lake.storage, "_publications", "rowTracking")
+    with pytest.raises(CommitRefused, match=r"(?s)_publications refuses an entry.*RowTracking"):
+        lake.publish("p1", {"t": {D1: ["b"]}})
+
+
+def test_a_slow_process_does_not_commit_past_an_abort_by_hand(lake: Lake) -> None:
+    """The abort could put no fence into a table, which can be written again by the time the slow one gets there."""
+    lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
+    slept: list[str] = []
+
+    def reached(step: CrashPoint, about: str) -> None:
+        if step == CrashPoint.LOG_READ and lake.publisher().log.head().state.open and not slept:
+            slept.append(about)
+            demand_feature(lake.storage, "t", "rowTracking")
+            assert lake.publisher().abort("p1", by="ana").keys() == {"t"}
+            drop_feature(lake.storage, "t", "rowTracking")
+
+    request = lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}})
+    assert isinstance(lake.publisher(reached).publish(request), Conflict)
+    assert (lake.rows("t"), lake.rows("u")) == ({D1: ["t0"]}, {D1: ["u0"]})

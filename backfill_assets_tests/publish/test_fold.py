@@ -1,0 +1,173 @@
+"""Folding the log: nothing is lost by it, nothing under way is touched, and every question stays flat."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.campaign.rollback import roll_back
+from backfill_assets.publish import fold as log_fold
+from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.files import ENTRIES
+from backfill_assets.publish.fold import COMMITS_KEPT, fold, foldable, left_behind, trim
+from backfill_assets.publish.log import LOG_TABLE, PublicationLog
+from backfill_assets.state.history import history
+from backfill_assets.state.rolled_back import rollbacks
+from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim_log
+from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
+from benchmarks.three_years import Opened, Years, questions
+
+pytestmark = pytest.mark.protocol
+
+
+@pytest.fixture(autouse=True)
+def few_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_fold, "FOLD_FROM_FILES", 4)
+
+
+def _old_history(lake: Lake) -> PublicationLog:
+    """Three publications and a rollback, three weeks ago; one publication today."""
+    for number, day in enumerate((D1, D2, D3)):
+        lake.publish(f"p{number}", {"t": {day: [f"row {number}"]}, "u": {day: ["u"]}})
+    roll_back(lake.publisher(), "p2", id="back", steps=())
+    lake.clock += timedelta(days=21)
+    lake.publish("today", {"t": {D1: ["new"]}})
+    return lake.publisher().log
+
+
+def test_folding_moves_rows_and_loses_none(lake: Lake) -> None:
+    """Every question has the same answer, before and after."""
+    log = _old_history(lake)
+    head = log.head()
+
+    def answers() -> list[object]:
+        read = lake.publisher().log
+        told = history(lake.storage, "t")
+        return [
+            read.rows(),
+            read.day_states(read.head()),
+            read.find_prepared("p1"),
+            told,
+            rollbacks(lake.storage).moves,
+        ]
+
+    before = answers()
+    named = {*head.state.since}
+    loose = foldable(log, lake.clock)
+    assert fold(log, lake.clock) == len(loose) > 0
+    assert answers() == before
+    assert log.head().state == head.state and log.head().version > head.version
+    assert named <= set(log.files().paths), "what the head names keeps a file of its own"
+    assert len([path for path in log.files().paths if "/month-" in path]) >= 2, "rollbacks have files of their own"
+    roll_back(lake.publisher(), "today", id="undo", steps=())
+    assert lake.rows("t")[D1] == ["row 0"]
+
+
+def test_a_fold_that_loses_the_race_leaves_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publication came between: the log is as it was, and the next night folds it."""
+    log = _old_history(lake)
+    by_month = log_fold._by_month
+
+    def overtaken(*asked: object) -> object:
+        monkeypatch.setattr(log_fold, "_by_month", by_month)
+        lake.publish("between", {"t": {D2: ["x"]}})
+        return by_month(*asked)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(log_fold, "_by_month", overtaken)
+    assert fold(log, lake.clock) == 0
+    assert {file.path for file in lake.storage.files(ENTRIES)} == set(log.files().paths)
+    assert fold(log, lake.clock) > 0
+
+
+def test_an_open_entry_is_not_folded(lake: Lake) -> None:
+    """However old it is: a process that meets it must read it, and what follows it is undecided."""
+    log = _old_history(lake)
+    request = lake.request("open", {"v": {D1: ["x"]}})
+    with pytest.raises(Died):
+        lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)
+    lake.clock += timedelta(days=21)
+    entry = log.head().state.open["open"]
+    fold(log, lake.clock)
+    assert entry.file in log.files().paths
+    assert lake.publisher().recover() == {"open": "done"}
+
+
+def test_what_folding_leaves_behind_goes_a_day_later_by_intent(lake: Lake) -> None:
+    """A process that opened the log before still reads it; one that dies while deleting is carried on by the next."""
+    log = _old_history(lake)
+    earlier = log.files()
+    loose = set(foldable(log, lake.clock))
+    assert loose and fold(log, lake.clock) == len(loose)
+    assert not loose & set(left_behind(log, lake.clock)) and earlier.read(["event"]).num_rows
+    lake.clock += timedelta(days=2)
+    assert loose <= set(left_behind(log, lake.clock))
+    with pytest.raises(Died):
+        reclaim_log(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)), clock_checked=True)
+    finish_reclaiming(lake.publisher())
+    assert set(lake.storage.missing(loose)) == loose
+    assert log.find_prepared("p1") and not reclaim_log(lake.publisher(), clock_checked=True)
+
+
+def test_old_commits_go_and_the_log_is_read_from_its_checkpoint(lake: Lake) -> None:
+    """Commits of years make each listing slower; those since the last checkpoint that is a month old are enough."""
+    log = _old_history(lake)
+    fold(log, lake.clock)
+    lake.clock += timedelta(days=32)
+    head, rows = log.head(), log.rows()
+    assert any("/_delta_log/" in path for path in reclaim_log(lake.publisher(), clock_checked=True))
+    assert log.head().state.versions == head.state.versions
+    assert [row for row in log.rows() if row["event"] not in ("reclaiming", "reclaimed")] == rows
+    lake.publish("later", {"t": {D1: ["later"]}})
+    assert lake.rows("t")[D1] == ["later"] and lake.storage.exists(f"{LOG_TABLE}/_delta_log")
+
+
+def test_a_stream_keeps_an_hour_of_commits(lake: Lake) -> None:
+    """A process that slept on an older version loses a race, looks again, and publishes."""
+    log = lake.publisher().log
+    for number in range(20):
+        lake.publish(f"batch-{number}", {"t": {D1: [f"row {number}"]}})
+    asleep, state = log.head(), log.head().state
+    assert trim(log, datetime.now(UTC)) == 0, "all of them are of this hour"
+    for number in range(20, 32):
+        lake.publish(f"batch-{number}", {"t": {D1: [f"row {number}"]}})
+    later = datetime.now(UTC) + COMMITS_KEPT + timedelta(minutes=1)
+    assert trim(log, later) > 30 and trim(log, later) == 0
+    commits = [file.path for file in lake.storage.files(f"{LOG_TABLE}/_delta_log") if file.path.endswith(".json")]
+    assert len(commits) <= 20, "those since the last checkpoint"
+    assert not log.append(asleep, [{"event": "reclaimed", "publication": "late"}], lambda _: state)
+    lake.publish("after", {"t": {D1: ["after"]}})
+    assert lake.rows("t")[D1] == ["after"] and log.find_prepared("batch-3") is not None
+
+
+def test_no_question_opens_more_files_when_the_log_is_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files opened for each question, at two lengths of the log: seconds depend on the machine, files do not."""
+    monkeypatch.setattr(log_fold, "FOLD_FROM_FILES", 64)
+    opened = {days: _opened(tmp_path / str(days), days) for days in (28, 84)}
+    print(opened)
+    most = {
+        "head": 1,
+        "find a publication of the middle": 3,
+        "its outcome": 4,
+        "history of one day": 24,
+        "newest 20 of the history": 120,
+        "a sensor's tick": 60,
+        "reclaimable of one table": 80,
+        "roll back 90 days of 4 tables": 80,
+        "publish a day": 60,
+    }
+    for days, found in opened.items():
+        assert {name: (days, files) for name, files in found.items() if files > most[name]} == {}
+
+
+def _opened(root: Path, days: int) -> dict[str, int]:
+    years = Years(root, chains=1)
+    campaign = years.live(days, maintained_every=days)
+    found = {}
+    for name, question in questions(years, campaign).items():
+        counter = Opened()
+        with counter.counting():
+            question()
+        found[name] = len(counter.files)
+    return found

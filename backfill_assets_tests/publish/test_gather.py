@@ -1,0 +1,96 @@
+"""Gathering a stream's entries: no row is lost, what the head names stays, and folding leaves them alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from backfill_assets.campaign.rollback import roll_back
+from backfill_assets.lakehouse.records import Provenance
+from backfill_assets.publish import fold as log_fold
+from backfill_assets.publish import fold as log_gather
+from backfill_assets.publish.files import ENTRIES
+from backfill_assets.publish.fold import fold, gather, is_gathered
+from backfill_assets.state.history import history
+from backfill_assets.upkeep.reclaim import reclaim_log
+from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
+
+pytestmark = pytest.mark.protocol
+
+
+@pytest.fixture(autouse=True)
+def few_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_gather, "GATHER_FROM", (8, 3))
+    monkeypatch.setattr(log_fold, "FOLD_FROM_FILES", 4)
+
+
+def _stream(lake: Lake, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        request = lake.request(f"s{number:03d}", {"raw": {D1: [f"r{number}"]}}, kind="append")
+        made = Provenance(launched_by="stream raw")
+        lake.publisher().publish(request.model_copy(update={"provenance": made}))
+        lake.clock += timedelta(seconds=10)
+
+
+def _answers(lake: Lake) -> list[object]:
+    log = lake.publisher().log
+    return [
+        log.rows(),
+        log.head().state,
+        log.day_states(log.head()),
+        log.find_prepared("s001"),
+        log.outcome(log.head(), "s001"),
+        history(lake.storage, "raw"),
+    ]
+
+
+def test_gathering_moves_rows_and_loses_none(lake: Lake) -> None:
+    """Every question has the same answer; what the head names, and what others published, keeps a file of its own."""
+    lake.publish("p1", {"t": {D2: ["x"]}})
+    _stream(lake, 5)
+    log = lake.publisher().log
+    before, named, others = _answers(lake), {*log.head().state.since}, set(log.files().holding("table", ["t"]).paths)
+    assert gather(log) == 0, "five batches have ten entries, of which the head names five"
+    _stream(lake, 4, first=5)
+    before, named = _answers(lake), {*log.head().state.since}
+    assert gather(log) == 9
+    assert _answers(lake) == before
+    assert named | others <= set(log.files().paths)
+    assert sum(map(is_gathered, log.files().paths)) == 1
+    _stream(lake, 1, first=9)
+    roll_back(lake.publisher(), "s009", id="undo", steps=())
+    assert lake.rows("raw")[D1] == sorted(f"r{number}" for number in range(9))
+
+
+def test_gathered_files_are_gathered_once_more_and_then_stay(lake: Lake) -> None:
+    """A question looks at a few files, and no month of a stream is written again as a whole."""
+    log = lake.publisher().log
+    for number in range(0, 64, 2):
+        _stream(lake, 2, first=number)
+        gather(log)
+    rows = log.rows()
+    gathered = [path for path in log.files().paths if is_gathered(path)]
+    assert len(gathered) <= 5 and any("/stream-2-" in path for path in gathered)
+    lake.clock += timedelta(days=21)
+    lake.publish("today", {"t": {D3: ["new"]}})
+    fold(log, lake.clock)
+    assert set(gathered) <= set(log.files().paths)
+    assert [row for row in log.rows() if row["publication"] != "today"] == rows
+    lake.clock += timedelta(days=3)
+    reclaim_log(lake.publisher())
+    assert log.find_prepared("s001") is not None
+    assert [row for row in log.rows() if str(row["publication"]).startswith("s")] == rows
+
+
+def test_gathering_that_loses_the_race_leaves_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publication came between: the log is as it was, and a later batch gathers it."""
+    _stream(lake, 9)
+    log = lake.publisher().log
+    really, head = log.head, log.head()
+    lake.publish("between", {"t": {D2: ["x"]}})
+    monkeypatch.setattr(log, "head", lambda: head)
+    assert gather(log) == 0
+    monkeypatch.setattr(log, "head", really)
+    assert {file.path for file in lake.storage.files(ENTRIES)} == set(log.files().paths)
+    assert gather(log) > 0
