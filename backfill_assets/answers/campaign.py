@@ -23,7 +23,7 @@ from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan, PlannedBoundary, Ranges, days_of
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.senders import notice_lines
-from backfill_assets.rebuild.person import Person
+from backfill_assets.rebuild.outcome import Person
 from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone, seconds
 from backfill_assets.state.positions import publication_boundaries
 from backfill_assets.text import format_count

@@ -123,7 +123,7 @@ def class_archive(settings: Settings) -> MachineFinding:
 
 
 def memory(usable: int | None = None) -> MachineFinding:
-    from backfill_assets.lakehouse.memory import usable_memory
+    from backfill_assets.judge.engine import usable_memory
     from backfill_assets.spark.driver_memory import driver_memory
 
     size = usable_memory() if usable is None else usable

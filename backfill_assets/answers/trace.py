@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import event_place, format_place, landed_line, overtakes, place_values
 from backfill_assets.landing.token_key import require_same_key
@@ -21,13 +23,64 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.plan.status import Statuses, day_statuses
+from backfill_assets.publish.lineage import lineages
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Worded
 from backfill_assets.state.observed import observe
-from backfill_assets.state.stamps import Stamp, stamps
 from backfill_assets.state.view import View
 from backfill_assets.text import format_range, short_commit
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
+
+_COLUMNS = ["sequence", "at", "publication", "kind", "run", "launched_by", "git_commit"]
+_COLUMNS += ["table", "day", "table_version", "code_version"]
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """The publication that a day of a table holds."""
+
+    publication: str
+    published_at: datetime
+    kind: str
+    table_version: int
+    code_version: str
+    run: str
+    launched_by: str
+    git_commit: str
+    lineage: DayLineage | None = None
+    """What the publication computed the day from and with; None if it computed nothing, or that was not recorded."""
+
+
+def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Stamp]:
+    """The stamp of each of these tables and days, as of the log entry of ``view``."""
+    if not of:
+        return {}
+    tables, days = {table for table, _ in of}, {str(day) for _, day in of}
+    files = PublicationLog(view.storage).files()
+    rows = files.rows(_COLUMNS, until=view.sequence, event="published", table=tables, day=days)
+    newest = {TableDay(row["table"], date.fromisoformat(row["day"])): row for row in rows.to_pylist()}
+    rows_of = {each: newest[each] for each in of if each in newest}
+    made = lineages(view.storage, {row["publication"] for row in rows_of.values()})
+    by_id = {publication: days for (publication, _), days in made.items()}
+    return {each: _stamp_of(row, by_id.get(row["publication"], {}).get(each)) for each, row in rows_of.items()}
+
+
+def _stamp_of(row: dict[str, Any], lineage: DayLineage | None) -> Stamp:
+    return Stamp(
+        publication=row["publication"],
+        published_at=row["at"],
+        kind=row["kind"],
+        table_version=row["table_version"],
+        code_version=row["code_version"] or "",
+        run=row["run"] or "",
+        launched_by=row["launched_by"] or "",
+        git_commit=row["git_commit"] or "",
+        lineage=lineage,
+    )
+
+
+# ------------------------------------------------------------------ who made which day
 
 PERSONAL = "@"
 """Stands in a key for the token of a personal value that is given apart."""

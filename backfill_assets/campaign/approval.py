@@ -19,7 +19,7 @@ from backfill_assets.difference.letter import LetterTerms
 from backfill_assets.difference.records import Sides, fingerprint_of
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.plan.records import Plan, as_ranges
-from backfill_assets.rebuild.person import Person
+from backfill_assets.rebuild.outcome import Person
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.text import format_count
 from backfill_assets.ui_addresses import asset_page

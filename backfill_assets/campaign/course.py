@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry
-from backfill_assets.rebuild.person import UNKNOWN, Person
+from backfill_assets.rebuild.outcome import UNKNOWN, Person
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.keep import plan_and_keep, plan_as_of_now
 from backfill_assets.plan.records import Plan, PlanRequest, PlanTerms, Scope
 from backfill_assets.plan.waves import Shares
-from backfill_assets.rebuild.person import Person
+from backfill_assets.rebuild.outcome import Person
 from backfill_assets.settings import Settings
 from backfill_assets.text import format_count, format_range, suggest_or_list
 

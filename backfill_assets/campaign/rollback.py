@@ -30,7 +30,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import made_of, step_by_table
 from backfill_assets.publish.lineage import lineages
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.publish.pin import States
+from backfill_assets.publish.pinned import States
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.readers import declared_version, left_stale, logical_in

@@ -53,8 +53,7 @@ from backfill_assets.publish.publisher import Pin, Published
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
-from backfill_assets.rebuild.place import Place
+from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import recorded_upstream
 from backfill_assets.rebuild.step_build import StepBuild, StepRequest
 from backfill_assets.rebuild.walk import Walk

@@ -74,8 +74,7 @@ def foreground_spark(
 def run_info(command: str) -> RunInfo:
     """Who builds: the user of the operating system, the command and the commit. The run gets an id of its own."""
     from backfill_assets.rebuild.environment import git_commit
-    from backfill_assets.rebuild.outcome import RunInfo
-    from backfill_assets.rebuild.person import os_person
+    from backfill_assets.rebuild.outcome import RunInfo, os_person
 
     person = os_person()
     return RunInfo(str(uuid4()), git_commit(current_catalog().folder), f"{person.name}: {command}", person)

@@ -34,7 +34,7 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step, Table
 from backfill_assets.model.graph import later_readers
-from backfill_assets.quality.checks import checks_of
+from backfill_assets.quality.gates import checks_of
 from backfill_assets.rebuild.outcome import BuildResult, DaysFailed
 from backfill_assets.text import format_ranges
 

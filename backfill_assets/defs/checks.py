@@ -18,7 +18,7 @@ from backfill_assets.defs.metadata import (
 )
 from backfill_assets.model.declaration import RuleOutcome, Step
 from backfill_assets.plan.status import DayStatus
-from backfill_assets.quality.checks import TableCheck, checks_of
+from backfill_assets.quality.gates import TableCheck, checks_of
 from backfill_assets.rebuild.outcome import BuiltDay
 
 FRESH, WATCHDOG = "fresh", "watchdog"

@@ -14,7 +14,7 @@ from backfill_assets.landing.quarantine import rejected_of
 from backfill_assets.model.declaration import Metric, RuleOutcome
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.placement import is_ingestion
-from backfill_assets.quality.summary import DimensionQuality, chart, from_record, score, summarize
+from backfill_assets.quality.gates import DimensionQuality, chart, from_record, score, summarize
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed
 from backfill_assets.text import format_count, format_ranges
 

@@ -21,7 +21,7 @@ from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import DayRule, Layer, Reads, Step, Table
 from backfill_assets.model.lineage import column_lineage
 from backfill_assets.quality import watchdogs
-from backfill_assets.quality.checks import TableCheck, checks_of
+from backfill_assets.quality.gates import TableCheck, checks_of
 from backfill_assets.text import format_count
 
 CADENCE_TAG = "cadence"

@@ -18,7 +18,7 @@ from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Metric, Metrics, Table
 from backfill_assets.quality import measures
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
+from backfill_assets.rebuild.place import NOTHING_LAID, Overlay
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,8 +9,7 @@ from operator import not_
 from pydantic import Field
 
 from backfill_assets.difference.records import Sides, TableCompared, fingerprint_of, sides_compared
-from backfill_assets.difference.sentences import table_sentence
-from backfill_assets.difference.verdicts import ExpectationVerdict, judge
+from backfill_assets.difference.verdicts import ExpectationVerdict, judge, table_sentence
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.plan.records import Plan
 from backfill_assets.text import format_changing, format_count

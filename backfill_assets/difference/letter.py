@@ -20,8 +20,7 @@ from backfill_assets.difference.records import (
     Sums,
     TableCompared,
 )
-from backfill_assets.difference.sentences import table_sentence, unit
-from backfill_assets.difference.verdicts import ExpectationVerdict
+from backfill_assets.difference.verdicts import ExpectationVerdict, table_sentence, unit
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned, number
 from backfill_assets.text import (
     amount,

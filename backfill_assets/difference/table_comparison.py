@@ -33,7 +33,7 @@ from backfill_assets.model.declaration import Table
 from backfill_assets.model.lineage import personal_columns
 from backfill_assets.model.measure import RowHash
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
-from backfill_assets.rebuild.overlay import Overlay
+from backfill_assets.rebuild.place import Overlay
 from backfill_assets.text import format_are
 
 if TYPE_CHECKING:

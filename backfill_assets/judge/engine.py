@@ -23,7 +23,6 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.lakehouse.memory import usable_memory
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import spark_types
 
@@ -233,3 +232,24 @@ def _by_arrow(storage: Storage, columns: pa.Schema, label: str, files: LabelledF
         for file in some
     ]
     return ds.FileSystemDataset(fragments, columns, parquet, filesystem)
+
+
+# ------------------------------------------------------------------ memory
+
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def usable_memory() -> int:
+    """Bytes: the machine's, or the container's where that is less."""
+    import psutil
+
+    physical = psutil.virtual_memory().total
+    return min([physical, *(limit for file in _LIMITS if (limit := _limit(file)) is not None)])
+
+
+def _limit(file: Path) -> int | None:
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None

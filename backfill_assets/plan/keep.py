@@ -25,7 +25,7 @@ from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import NO_TERMS, Plan, PlannedStep, PlanRequest, PlanTerms, Scope, days_of
 from backfill_assets.plan.situation import Machine, PlanContext
 from backfill_assets.rebuild.changed_files import compare_days
-from backfill_assets.rebuild.person import UNKNOWN, Person
+from backfill_assets.rebuild.outcome import UNKNOWN, Person
 from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.state.boundaries import merge_tables

@@ -30,8 +30,7 @@ from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.finish import Finish
 from backfill_assets.publish.log import Head, HeadState
-from backfill_assets.publish.pin import States, files_at, logicals
-from backfill_assets.publish.pinned import pinned_files
+from backfill_assets.publish.pinned import States, files_at, logicals, pinned_files
 from backfill_assets.publish.rows import closed_rows, prepared_rows
 from backfill_assets.publish.torn_days import require_whole
 

@@ -18,7 +18,7 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.records import Outcome, Publication
 from backfill_assets.lakehouse.retry import warn
 from backfill_assets.publish.crash_points import CrashPoint
-from backfill_assets.publish.pin import Pin, capture
+from backfill_assets.publish.pinned import Pin, capture
 from backfill_assets.publish.prepare import Conflict, Preparation
 
 __all__ = ["Conflict", "CrashPoint", "Pin", "Published", "Publisher"]

@@ -29,11 +29,11 @@ from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.refinement import Refinement, rejected
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publish.publisher import Pin
-from backfill_assets.quality import gates, measures, summary
+from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
-from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
+from backfill_assets.rebuild.place import NOTHING_LAID, Overlay
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -368,7 +368,7 @@ def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Conte
 
 def with_verdict(content: DayContent, rules: Sequence[RuleOutcome]) -> DayContent:
     """``content`` with how many rules held: known without judging again when the day is reused."""
-    return replace(content, metrics={**content.metrics, **summary.to_metrics(rules)})
+    return replace(content, metrics={**content.metrics, **gates.to_metrics(rules)})
 
 
 def with_cost(content: DayContent, seconds: float) -> DayContent:

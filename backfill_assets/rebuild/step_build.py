@@ -26,7 +26,7 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.timelines import AdoptedFrom, StagedDay, Timeline
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, missing_inputs
-from backfill_assets.publish.pin import States
+from backfill_assets.publish.pinned import States
 from backfill_assets.publish.publisher import Conflict, Pin
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
@@ -34,8 +34,7 @@ from backfill_assets.rebuild.decide import Decision, InputFingerprint
 from backfill_assets.rebuild.judged_now import judged_now
 from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
-from backfill_assets.rebuild.overlay import Overlay
-from backfill_assets.rebuild.place import MAIN, Place
+from backfill_assets.rebuild.place import MAIN, Overlay, Place
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
 from backfill_assets.text import pluralize
 

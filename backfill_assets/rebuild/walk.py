@@ -27,8 +27,7 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
-from backfill_assets.rebuild.place import Place
+from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild, StepLook, StepRequest, refuse_failed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backfill_assets.lakehouse.memory import usable_memory
+from backfill_assets.judge.engine import usable_memory
 
 _GIB = 1024**3
 

@@ -28,8 +28,7 @@ from backfill_assets.model.graph import steps_of
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
-from backfill_assets.rebuild.place import Place
+from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.step_build import StepRequest
 from backfill_assets.rebuild.walk import StepBuilt, Walk
 from backfill_assets.state.view import View

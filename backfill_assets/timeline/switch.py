@@ -30,13 +30,12 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.model.current_versions import is_declared
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of
-from backfill_assets.publish.pin import Pin
+from backfill_assets.publish.pinned import Pin
 from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.lake import Lake, provenance
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
-from backfill_assets.rebuild.place import Place
+from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild, StepLook, StepRequest
 from backfill_assets.rebuild.walk import Walk

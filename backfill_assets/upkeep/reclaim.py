@@ -29,8 +29,7 @@ from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline, o
 from backfill_assets.publish.files import LOG_TABLE
 from backfill_assets.publish.fold import left_behind
 from backfill_assets.publish.log import Entry, Head
-from backfill_assets.publish.pin import files_at
-from backfill_assets.publish.pinned import pinned_files
+from backfill_assets.publish.pinned import files_at, pinned_files
 from backfill_assets.publish.publisher import CrashPoint, Publisher
 from backfill_assets.state.view import View
 from backfill_assets.upkeep.clock import believed_now

@@ -29,7 +29,7 @@ from backfill_assets.difference.records import DayCompared, RowCounts, Sides, Ta
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest, PlanTerms
-from backfill_assets.rebuild.person import UNKNOWN, Person
+from backfill_assets.rebuild.outcome import UNKNOWN, Person
 from backfill_assets.settings import ApprovalRule
 
 FIRST, LATE = date(2017, 3, 1), date(2017, 3, 7)

@@ -26,8 +26,7 @@ from backfill_assets.model.declaration import RuleOutcome, Table
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Scope, Why
 from backfill_assets.plan.waves import Shares
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.person import Person
+from backfill_assets.rebuild.outcome import Person, RunInfo
 from backfill_assets.rebuild.step_build import StepBuild, StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt
 from backfill_assets.report.answer import plain

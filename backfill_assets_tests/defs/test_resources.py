@@ -25,7 +25,7 @@ from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, Jour
 from backfill_assets.lakehouse.plans import keep_plan, planners
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.publish.log import utc_now
-from backfill_assets.rebuild.person import UNKNOWN, Person
+from backfill_assets.rebuild.outcome import UNKNOWN, Person
 from backfill_assets.settings import ApprovalRule, Settings
 
 pytestmark = pytest.mark.story

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.difference.lakehouse_states import LakehouseState, days_to_compare, find_state
+from backfill_assets.difference.find import LakehouseState, days_to_compare, find_state
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_timeline
 from backfill_assets.lakehouse.records import DayContent, DayRecord

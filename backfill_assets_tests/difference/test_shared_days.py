@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets.difference import table_comparison
-from backfill_assets.difference.lakehouse_states import StatesRequest, compare_states
+from backfill_assets.difference.find import StatesRequest, compare_states
 from backfill_assets.difference.records import RowCounts
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.judge.engine import DayFiles, rows_of_files

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from backfill_assets.lakehouse.memory import usable_memory
+from backfill_assets.judge.engine import usable_memory
 
 
 def test_usable_memory_is_that_of_a_machine() -> None:

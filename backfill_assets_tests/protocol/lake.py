@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.records import InputRead, Kind, Mode, Position, P
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publish.crash_points import CrashPoint, Reached, nowhere
-from backfill_assets.publish.pin import Pin
+from backfill_assets.publish.pinned import Pin
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets_tests.protocol.staging import DAYS, RowsByDay, change, published_rows, rows_table, stage
 

@@ -14,7 +14,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayChange, DayContent, Expected, Mode, Position, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
-from backfill_assets.publish.pin import Pin
+from backfill_assets.publish.pinned import Pin
 
 DAYS = (date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3))
 RowsByDay = Mapping[date, Iterable[str]]

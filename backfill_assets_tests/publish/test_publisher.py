@@ -16,7 +16,7 @@ from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, Position, Publication, TableChange
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publish import pin as pin_module
+from backfill_assets.publish import pinned as pin_module
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at

@@ -12,8 +12,7 @@ from typing import get_args
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model import rules
 from backfill_assets.model.declaration import DayRule, Layer, Source, Table
-from backfill_assets.quality.gates import gates_of
-from backfill_assets.quality.summary import DIMENSIONS
+from backfill_assets.quality.gates import DIMENSIONS, gates_of
 from backfill_assets_tests.quality import expressions
 
 LAYERS: tuple[Layer, ...] = get_args(Layer)

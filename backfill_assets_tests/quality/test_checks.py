@@ -8,8 +8,7 @@ import pytest
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, RuleOutcome
-from backfill_assets.quality.checks import TableCheck, checks_of
-from backfill_assets.quality.gates import gates_of
+from backfill_assets.quality.gates import TableCheck, checks_of, gates_of
 
 
 def checks(table: str) -> dict[str, TableCheck]:

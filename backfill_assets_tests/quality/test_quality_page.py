@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.quality.summary import DIMENSIONS
+from backfill_assets.quality.gates import DIMENSIONS
 from backfill_assets_tests.quality.quality_page import (
     CHECKS,
     LAYERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backfill_assets.model.declaration import Dimension, RuleOutcome, Severity
-from backfill_assets.quality.summary import (
+from backfill_assets.quality.gates import (
     DIMENSIONS,
     DimensionQuality,
     chart,

@@ -20,7 +20,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.environment import differences, packages
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_LAID
+from backfill_assets.rebuild.place import NOTHING_LAID
 from backfill_assets.rebuild.walk import shadow
 from backfill_assets_tests.rebuild.test_waiting_for_holds import DAY, STEP, Waiting
 

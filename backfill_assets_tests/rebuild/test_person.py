@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from backfill_assets.rebuild.person import UNKNOWN, Person, os_person
+from backfill_assets.rebuild.outcome import UNKNOWN, Person, os_person
 
 
 def test_the_environment_cannot_claim_to_be_another_person(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +27,7 @@ def test_a_user_without_an_account_is_a_number(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_where_there_is_no_user_database_it_says_that_nothing_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backfill_assets.rebuild.person.sys", SimpleNamespace(platform="win32"))
+    monkeypatch.setattr("backfill_assets.rebuild.outcome.sys", SimpleNamespace(platform="win32"))
     monkeypatch.setenv("LOGNAME", "ana")
     assert os_person() == Person("ana", "environment variable, not verified")
     assert sys.platform != "win32"

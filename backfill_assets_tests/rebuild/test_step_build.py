@@ -17,7 +17,7 @@ from backfill_assets.model.declaration import Version
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild import step_build as module
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_LAID
+from backfill_assets.rebuild.place import NOTHING_LAID
 from backfill_assets.rebuild.step_build import StepBuild, StepLook, StepRequest
 
 DAYS = [date(2017, 3, day) for day in (1, 2, 3)]

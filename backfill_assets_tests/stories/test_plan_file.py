@@ -14,8 +14,8 @@ from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.real import land_readings
 from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
-from backfill_assets.rebuild import person
-from backfill_assets.rebuild.person import Person
+from backfill_assets.rebuild import outcome as person
+from backfill_assets.rebuild.outcome import Person
 from backfill_assets_tests.cli.command import work_with
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS, TABLES
 from backfill_assets_tests.stories.test_audit import Auditor

@@ -29,7 +29,7 @@ from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder, written_files
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
-from backfill_assets.rebuild import overlay
+from backfill_assets.rebuild import place as overlay
 from backfill_assets.rebuild import stage as staging
 
 COLUMNS = ["name", "day"]

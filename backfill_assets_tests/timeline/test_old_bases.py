@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.difference.lakehouse_states import find_state
+from backfill_assets.difference.find import find_state
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import VersionGone, read_log
 from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline

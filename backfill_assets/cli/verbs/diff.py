@@ -148,8 +148,7 @@ def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
 def _of_states(
     settings: Settings, left: str, right: str, tables: Sequence[str], days: DayRange | None
 ) -> tuple[Difference, _Answer]:
-    from backfill_assets.difference.find import declared_of
-    from backfill_assets.difference.lakehouse_states import StatesRequest, compare_states
+    from backfill_assets.difference.find import StatesRequest, compare_states, declared_of
     from backfill_assets.difference.letter import difference_answer
 
     for table in tables:

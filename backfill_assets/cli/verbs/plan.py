@@ -80,7 +80,7 @@ def plan(
     from backfill_assets.answers.plan import plan_answer, plan_file_answer, plan_files_answer
     from backfill_assets.plan.keep import look_again, plan_and_keep
     from backfill_assets.plan.records import PlanRequest, Scope
-    from backfill_assets.rebuild.person import os_person
+    from backfill_assets.rebuild.outcome import os_person
 
     settings, moved = current_settings(), None
     if file is not None or check:
@@ -124,7 +124,7 @@ def _read(place: Path | None, *, check: bool) -> Sequence[CheckedPlanFile]:
         plan_file_and_keep,
         plan_files,
     )
-    from backfill_assets.rebuild.person import os_person
+    from backfill_assets.rebuild.outcome import os_person
 
     if place is None:
         raise click.UsageError("--check is about a file: add -f FILE.")

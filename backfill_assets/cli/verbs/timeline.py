@@ -316,7 +316,7 @@ def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run:
     from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, timeline_request
     from backfill_assets.plan.expectations import Expectation
     from backfill_assets.plan.keep import plan_and_keep
-    from backfill_assets.rebuild.person import os_person
+    from backfill_assets.rebuild.outcome import os_person
     from backfill_assets.timeline.rewind import differing_from_main
 
     settings = current_settings()

@@ -27,8 +27,7 @@ from backfill_assets.rebuild.extension.step_growth import extend_followers, exte
 from backfill_assets.rebuild.extension.table_growth import Extended, Growth
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_LAID, Overlay
-from backfill_assets.rebuild.place import Place
+from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild, StepRequest, by_version
 from backfill_assets.rebuild.walk import HeldBack

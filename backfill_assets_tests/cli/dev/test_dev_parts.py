@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from backfill_assets.cli.dev import dev_parts
-from backfill_assets.cli.dev.dev_parts import MOST_EARLY_ENDS, DevPart, DevPartEnded, DevParts
+from backfill_assets.cli.dev import dev as dev_parts
+from backfill_assets.cli.dev.dev import MOST_EARLY_ENDS, DevPart, DevPartEnded, DevParts
 from backfill_assets.cli.dev.sessions import start_process
 from backfill_assets.errors import LakehouseUnusable
 

@@ -17,8 +17,8 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.keep import plan_as_kept
 from backfill_assets.publish.outbox import announce, begins_key, due_notices
 from backfill_assets.publish.senders import LogSender, as_json
-from backfill_assets.rebuild import person
-from backfill_assets.rebuild.person import Person
+from backfill_assets.rebuild import outcome as person
+from backfill_assets.rebuild.outcome import Person
 from backfill_assets.settings import Settings
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.strategies.landed_sales import land

@@ -13,7 +13,7 @@ from backfill_assets.cli import main, output
 from backfill_assets.cli.verbs.rollback import new_rollback_id
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.publish.publisher import CrashPoint
-from backfill_assets.rebuild.person import os_person
+from backfill_assets.rebuild.outcome import os_person
 from backfill_assets_tests import two_versions
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.protocol.foreign import demand_feature

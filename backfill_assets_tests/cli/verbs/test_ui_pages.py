@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from backfill_assets.cli import ids, pages
-from backfill_assets.cli.pages import page_about
+from backfill_assets.cli import ids
+from backfill_assets.cli.verbs import ui as pages
+from backfill_assets.cli.verbs.ui import page_about
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, write
 from backfill_assets.ui_addresses import asset_page
 from backfill_assets_tests.cli.command import Backfill
