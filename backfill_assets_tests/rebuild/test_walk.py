@@ -10,6 +10,7 @@ import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -44,6 +45,18 @@ SEED, WALKS = int(os.environ.get("WALKS_SEED", "20170401")), int(os.environ.get(
 OWNER, BESIDE = f"{CAMPAIGN}walked", f"{CAMPAIGN}beside"
 MOST_POINTS = 60
 """More crash points than a walk passes."""
+TESTS = Path(__file__).parents[1]
+RACES_AND_KILLS = {
+    "a run on main": ("rebuild/test_main_build.py", "stories/test_adoption.py", "stories/test_killed_builds.py"),
+    "a run that verifies": ("rebuild/extension/test_extend.py", "rebuild/test_main_build.py"),
+    "a campaign": ("campaign/test_approved_is_published.py", "stories/test_killed_cut_over.py"),
+    "a run on a timeline": ("timeline/test_histories.py", "stories/test_run_on_timeline.py"),
+    "a timeline that is rewound or goes forward": ("timeline/test_killed_commands.py", "stories/test_killed_rewind.py"),
+    "a version that is kept fresh and switched to": ("cli/verbs/test_as_current.py", "publish/test_switches.py"),
+    "days that grow": ("rebuild/extension/test_days_left.py", "stream/test_follower.py", "stories/test_tally.py"),
+    "an undo": ("campaign/test_undo_histories.py", "stories/test_undo.py"),
+}
+"""Who walks through steps and days, and where its own races and kills are played."""
 Contents = Mapping[TableDay, tuple[str, str]]
 """What each day holds, and what it was made of."""
 
@@ -222,3 +235,8 @@ def test_no_day_lies_over_main_that_was_made_from_one_that_is_held_back(lived: L
         assert not decide.days_reading(done.build.step, done.build.version, list(laid), out)
         out[done.step] = frozenset(each.day for each in done.held_back)
         assert not out[done.step].intersection(laid)
+
+
+@pytest.mark.parametrize("walker", RACES_AND_KILLS)
+def test_the_races_and_kills_of_each_walker_are_played(walker: str) -> None:
+    assert [name for name in RACES_AND_KILLS[walker] if not (TESTS / name).is_file()] == []
