@@ -27,7 +27,7 @@ from backfill_assets.publication.holds import all_holds, drop_expired, expired_h
 from backfill_assets.publication.publisher import Conflict, Publisher
 from backfill_assets.publication_log.files import LOG_TABLE
 from backfill_assets.publication_log.fold import fold, foldable, left_behind
-from backfill_assets.publication_log.log import Head
+from backfill_assets.publication_log.log import Head, anything_published
 from backfill_assets.publication_log.pinned import moved_pins, pin_again
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.lake import waiting
@@ -66,6 +66,8 @@ class Maintenance:
 
     def plan(self) -> tuple[Task, ...]:
         """What there is to do now; writes nothing."""
+        if not anything_published(self.publisher.storage):
+            return ()
         looked = (task for table in self.tables for task in self._look(table))
         tasks = [*looked, *self._releasing(), *self._log_tasks()]
         return tuple(sorted(tasks, key=lambda task: list(Chore).index(task.chore)))
