@@ -26,7 +26,7 @@ from backfill_assets.publish.compact import compact
 from backfill_assets.publish.files import LOG_TABLE
 from backfill_assets.publish.fold import fold, foldable, left_behind
 from backfill_assets.publish.holds import all_holds, drop_expired, expired_holds
-from backfill_assets.publish.log import Head
+from backfill_assets.publish.log import Head, anything_published
 from backfill_assets.publish.pinned import moved_pins, pin_again
 from backfill_assets.publish.publisher import Conflict, Publisher
 from backfill_assets.rebuild.environment import git_commit
@@ -66,6 +66,8 @@ class Maintenance:
 
     def plan(self) -> tuple[Task, ...]:
         """What there is to do now; writes nothing."""
+        if not anything_published(self.publisher.storage):
+            return ()
         looked = (task for table in self.tables for task in self._look(table))
         tasks = [*looked, *self._releasing(), *self._log_tasks()]
         return tuple(sorted(tasks, key=lambda task: list(Chore).index(task.chore)))
