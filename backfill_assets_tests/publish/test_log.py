@@ -45,12 +45,23 @@ class CountingStorage(Storage):
 def test_an_append_succeeds_on_the_version_it_was_decided_on_and_no_other(lake: Lake) -> None:
     """Two who read the same log decide differently: the second must look again, not be appended behind the first."""
     log = lake.publisher().log
+    log.begin()
     first, second = log.head(), log.head()
     assert _append(log, first, "first")
     assert not _append(log, second, "second")
     assert [row["publication"] for row in log.rows()] == ["first"]
     orphans = {file.path for file in lake.storage.files(ENTRIES)} - set(log.files().paths)
     assert not orphans, "the entry that lost is not left behind"
+
+
+def test_looking_begins_no_log_and_of_two_first_entries_one_counts(lake: Lake) -> None:
+    """A mistyped path does not become a lakehouse."""
+    log, other = lake.publisher().log, lake.publisher().log
+    first, second = log.head(), other.head()
+    assert (first.state, log.day_states(first), log.rows()) == (HeadState(), {}, [])
+    assert not lake.storage.exists(LOG_TABLE)
+    assert _append(log, first, "first") and not _append(other, second, "second")
+    assert [row["publication"] for row in other.rows()] == ["first"]
 
 
 def test_an_append_whose_answer_was_lost_counts(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,3 +202,8 @@ def test_a_table_that_cannot_be_read_does_not_hold_up_the_others(lake: Lake) -> 
         found.carry_out(found.plan(), told.append)
     assert any(line.startswith("look at the table t: refused: ") for line in told)
     assert len(lake.state("u").active) == 1
+
+
+def test_there_is_nothing_to_do_where_nothing_was_published_and_nothing_is_made(lake: Lake) -> None:
+    assert Maintenance(lake.publisher(), ["t"], timeline_days=14).plan() == ()
+    assert not lake.root.exists()
