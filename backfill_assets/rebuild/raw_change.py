@@ -86,6 +86,8 @@ class RawChange:
     anew: frozenset[date] = frozenset()
     """The days of which all rows are put on their days anew: their placement was declared anew since."""
     reason: str = ""
+    read: str = "files"
+    """What its positions are of, in words."""
 
 
 @dataclass
@@ -214,8 +216,9 @@ class RawWriter:
         if outcome.days or outcome.passed or any(read in staged.made_of for read in outcome.reads):
             staged.close()
             staged.overtaken = True
-            who = "another run took in the same files" if outcome.passed else "what it was made of moved"
-            return Unsettled(f"{name}: {who}, looking again", staged.change.crowded)
+            same = f"another run took in the same {staged.change.read}"
+            why = same if outcome.passed else "what it was made of moved"
+            return Unsettled(f"{name}: {why}, looking again", staged.change.crowded)
         return Unsettled(
             f"{name}: rows arrived meanwhile, looking for supersessions again",
             PublicationRefused(

@@ -107,8 +107,10 @@ class RefreshBuild(RawWriter):
         done = self.carry_out(look)
         if done is None:
             return RefreshResult(looked[-1].files)
-        metrics = {day: each.content.metrics for day, each in sorted(done.days.items())}
-        rows = {day: (_count(of, "received"), _count(of, DELETED)) for day, of in metrics.items()}
+        rows = {}
+        for day, each in sorted(done.days.items()):
+            of = each.content.metrics
+            rows[day] = int(of.get("received") or 0), int(of.get(DELETED) or 0)
         return RefreshResult(looked[-1].files, rows, done.publication, done.versions[self.table.name])
 
     # ------------------------------------------------------------------ compare
@@ -205,10 +207,6 @@ def _may_hold(file: AddedFile, arrival_days: Sequence[str]) -> bool:
     if least is None or greatest is None:
         return bool(stats.get("nullCount", {}).get("arrival_day") != file.rows)
     return any(least <= day <= greatest for day in arrival_days)
-
-
-def _count(metrics: Mapping[str, object], name: str) -> int:
-    return int(str(metrics.get(name) or 0))
 
 
 # ------------------------------------------------------------------ the rows that differ

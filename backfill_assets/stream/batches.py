@@ -134,6 +134,7 @@ class TopicBatches(RawAppender):
             partial(self._stage, events, ranges),
             self.fingerprint(f"{self.known.topic} {each}" for each in ranges),
             self.first,
+            read="events",
         )
 
     def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> list[InputRead]:
