@@ -29,7 +29,6 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, newest_days
 from backfill_assets.plan.keep import rebuilt_steps
 from backfill_assets.plan.records import Plan, PlannedStep, as_ranges, days_of
-from backfill_assets.publish.log import anything_published
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
@@ -45,8 +44,6 @@ def catch_up(publisher: Publisher, campaign: str, by: str) -> list[JournalEntry]
 
     This comes before every question about what stands. Returns what was written.
     """
-    if not anything_published(publisher.storage):
-        return []
     publisher.recover()
     found = _behind(publisher, campaign, journal.entries(publisher.storage, campaign), newest(publisher, campaign), by)
     for entry in found:
@@ -68,7 +65,7 @@ def look(publisher: Publisher, campaign: str, plan: Plan | None = None) -> PlanF
     """What is so of a plan now; nothing is written. Of one that is not kept any more, only what the log has."""
     storage, id = publisher.storage, plan_of(campaign)
     window = timedelta(days=plan.rollback_window_days if plan else 0)
-    found = newest(publisher, campaign) if anything_published(storage) else None
+    found = newest(publisher, campaign)
     entries = journal.entries(storage, campaign)
     if found is not None and not entries:
         entries = [JournalEntry(kind="started", at=found.at)]  # the log knows enough of one whose journal is gone
@@ -116,8 +113,6 @@ def read_up_to(publisher: Publisher, publication: str) -> Mapping[str, list[str]
 
 def _half_done(publisher: Publisher, campaign: str) -> Publication | None:
     """A publication of the campaign that is begun and not ended."""
-    if not anything_published(publisher.storage):
-        return None
     log = publisher.log
     begun = (log.prepared(entry).publication for entry in log.head().state.open.values())
     return next((each for each in begun if each.provenance.campaign == campaign), None)
@@ -135,7 +130,7 @@ def _overtaken(publisher: Publisher, campaign: str, plan: Plan, now: CampaignSta
     if not now.started or is_published(now) or now.rolled_back or is_given_up(now):
         return ""
     verdicts = dict(_verdicts(publisher, campaign, plan))
-    if not verdicts or not anything_published(publisher.storage):
+    if not verdicts:
         return ""
     log = publisher.log
     states, find = log.day_states(log.head(), {key.table for key in verdicts}), cache(log.find_prepared)
@@ -177,8 +172,6 @@ def _content(content: DayContent | None) -> str:
 
 def rolled_back_since(publisher: Publisher, campaign: str, plan: Plan) -> dict[str, dict[str, tuple[str, ...]]]:
     """The days of ``plan`` that a person has rolled back since it looked at them: ranges by table, by rollback."""
-    if not anything_published(publisher.storage):
-        return {}
     log, known, verdicts = publisher.log, rollbacks(publisher.storage), dict(_verdicts(publisher, campaign, plan))
     validated = state_of(campaign, journal.entries(publisher.storage, campaign)).done.get(CampaignStep.VALIDATE)
     planned = {table: step.days for step in rebuilt_steps(plan) for table in step.tables}

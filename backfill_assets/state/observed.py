@@ -14,7 +14,7 @@ from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
-from backfill_assets.publish.log import Head, PublicationLog, anything_published
+from backfill_assets.publish.log import Head, PublicationLog
 from backfill_assets.publish.pinned import ReadLog, pinned_files
 
 _MOST_LOOKS = 20
@@ -90,8 +90,6 @@ def observe(
     like a foreign write. Publications of other tables do not matter.
     """
     wanted = list(tables)
-    if not anything_published(storage):
-        return LogView(newest={table: _newest(storage, table, read) for table in wanted})
     log = log or PublicationLog(storage)
     retry = Retry(f"Looking at {', '.join(wanted)}", most=_MOST_LOOKS)
     while True:

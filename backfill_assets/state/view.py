@@ -25,7 +25,7 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBas
 from backfill_assets.lakehouse.records import DayRecord, DayRecords, DayState, day_record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline
-from backfill_assets.publish.log import PublicationLog, anything_published
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.pinned import pinned_files, pinned_versions
 from backfill_assets.publish.rows import DAY_COLUMNS, day_states, newest_days
 from backfill_assets.state.observed import LogView
@@ -34,7 +34,6 @@ from backfill_assets.state.reading import PublishedTable
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-BEFORE_ANYTHING = -1
 _NO_VERSION = -1
 States = Mapping[date, DayState]
 
@@ -51,8 +50,6 @@ class View:
     @classmethod
     def newest(cls, storage: Storage) -> View:
         """As of the last closed entry; empty for a lakehouse without a log, which this does not create."""
-        if not anything_published(storage):
-            return cls(storage, BEFORE_ANYTHING, {})
         log = PublicationLog(storage)
         head = log.head()
         return cls(storage, head.version, pinned_versions(log, head, head.state.versions))
