@@ -357,6 +357,7 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
             patch.setattr(module, "shadow", world.shadow)
         for module in (campaign_run, difference):
             patch.setattr(module, "observe", world.observe)
+        patch.setattr(cutover, "observe", lambda *_, **__: LogView())
         patch.setattr(difference, "_main_now", world.files)
         patch.setattr(TableComparison, "_read", read)
         patch.setattr(campaign_work, "html", lambda _: "")
