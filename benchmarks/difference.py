@@ -30,7 +30,7 @@ from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.checks import as_declared, struct_type
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.stage import StagedTableDay, content_of, measured_days, record_verdicts
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import days_staged_in
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session

@@ -21,7 +21,7 @@ from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.rebuild.decide import read_days
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, shadow
 from backfill_assets.state.observed import observe
 from backfill_assets.state.readers import left_stale

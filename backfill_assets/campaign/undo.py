@@ -55,7 +55,8 @@ from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import recorded_upstream
-from backfill_assets.rebuild.step_build import StepBuild, StepRequest
+from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.readers import declared_version, reading_as_published

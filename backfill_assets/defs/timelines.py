@@ -28,7 +28,7 @@ from backfill_assets.model.graph import steps_of
 from backfill_assets.publish.log import utc_now
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import DaysFailed
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.report.markdown import markdown
 from backfill_assets.state.view import View
 from backfill_assets.text import format_count, format_size

@@ -27,7 +27,7 @@ from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.keep import shadow_steps
 from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import StagedDays, days_staged_in, with_days_that_stay
 from backfill_assets.state.moments import find_moment, is_version
 from backfill_assets.state.observed import LogView, observe

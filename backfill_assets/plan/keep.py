@@ -26,7 +26,7 @@ from backfill_assets.plan.records import NO_TERMS, Plan, PlannedStep, PlanReques
 from backfill_assets.plan.situation import Machine, PlanContext
 from backfill_assets.rebuild.changed_files import compare_days
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.state.boundaries import merge_tables
 from backfill_assets.state.observed import LogView

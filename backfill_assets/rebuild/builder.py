@@ -22,7 +22,7 @@ from backfill_assets.rebuild.main_build import MainBuild
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult, RowCounts
 from backfill_assets.rebuild.reproduce import Reproduction, reproduce
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import explain_lost_server
 from backfill_assets.state.readers import published_version

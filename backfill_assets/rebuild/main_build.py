@@ -21,7 +21,8 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.extension import extension_plan
 from backfill_assets.rebuild.lake import Lake, Progress, built_from_log
 from backfill_assets.rebuild.outcome import STAGED_AGAIN, BuildResult, BuiltDay, RunInfo
-from backfill_assets.rebuild.step_build import StepBuild, StepRequest, refuse_failed
+from backfill_assets.rebuild.step_build import StepBuild, refuse_failed
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.text import format_count
 
 _MOST_TRIES, _TRIES_BEFORE_A_HOLD = 5, 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.days import DayRange, TableDay
@@ -25,73 +25,21 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.timelines import AdoptedFrom, StagedDay, Timeline
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.graph import made_of, missing_inputs
-from backfill_assets.publish.pinned import States
+from backfill_assets.model.graph import made_of
 from backfill_assets.publish.publisher import Conflict, Pin
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.decide import Decision, InputFingerprint
+from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.judged_now import judged_now
 from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
-from backfill_assets.rebuild.place import MAIN, Overlay, Place
+from backfill_assets.rebuild.place import MAIN, Place
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
+from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, by_version, of_main, shown
 from backfill_assets.text import pluralize
 
 _EXPANSION = 5
 """Rows in memory take about this many times their size in Parquet."""
-
-
-@dataclass(frozen=True)
-class StepRequest:
-    """Days of one step that are wanted, and the version of its logic that each of them is built by.
-
-    ``version`` names one (empty: the current one), or is :data:`decide.AS_PUBLISHED`: then each day goes by the version
-    that the place shows it by, as days ``along`` do in any case. Those are never forced.
-    """
-
-    step: Step
-    days: Sequence[date]
-    version: str = ""
-    along: Collection[date] = frozenset()
-    force: bool = False
-
-    @property
-    def named(self) -> Version:
-        """The version of all days that do not go by the one that they have."""
-        return self.step.version("" if self.version == decide.AS_PUBLISHED else self.version)
-
-    @property
-    def versions(self) -> tuple[Version, ...]:
-        """All that a day may go by: which one that is, is seen when it is decided about."""
-        return self.step.versions if any(map(self.goes_as_published, self.days)) else (self.named,)
-
-    def goes_as_published(self, day: date) -> bool:
-        return self.version == decide.AS_PUBLISHED or day in self.along
-
-    def versions_of(self, days: Sequence[date], shown: States) -> dict[date, Version]:
-        """Raises :class:`InvalidRequest` for days that go by a version that is not declared any more."""
-        kept = [day for day in days if self.goes_as_published(day)]
-        names = decide.versions_as_published(self.step, kept, shown) if kept else {}
-        return {day: self.step.version(names[day]) if day in names else self.named for day in days}
-
-
-@dataclass(frozen=True)
-class StepLook:
-    """What is to be done with each day of a step, and the state that this was decided from."""
-
-    pin: Pin
-    """Main, with the days of the place over it that the step reads."""
-    overlay: Overlay
-    """These days."""
-    versions: Mapping[date, Version]
-    wanted: Mapping[date, InputFingerprint]
-    decided: Mapping[date, Decision]
-    missing: Mapping[date, Sequence[str]]
-    """The input days that were never published, of days that need one."""
-
-    def days(self, *decisions: Decision) -> list[date]:
-        return [day for day, decision in self.decided.items() if decision in decisions]
 
 
 @dataclass
@@ -134,72 +82,10 @@ class StepBuild:
     def tables(self) -> tuple[str, ...]:
         return self.step.table_names
 
-    def keys(self, day: date) -> list[TableDay]:
-        return [TableDay(name, day) for name in self.tables]
-
-    # ------------------------------------------------------------------ decide
-
     def look(self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()) -> StepLook:
-        """Pin, and decide for each day. Reads logs only."""
-        reads = self.days_read(days)
-        looked_at = {name for table in self.step.tables for name in gates.metrics_needed(table)}.difference(self.tables)
-        pin = self.lake.publisher.pin(writes={name: list(days) for name in self.tables}, reads=reads, also=looked_at)
-        periods = {day for start in days for day in self.step.cadence.period(start)}
-        overlay = self.place.seen({name: periods.union(reads.get(name, ())) for name in {*reads, *looked_at}})
-        versions = self.asked.versions_of(days, self.states_shown(days, pin))
-        below = overlay.without(self.tables)
-        seen = below.over(pin)
-        wanted, missing = self.wanted(versions, seen), self.missing_inputs(versions, seen)
-        decided = {}
-        for day in days:
-            shown = [self.shown(key, pin) for key in self.keys(day)]
-            main = [self.of_main(key, pin) for key in self.keys(day)]
-            fingerprint = wanted[day].input_fingerprint
-            if self.is_laid(day) and decide.made_from(fingerprint, shown):
-                missing.pop(day, None)  # it was put here as it is, made while an input was not there yet
-            out = day in missing or day in blocked
-            decided[day] = decide.decide(fingerprint, shown, main, forced=day in forced, blocked=out)
-        return StepLook(seen, below, versions, wanted, decided, missing)
-
-    def days_read(self, days: Sequence[date]) -> dict[str, set[date]]:
-        """By any version that a day may go by: which one that is, the pin shows."""
-        found: dict[str, set[date]] = {}
-        for version in replace(self.asked, days=days).versions:
-            for table, read in decide.read_days(self.step, version, days).items():
-                found.setdefault(table, set()).update(read)
-        return found
-
-    def is_laid(self, day: date) -> bool:
-        return any(self.place.record(*key) is not None for key in self.keys(day))
-
-    def states_shown(self, days: Sequence[date], pin: Pin) -> States:
-        """What the place shows of its own tables, for the days that go by the version that they have."""
-        kept = [day for day in days if self.asked.goes_as_published(day)]
-        return self.place.seen(dict.fromkeys(self.tables, kept)).over(pin).states if kept else {}
-
-    def shown(self, key: TableDay, pin: Pin) -> DayContent | None:
-        record = self.place.record(*key)
-        return self.of_main(key, pin) if record is None else record.content
-
-    def of_main(self, key: TableDay, pin: Pin) -> DayContent | None:
-        return decide.published_content(key, pin.states, pin.expected[key])
-
-    def wanted(self, versions: Mapping[date, Version], pin: Pin) -> dict[date, InputFingerprint]:
-        logicals = {name: read.days for name, read in pin.inputs.items()}
-        return {
-            day: found
-            for version, days in by_version(versions)
-            for day, found in decide.wanted(self.step, version, days, logicals).items()
-        }
-
-    def missing_inputs(self, versions: Mapping[date, Version], pin: Pin) -> dict[date, list[str]]:
-        """The input days that were never published, of each day that needs one: they are not empty days."""
-        published = decide.published_days(pin.states)
-        found: dict[date, list[str]] = {}
-        for version, days in by_version(versions):
-            optional = {read.table: self.open_days.union(published.get(read.table, ())) for read in version.reads[1:]}
-            found |= missing_inputs(self.step, version, days, {**published, **optional})
-        return found
+        """What is to be done with each of ``days``."""
+        looking = StepLooking(self.lake.publisher, self.place, self.asked, self.open_days)
+        return looking.look(days, forced=forced, blocked=blocked)
 
     # ------------------------------------------------------------------ stage
 
@@ -466,22 +352,14 @@ class StepBuild:
         if key.day in self.staged:
             return next(each.content for each in self.staged[key.day] if each.table == key.table)
         if key.day in self.from_main:
-            return self.of_main(key, self.from_main[key.day])
-        return self.shown(key, self.kept[key.day]) if key.day in self.kept else None
+            return of_main(key, self.from_main[key.day])
+        return shown(self.place, key, self.kept[key.day]) if key.day in self.kept else None
 
     def input_versions(self, day: date) -> dict[str, int]:
         """The Delta version of each table that ``day`` was staged, or found as it is, from."""
         pin = self.staged[day][0].pin if day in self.staged else self.kept[day]
         reads = ((read.table, pin.inputs[read.table].version) for read in self.version_of(day).reads)
         return {table: version for table, version in reads if version is not None}
-
-
-def by_version(versions: Mapping[date, Version]) -> list[tuple[Version, list[date]]]:
-    """The days of each version, both in order."""
-    found: dict[str, tuple[Version, list[date]]] = {}
-    for day in sorted(versions):
-        found.setdefault(versions[day].name, (versions[day], []))[1].append(day)
-    return [found[name] for name in sorted(found)]
 
 
 def _without(fingerprints: Mapping[date, str], days: Collection[date]) -> dict[date, str]:

@@ -29,7 +29,8 @@ from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.rebuild.step_build import StepBuild, StepLook, StepRequest, refuse_failed
+from backfill_assets.rebuild.step_build import StepBuild, refuse_failed
+from backfill_assets.rebuild.step_look import StepLook, StepRequest
 
 _LONGEST_ERROR = 300
 Stays = Literal["held back", "left out", "unchanged", "not staged"]

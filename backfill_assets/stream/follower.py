@@ -19,7 +19,7 @@ from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.main_build import MainBuild
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import is_day_failure, isolate_failing_days
 from backfill_assets.state.stream_positions import moved_by_streams
 from backfill_assets.stream.batches import HOLD_SECONDS, stream_name

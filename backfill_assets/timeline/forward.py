@@ -29,7 +29,7 @@ from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import StepBuilt, Walk
 from backfill_assets.state.view import View
 from backfill_assets.timeline.arrivals import (

@@ -20,7 +20,7 @@ from backfill_assets.rebuild.builder import touched_tables
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import Place
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import StepBuilt, Walk
 from backfill_assets.spark.session import explain_lost_server
 from backfill_assets.state.view import View

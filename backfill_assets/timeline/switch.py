@@ -37,7 +37,8 @@ from backfill_assets.rebuild.lake import Lake, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.rebuild.step_build import StepBuild, StepLook, StepRequest
+from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.rebuild.step_look import StepLook, StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import observe
 from backfill_assets.state.readers import left_stale

@@ -59,7 +59,8 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.rebuild.step_build import StepBuild, StepRequest
+from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, staged_by
 from backfill_assets.state.observed import LogView
 from backfill_assets.text import percent

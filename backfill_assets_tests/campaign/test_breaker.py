@@ -27,7 +27,8 @@ from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.rebuild.step_build import StepBuild, StepRequest
+from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt
 
 

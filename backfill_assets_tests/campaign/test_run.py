@@ -27,7 +27,8 @@ from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTer
 from backfill_assets.plan.waves import Shares
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import Person, RunInfo
-from backfill_assets.rebuild.step_build import StepBuild, StepRequest
+from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt
 from backfill_assets.report.answer import plain
 from backfill_assets.settings import ApprovalRule, Settings

@@ -20,7 +20,7 @@ from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.days import DayRange
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets_tests.campaign.undo_lakehouse import (
     DAYS,

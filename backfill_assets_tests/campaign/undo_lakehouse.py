@@ -31,7 +31,7 @@ from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import shadow
 from backfill_assets.state.moments import moment_before
 from backfill_assets.timeline.forward import attempt_forward, forward

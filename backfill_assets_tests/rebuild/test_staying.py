@@ -15,7 +15,7 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.place import Overlay
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import StagedDays, with_days_that_stay
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 

@@ -18,7 +18,8 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild import step_build as module
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID
-from backfill_assets.rebuild.step_build import StepBuild, StepLook, StepRequest
+from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.rebuild.step_look import StepLook, StepRequest
 
 DAYS = [date(2017, 3, day) for day in (1, 2, 3)]
 PATIENCE = 20

@@ -24,7 +24,7 @@ from backfill_assets.rebuild import stage as staging
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.place import Place
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets_tests.campaign.undo_lakehouse import (
     DAILY,

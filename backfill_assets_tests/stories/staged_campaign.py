@@ -5,7 +5,7 @@ from __future__ import annotations
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 
 DAYS = DayRange.parse("2017-03-01..2017-03-09")
 FACT = "fact_sales_transactions"

@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.records import Provenance, Publication, Switch
 from backfill_assets.publish.log import LOG_TABLE
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.reproduce import ReproductionVerdict
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import shadow
 from backfill_assets.spark.java import SUPPORTED
 from backfill_assets_tests.cli.command import Backfill

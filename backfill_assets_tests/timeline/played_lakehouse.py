@@ -34,7 +34,7 @@ from backfill_assets.publish.publisher import Published, Publisher
 from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.state.moments import find_moment, moment_before
 from backfill_assets.state.view import View
 from backfill_assets.timeline.forward import attempt_forward, forward

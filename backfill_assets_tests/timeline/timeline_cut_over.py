@@ -16,7 +16,7 @@ from backfill_assets.plan.situation import PlanContext
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.state.standing import observe_tables
 from backfill_assets.timeline.rewind import differing_from_main
 

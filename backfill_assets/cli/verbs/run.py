@@ -320,7 +320,7 @@ def _plan_on_timeline(settings: Settings, asked: RunRequest, name: str) -> _Plan
 def _run_on_timeline(settings: Settings, planned: _PlanOnTimeline) -> TimelineRun:
     """Build what is planned on the timeline; Spark starts when a day has to be computed."""
     from backfill_assets.plan.records import days_of
-    from backfill_assets.rebuild.step_build import StepRequest
+    from backfill_assets.rebuild.step_look import StepRequest
     from backfill_assets.timeline.run_on import run_on
 
     place, plan, catalog = planned.place.timeline, planned.plan, current_catalog()

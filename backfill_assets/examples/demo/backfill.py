@@ -124,7 +124,7 @@ class DemoBackfill:
         except KeyboardInterrupt:
             self._cancel()
             raise
-        if not last.ended:
+        if not has_ended(last):
             cancel_backfill(self.instance, self.backfill_id)
         require_success(last, self.daemon_log, self.dev)
         return last
@@ -135,7 +135,7 @@ class DemoBackfill:
             while True:
                 now = progress(self.instance, self.backfill_id)
                 show(now)
-                if now.ended or not lives():
+                if has_ended(now) or not lives():
                     return now
                 time.sleep(_POLL_SECONDS)
 
@@ -167,10 +167,10 @@ class DemoBackfill:
 
 def require_success(last: BackfillProgress, daemon_log: Path, dev: RunningDev | None = None) -> None:
     """Raise :class:`DemoFailed`, with the reason and what to do, if the backfill did not end in success."""
-    if last.succeeded:
+    if has_succeeded(last):
         return
     what = f"the backfill {last.backfill_id}"
-    if last.ended:
+    if has_ended(last):
         failed = ", ".join(step for step, ended in last.steps.items() if ended == "FAILURE")
         reason = last.failure or last.error or (f"failed: {failed}" if failed else "no step failed")
         opened = f"{dev.ui}{backfill_page(last.backfill_id)}" if dev else "In `make dev`, its page of Runs > Backfills"
@@ -189,6 +189,14 @@ def require_success(last: BackfillProgress, daemon_log: Path, dev: RunningDev | 
 
 
 # ------------------------------------------------------------- where it stands, its end
+
+
+def has_ended(now: BackfillProgress) -> bool:
+    return BulkActionStatus(now.status) in BULK_ACTION_TERMINAL_STATUSES
+
+
+def has_succeeded(now: BackfillProgress) -> bool:
+    return now.status in (BulkActionStatus.COMPLETED_SUCCESS.value, BulkActionStatus.COMPLETED.value)
 
 
 def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress:

@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from backfill_assets.cli.output import console, say
-from backfill_assets.defs.dagster_internals import BULK_ACTION_TERMINAL_STATUSES, BulkActionStatus
 
 _DONE, _FAILED, _RUNNING, _WAITING = "done", "failed", "running", "waiting"
 _STATES = {"SUCCESS": _DONE, "FAILURE": _FAILED, "SKIPPED": "not run", "": _WAITING}
@@ -35,14 +34,6 @@ class BackfillProgress:
     error: str = ""
     failure: str = ""
     """The message of the step that failed, with what to do next."""
-
-    @property
-    def ended(self) -> bool:
-        return BulkActionStatus(self.status) in BULK_ACTION_TERMINAL_STATUSES
-
-    @property
-    def succeeded(self) -> bool:
-        return self.status in (BulkActionStatus.COMPLETED_SUCCESS.value, BulkActionStatus.COMPLETED.value)
 
 
 Show = Callable[[BackfillProgress], None]

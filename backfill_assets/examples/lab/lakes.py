@@ -33,7 +33,7 @@ from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import ADOPTED, RunInfo
-from backfill_assets.rebuild.step_build import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import shadow
 from backfill_assets.state.reading import read_published
 from backfill_assets.stream.batches import LandedBatches

@@ -29,7 +29,8 @@ from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.rebuild.step_build import StepBuild, StepRequest, by_version
+from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.rebuild.step_look import StepRequest, by_version, of_main
 from backfill_assets.rebuild.walk import HeldBack
 from backfill_assets.state.readers import published_version
 from backfill_assets.text import format_count
@@ -249,7 +250,7 @@ class _Call:
         wanted = decide.wanted(build.step, version, days, {name: read.days for name, read in pin.inputs.items()})
         changed = []
         for day in days:
-            if decide.made_from(wanted[day].input_fingerprint, [build.of_main(key, pin) for key in build.keys(day)]):
+            if decide.made_from(wanted[day].input_fingerprint, [of_main(key, pin) for key in build.asked.keys(day)]):
                 build.kept[day] = pin
             else:
                 changed.append(day)

@@ -1,0 +1,163 @@
+"""Looks at days of a step on a place, and says what is to be done with each: from logs alone, before a JVM starts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.model.declaration import Step, Version
+from backfill_assets.model.graph import missing_inputs
+from backfill_assets.publish.pinned import Pin, States
+from backfill_assets.publish.publisher import Publisher
+from backfill_assets.quality import gates
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.decide import Decision, InputFingerprint
+from backfill_assets.rebuild.place import Overlay, Place
+
+
+@dataclass(frozen=True)
+class StepRequest:
+    """Days of one step that are wanted, and the version of its logic that each of them is built by.
+
+    ``version`` names one (empty: the current one), or is :data:`decide.AS_PUBLISHED`: then each day goes by the version
+    that the place shows it by, as days ``along`` do in any case. Those are never forced.
+    """
+
+    step: Step
+    days: Sequence[date]
+    version: str = ""
+    along: Collection[date] = frozenset()
+    force: bool = False
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return self.step.table_names
+
+    def keys(self, day: date) -> list[TableDay]:
+        """All tables of the step on ``day``."""
+        return [TableDay(name, day) for name in self.tables]
+
+    @property
+    def named(self) -> Version:
+        """The version of all days that do not go by the one that they have."""
+        return self.step.version("" if self.version == decide.AS_PUBLISHED else self.version)
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """All that a day may go by: which one that is, is seen when it is decided about."""
+        return self.step.versions if any(map(self.goes_as_published, self.days)) else (self.named,)
+
+    def goes_as_published(self, day: date) -> bool:
+        return self.version == decide.AS_PUBLISHED or day in self.along
+
+    def versions_of(self, days: Sequence[date], shown: States) -> dict[date, Version]:
+        """Raises :class:`InvalidRequest` for days that go by a version that is not declared any more."""
+        kept = [day for day in days if self.goes_as_published(day)]
+        names = decide.versions_as_published(self.step, kept, shown) if kept else {}
+        return {day: self.step.version(names[day]) if day in names else self.named for day in days}
+
+
+@dataclass(frozen=True)
+class StepLook:
+    """What is to be done with each day of a step, and the state that this was decided from."""
+
+    pin: Pin
+    """Main, with the days of the place over it that the step reads."""
+    overlay: Overlay
+    """These days."""
+    versions: Mapping[date, Version]
+    wanted: Mapping[date, InputFingerprint]
+    decided: Mapping[date, Decision]
+    missing: Mapping[date, Sequence[str]]
+    """The input days that were never published, of days that need one."""
+
+    def days(self, *decisions: Decision) -> list[date]:
+        return [day for day, decision in self.decided.items() if decision in decisions]
+
+
+@dataclass(frozen=True)
+class StepLooking:
+    """A step that is looked at."""
+
+    publisher: Publisher
+    place: Place
+    asked: StepRequest
+    open_days: frozenset[date] = frozenset()
+    """Reference data of these days may be missing."""
+
+    def look(self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()) -> StepLook:
+        """Pin, and decide for each day. Reads logs only."""
+        step, tables, reads = self.asked.step, self.asked.tables, self.days_read(days)
+        looked_at = {name for table in step.tables for name in gates.metrics_needed(table)}.difference(tables)
+        pin = self.publisher.pin(writes={name: list(days) for name in tables}, reads=reads, also=looked_at)
+        periods = {day for start in days for day in step.cadence.period(start)}
+        overlay = self.place.seen({name: periods.union(reads.get(name, ())) for name in {*reads, *looked_at}})
+        versions = self.asked.versions_of(days, self.states_shown(days, pin))
+        below = overlay.without(tables)
+        seen = below.over(pin)
+        wanted, missing = self.wanted(versions, seen), self.missing_inputs(versions, seen)
+        decided = {}
+        for day in days:
+            here = [shown(self.place, key, pin) for key in self.asked.keys(day)]
+            main = [of_main(key, pin) for key in self.asked.keys(day)]
+            fingerprint = wanted[day].input_fingerprint
+            if self.is_laid(day) and decide.made_from(fingerprint, here):
+                missing.pop(day, None)  # it was put here as it is, made while an input was not there yet
+            out = day in missing or day in blocked
+            decided[day] = decide.decide(fingerprint, here, main, forced=day in forced, blocked=out)
+        return StepLook(seen, below, versions, wanted, decided, missing)
+
+    def days_read(self, days: Sequence[date]) -> dict[str, set[date]]:
+        """By any version that a day may go by: which one that is, the pin shows."""
+        found: dict[str, set[date]] = {}
+        for version in replace(self.asked, days=days).versions:
+            for table, read in decide.read_days(self.asked.step, version, days).items():
+                found.setdefault(table, set()).update(read)
+        return found
+
+    def is_laid(self, day: date) -> bool:
+        return any(self.place.record(*key) is not None for key in self.asked.keys(day))
+
+    def states_shown(self, days: Sequence[date], pin: Pin) -> States:
+        """What the place shows of its own tables, for the days that go by the version that they have."""
+        kept = [day for day in days if self.asked.goes_as_published(day)]
+        return self.place.seen(dict.fromkeys(self.asked.tables, kept)).over(pin).states if kept else {}
+
+    def wanted(self, versions: Mapping[date, Version], pin: Pin) -> dict[date, InputFingerprint]:
+        logicals = {name: read.days for name, read in pin.inputs.items()}
+        return {
+            day: found
+            for version, days in by_version(versions)
+            for day, found in decide.wanted(self.asked.step, version, days, logicals).items()
+        }
+
+    def missing_inputs(self, versions: Mapping[date, Version], pin: Pin) -> dict[date, list[str]]:
+        """The input days that were never published, of each day that needs one: they are not empty days."""
+        published = decide.published_days(pin.states)
+        found: dict[date, list[str]] = {}
+        for version, days in by_version(versions):
+            optional = {read.table: self.open_days.union(published.get(read.table, ())) for read in version.reads[1:]}
+            found |= missing_inputs(self.asked.step, version, days, {**published, **optional})
+        return found
+
+
+def shown(place: Place, key: TableDay, pin: Pin) -> DayContent | None:
+    """What ``place`` shows of a day; None for one that it shows nothing of, and where that is not known."""
+    record = place.record(*key)
+    return of_main(key, pin) if record is None else record.content
+
+
+def of_main(key: TableDay, pin: Pin) -> DayContent | None:
+    """What main held of a day when it was pinned."""
+    return decide.published_content(key, pin.states, pin.expected[key])
+
+
+def by_version(versions: Mapping[date, Version]) -> list[tuple[Version, list[date]]]:
+    """The days of each version, both in order."""
+    found: dict[str, tuple[Version, list[date]]] = {}
+    for day in sorted(versions):
+        found.setdefault(versions[day].name, (versions[day], []))[1].append(day)
+    return [found[name] for name in sorted(found)]
