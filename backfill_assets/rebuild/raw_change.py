@@ -190,6 +190,7 @@ class RawWriter:
                 change = look()
                 if change is None:
                     return None
+                self.lake.publisher.log.begin()  # A lakehouse that cannot be written is refused before Spark starts.
                 staged = self.adopted(change) or self.staged(change)
             return self.attempt(staged, held=held)
 

@@ -22,7 +22,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.defs.dagster_internals import AssetGraphSubset, AssetKeyPartitionKey
 from backfill_assets.defs.under_way import PATIENCE, busy_days, is_backfill_alive, launch_backfill
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.examples.demo.backfill import progress
+from backfill_assets.examples.demo.backfill import has_ended, has_succeeded, progress
 from backfill_assets.upkeep.trouble import WriteUnderWay
 from backfill_assets_tests.defs import fake_location
 from backfill_assets_tests.defs.conftest import materialized
@@ -225,9 +225,9 @@ def test_the_daemon_carries_the_whole_chain_in_one_run(tmp_path: Path, monkeypat
     with dg.DagsterInstance.get() as instance:
         backfill_id = _launch(instance)
         with _daemon(tmp_path):
-            while not (last := progress(instance, backfill_id)).ended:
+            while not has_ended(last := progress(instance, backfill_id)):
                 time.sleep(1)
-        assert last.succeeded, last
+        assert has_succeeded(last), last
         assert [run.status.value for run in instance.get_runs()] == ["SUCCESS"]
         assert set(last.steps.values()) == {"SUCCESS"}
         assert len(last.steps) == 6

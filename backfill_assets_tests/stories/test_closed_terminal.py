@@ -31,7 +31,7 @@ time.sleep(600)
 """Like a part of Dagster that hangs: it does not end before it has to."""
 _DEV = """
 import os, signal, sys
-from backfill_assets.cli.dev import dev_parts, sessions
+from backfill_assets.cli.dev import dev, sessions
 from backfill_assets.cli.dev.dev import DagsterCommands, Location, serve
 from backfill_assets.cli.dev.sessions import stop_sessions
 from backfill_assets.settings import Settings
@@ -40,7 +40,7 @@ def stop_after_another_signal(leaders):
     os.kill(os.getpid(), signal.SIGHUP)
     stop_sessions(leaders, 0.5)
 
-dev_parts.stop_sessions = stop_after_another_signal
+dev.stop_sessions = stop_after_another_signal
 sessions._END_GROUPS = sessions._END_GROUPS.replace("sleep 1", "sleep 0.05")
 part = (sys.executable, "-S", "-E", "-c", {part!r})
 sys.exit(serve(Settings.from_environment(), 3459, Location("any", "any"), DagsterCommands(part, part, part)))
