@@ -147,7 +147,8 @@ class Walk:
     def _stage_all_that_can_be(self, build: StepBuild, days: Sequence[date]) -> Mapping[date, Exception]:
         """Stage ``days``; those that cannot be computed are found by halves, with their errors."""
         try:
-            build.stage(days)
+            if days:
+                build.stage(days)
         except Exception as error:
             if not is_day_failure(error):
                 raise
