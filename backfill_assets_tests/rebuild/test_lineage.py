@@ -72,7 +72,10 @@ def test_an_older_process_reads_the_entry_as_it_always_was(staged: Staged) -> No
     entry = json.loads(row["detail"])
     change = entry["publication"]["tables"][0]
     assert entry.keys() == {"publication", "before", "window_days"}
-    assert entry["publication"].keys() == {"id", "kind", "tables", "inputs", "provenance", "notice"}
+    assert entry["publication"].keys() == {
+        *("id", "kind", "tables", "inputs", "provenance", "notice"),
+        *("transaction", "switches", "leaves_stale"),
+    }
     assert entry["publication"]["provenance"].keys() == {
         *("run", "launched_by", "git_commit", "campaign", "timeline", "reason", "undoes")
     }

@@ -228,7 +228,7 @@ class _Call:
         seen = build.place.overlay.over(pin)
         versions = self.versions(step, [day for day in days if day not in blocked], pin)
         build.versions |= versions
-        for version, part in by_version(versions):
+        for version, part in sorted(by_version(versions), key=lambda each: each[1]):
             done = self.extend_days(build, version, part, seen, growth)
             if done.reasons:
                 build.stage(sorted(done.reasons))
