@@ -43,7 +43,7 @@ from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
 pytestmark = pytest.mark.protocol
 SEED, WALKS = int(os.environ.get("WALKS_SEED", "20170401")), int(os.environ.get("WALKS", "6"))
 OWNER, BESIDE = f"{CAMPAIGN}walked", f"{CAMPAIGN}beside"
-MOST_POINTS = 60
+MANY = 10_000
 """More crash points than a walk passes."""
 TESTS = Path(__file__).parents[1]
 RACES_AND_KILLS = {
@@ -97,13 +97,13 @@ class Lived:
     past: Past
     played: UndoLakehouse
 
-    def begin(self, owner: str = OWNER, dies_after: int | None = None) -> Walk:
+    def begin(self, owner: str = OWNER, life: Life | None = None) -> Walk:
         """A walk by a process of its own."""
-        return Walk(self.played.lake(Life(dies_after)), Place(owner), RUN, silent)
+        return Walk(self.played.lake(life or Life()), Place(owner), RUN, silent)
 
-    def walk(self, owner: str = OWNER, dies_after: int | None = None) -> Walk:
+    def walk(self, owner: str = OWNER, life: Life | None = None) -> Walk:
         """Through all steps."""
-        walk = self.begin(owner, dies_after)
+        walk = self.begin(owner, life)
         for asked in self.past.requests():
             walk.take(asked)
         return walk
@@ -174,15 +174,15 @@ def test_with_or_without_what_was_staged_before_and_in_other_chunks_it_gives_the
 
 
 def test_killed_anywhere_and_walked_again_it_gives_what_it_gives_at_once(lived: Lived) -> None:
-    at_once = lived.walk(BESIDE)
-    draw = random.Random(len(contents(at_once)))
-    for points in sorted(draw.sample(range(MOST_POINTS), 4)):
+    life = Life(MANY)
+    at_once = lived.walk(BESIDE, life)
+    passed = MANY - (life.left or 0)
+    for points in sorted(random.Random(passed).sample(range(passed), 4)):
         owner = f"{OWNER}-{points}"
-        try:
-            lived.walk(owner, dies_after=points)
-        except Died:
-            again = lived.walk(owner)
-            assert (contents(again), held_back(again)) == (contents(at_once), held_back(at_once)), points
+        with pytest.raises(Died):
+            lived.walk(owner, Life(points))
+        again = lived.walk(owner)
+        assert (contents(again), held_back(again)) == (contents(at_once), held_back(at_once)), points
 
 
 def test_what_a_look_decides_is_what_the_walk_does(lived: Lived) -> None:
