@@ -285,11 +285,6 @@ class Timeline:
             if (text := commit.get("userMetadata"))
         ]
 
-    def days_with_files(self) -> set[date]:
-        """The days that have a file here, whether any commit listed them or not."""
-        handle = self._handle()
-        return set() if handle is None else set(read_log(self.storage, self.path, handle.version()).by_day())
-
     def files(self, days: Iterable[date] | None = None) -> list[AddedFile]:
         """The files here of ``days``, or all of them, as the timeline itself names them."""
         handle = self._handle()

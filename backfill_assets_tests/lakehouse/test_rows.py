@@ -194,7 +194,7 @@ def test_days_that_were_not_asked_for_are_refused_before_anything_is_committed(
         stage(days_of(spark, {FIRST: [1], SECOND: [2]}), timeline, as_staged(FIRST))
     assert not timeline.exists()
     stage(days_of(spark, {FIRST: [1], SECOND: [2]}), timeline, {}, other_days=True)
-    assert timeline.days_with_files() == {FIRST, SECOND}
+    assert {file.day for file in timeline.files()} == {str(FIRST), str(SECOND)}
 
 
 def test_rows_without_a_day_are_refused(spark: SparkSession, tmp_path: Path) -> None:
