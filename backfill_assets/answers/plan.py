@@ -32,7 +32,7 @@ def plan_answer(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> An
     """``moved`` is what has changed since the plan was made; None for one that was made just now."""
     parts = (*_what_it_is(plan, moved), *_findings(plan), *_what_it_takes(plan), *_what_it_reads(plan, now))
     if moved:
-        carried_on: tuple[str, ...] = (plan.command(*map(str, plan.expectations)),)
+        carried_on: tuple[str, ...] = (plan.command(),)
     else:
         carried_on = (f"backfill run {plan.id}",) if plan.rebuilds and not plan.stopped else ()
     return Answer(headline(plan), parts, next=carried_on)

@@ -8,7 +8,6 @@ from datetime import date
 
 from backfill_assets.model.placement import is_ingestion
 from backfill_assets.plan.records import PlannedStep, Why, days_of
-from backfill_assets.plan.scope import status_of
 from backfill_assets.plan.table_run import RunPlan
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, seconds
@@ -70,8 +69,8 @@ class StepRan:
 # ------------------------------------------------------------------ what would be built
 
 
-def run_plan_answer(plan: RunPlan, timeline: str = "", left_out: Sequence[str] = ()) -> Answer:
-    """As things stand now. ``left_out`` are the raw tables that a run on ``timeline`` does not build."""
+def run_plan_answer(plan: RunPlan, timeline: str = "") -> Answer:
+    """As things stand now."""
     columns = ("table", "version", "periods", "unchanged", "to build", "why", "earlier", "later")
     rows = [
         (
@@ -80,7 +79,7 @@ def run_plan_answer(plan: RunPlan, timeline: str = "", left_out: Sequence[str] =
             len(each.all_days),
             Days.of(days_of(each.skipped)),
             len(each.days),
-            _why(each, force=plan.asked.force),
+            _why(each),
             Days.of(days_of(each.earlier)),
             Days.of(days_of(each.later)),
         )
@@ -89,45 +88,32 @@ def run_plan_answer(plan: RunPlan, timeline: str = "", left_out: Sequence[str] =
     drop = ("periods", "version", "unchanged", "earlier", "later")
     place = (Fact("timeline", timeline),) if timeline else ()
     days = Fact("days", Days.of(plan.asked.days))
-    return Answer(parts=(*place, days, Grid("steps", columns, rows, drop=drop), *_notes(plan), *_shared(left_out)))
+    return Answer(parts=(*place, days, Grid("steps", columns, rows, drop=drop), *_notes(plan)))
 
 
-def _why(step: PlannedStep, *, force: bool) -> Mapping[str, Days]:
+def _why(step: PlannedStep) -> Mapping[str, Days]:
     """The days to build by reason; of raw by what has landed."""
-    raw = step.kind == "take in"
-    elsewhere = [day for day, why in step.why.items() if raw and why is Why.CODE_CHANGED]
-    by_status: dict[str, list[date]] = {}
-    for day, why in step.why.items():
-        if day not in step.to_ingest and day not in elsewhere:
-            reason = why.value if why is Why.INPUT_REBUILT else status_of(why).value
-            by_status.setdefault("asked for" if force and not raw else reason, []).append(day)
-    files = sum(step.to_ingest.values())
-    landed = {f"{format_count(files, 'file')} to ingest": step.to_ingest} if files else {}
-    moved = {"rows go to the days where they belong as declared now": elsewhere} if elsewhere else {}
-    found = {reason: Days.of(days) for reason, days in {**landed, **moved, **by_status}.items()}
-    return found or ({"nothing new has landed": Days()} if raw else {})
+    files = format_count(sum(step.to_ingest.values()), "file")
+    found = {f"{files} to ingest": Days.of(step.to_ingest)} if step.to_ingest else {}
+    for why, ranges in step.rebuild.items():
+        if days := [day for day in days_of(ranges) if day not in step.to_ingest]:
+            found[why.value] = Days.of(days)
+    return found or ({"nothing new has landed": Days()} if step.kind == "take in" else {})
 
 
 def _notes(plan: RunPlan) -> Iterator[Line]:
     if any(Why.INPUT_REBUILT in each.rebuild for each in plan.steps):
         yield Line("A day of which an input is rebuilt stays unchanged if the input comes out the same.")
     for each in plan.steps:
-        for by in dict.fromkeys(each.rolled_back.values()):
-            back = format_ranges([day for day, found in each.rolled_back.items() if found == by], _MOST_RANGES)
-            when = f"rolled back on {by.at:%Y-%m-%d %H:%M:%SZ} by {by.publication}"
-            yield Line(f"{each.name}: {when}, would be built again: {back}", Tone.WARN)
         if each.later:
             later = format_ranges(days_of(each.later), _MOST_RANGES)
             yield Line(f"{each.name}: {later} look back to these days, and are built as they were published")
         if each.earlier:
             earlier = format_ranges(days_of(each.earlier), _MOST_RANGES)
             yield Line(f"{each.name}: {earlier} come along: the days look back to them")
-    for files in plan.not_taken_in:
-        yield Line(str(files), Tone.WARN)
-
-
-def _shared(left_out: Sequence[str]) -> Iterator[Line]:
-    for table in left_out:
+    for found in plan.findings:
+        yield Line(found.message, Tone.WARN, found.next_step)
+    for table in plan.left_out:
         yield Line(f"{table} is left out: raw is shared, and read as of the timeline's base")
 
 

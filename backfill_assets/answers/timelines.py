@@ -12,10 +12,9 @@ from backfill_assets.rebuild.lake import Lake
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Special, Tone, plain, size
 from backfill_assets.state.view import View, differing
 from backfill_assets.text import format_count, format_ranges
-from backfill_assets.timeline.forward import Forwarded
+from backfill_assets.timeline.build import TimelineBuilt
 from backfill_assets.timeline.moments_listed import MomentWorthGoingTo, what_changed
 from backfill_assets.timeline.opened import OpenedTimeline
-from backfill_assets.timeline.run_on import TimelineRun
 from backfill_assets.timeline.switch import SwitchPlan, days_behind
 from backfill_assets.timeline.view import StaleDays, is_of_campaign, next_for_stale, stale_ranges
 
@@ -125,18 +124,13 @@ def _row(table: str, own: dict[date, DayRecord], main: DayRecords) -> tuple[obje
     return table, len(own), sum(content.rows for content in contents), len(differ), versions, Days.of(own)
 
 
-def _lacks(timeline: NamedTimeline, stale: StaleDays, new: Forwarded | None = None) -> Iterator[Part]:
+def _lacks(timeline: NamedTimeline, stale: StaleDays, new: TimelineBuilt | None = None) -> Iterator[Part]:
     if timeline.held_back:
         yield Fact("held back", list(timeline.held_back))
     if timeline.read_up_to:
         yield Fact("read by then", list(timeline.read_up_to))
     if timeline.moment_reads:
         yield Fact("raw", raw_since(timeline, new))
-    yield from stale_parts(timeline, stale)
-
-
-def stale_parts(timeline: NamedTimeline, stale: StaleDays) -> Iterator[Part]:
-    """The days that were computed from others than the timeline shows, if there are any."""
     if stale:
         rows = [(table, Days.of(days), why) for table, days, why in stale_ranges(stale)]
         yield Grid("stale", ("table", "days", "why"), rows, title=f"Stale on {timeline.name}")
@@ -189,7 +183,7 @@ class RawSince(Special):
         return f"{format_count(rows, 'row')} since{on}{foreign}"
 
 
-def raw_since(timeline: NamedTimeline, new: Forwarded | None = None) -> list[RawSince]:
+def raw_since(timeline: NamedTimeline, new: TimelineBuilt | None = None) -> list[RawSince]:
     now = {each.table: each for each in timeline.reads}
     last = new.arrived.since_last if new is not None else {}
     return [
@@ -201,23 +195,26 @@ def raw_since(timeline: NamedTimeline, new: Forwarded | None = None) -> list[Raw
 # ------------------------------------------------------------------ what was done
 
 
-def forwarded_answer(done: Forwarded, stale: StaleDays) -> Answer:
-    """What became of the days of each step, and what arrived and was taken."""
+def built_answer(done: TimelineBuilt, stale: StaleDays) -> Answer:
+    """What became of the days of each step on a timeline, and what arrived and was taken."""
     timeline = done.timeline
-    columns = ("table", "version", "kept", "from main", "staged", "held back")
+    columns = ("table", "version", "kept", "from main", "staged", "held back", "rows", "seconds")
     rows = [
         (
             each.step,
             each.version,
             *map(Days.of, (each.kept, each.from_main, each.staged, sorted({held.day for held in each.held_back}))),
+            each.rows,
+            each.seconds,
         )
         for each in done.steps
     ]
     return Answer(
         parts=(
             Fact("timeline", timeline.name),
-            Grid("steps", columns, rows, drop=("kept", "from main", "version")),
-            *([Line(f"Nothing was computed: {done.note}.")] if done.note else []),
+            Fact("revision", timeline.revision),
+            Grid("steps", columns, rows, drop=("seconds", "rows", "kept", "from main", "version", "held back")),
+            *_why_nothing(done),
             *_waiting(done),
             *_lacks(timeline, stale, done),
             Line(_NOTHING_CHANGED),
@@ -226,7 +223,13 @@ def forwarded_answer(done: Forwarded, stale: StaleDays) -> Answer:
     )
 
 
-def _waiting(done: Forwarded) -> Iterator[Part]:
+def _why_nothing(done: TimelineBuilt) -> Iterator[Part]:
+    same = "every day was there before, from the same inputs by the same code"
+    if done.note or not any(each.staged or each.held_back for each in done.steps):
+        yield Line(f"Nothing was computed: {done.note or same}.")
+
+
+def _waiting(done: TimelineBuilt) -> Iterator[Part]:
     if done.arrived.waiting:
         rows = [(table, Days.of(days)) for table, days in done.arrived.waiting.items()]
         yield Grid("waiting", ("table", "days"), rows, title="As main has them: it has not taken in what arrived")
@@ -241,8 +244,8 @@ def as_current_answer(plan: SwitchPlan) -> Answer:
         parts.append(Line("Days that are published keep the version that they were published with."))
     else:
         rows = [
-            (each.table, len(each.days), plan.differing[each.table], Days.of(day.day for day in each.days))
-            for each in plan.changes
+            (each.table, len(each.days), plan.ready.differing[each.table], Days.of(day.day for day in each.days))
+            for each in plan.ready.changes
         ]
         parts.append(Grid("changes", ("table", "days", "with other rows", "which days"), rows))
     if plan.leaves_stale:
@@ -259,34 +262,6 @@ def opened_answer(name: str, views: dict[str, str], recipe: Sequence[str]) -> An
             Answer("Spark SQL", tuple(Fact(table, view) for table, view in views.items()), name="views"),
             Answer("Python: pyarrow and DuckDB", tuple(Line(line, Tone.PLAIN) for line in recipe), name="python"),
         ),
-    )
-
-
-def ran_answer(done: TimelineRun, stale: StaleDays) -> Answer:
-    """What a run has built on a timeline, step by step."""
-    timeline = done.timeline
-    columns = ("table", "periods", "unchanged", "from main", "staged", "rows", "seconds")
-    rows = [
-        (
-            each.step,
-            len(each.build.asked.days),
-            *map(Days.of, (each.kept, each.from_main, each.staged)),
-            each.rows,
-            each.seconds,
-        )
-        for each in done.steps
-    ]
-    nothing = "Nothing was computed: every day was there before, from the same inputs by the same code."
-    return Answer(
-        parts=(
-            Fact("timeline", timeline.name),
-            Fact("revision", timeline.revision),
-            Grid("steps", columns, rows, drop=("seconds", "periods", "from main", "rows", "unchanged")),
-            *([] if any(each.staged for each in done.steps) else [Line(nothing)]),
-            *stale_parts(timeline, stale),
-            Line(_NOTHING_CHANGED),
-        ),
-        next=(*next_for_stale(timeline, stale), f"backfill diff main {timeline.name}"),
     )
 
 

@@ -73,7 +73,7 @@ def look(publisher: Publisher, campaign: str, plan: Plan | None = None) -> PlanF
     move = next_move(replace(course, stopped=None), (), window, datetime.now(UTC))
     facts = PlanFacts(id, course, left="" if move.waits else move.reason)
     if plan is not None:
-        again = plan.command(*map(str, plan.expectations))
+        again = plan.command()
         facts = replace(facts, plan_again=again, overtaken=_overtaken(publisher, campaign, plan, course))
     if found is not None:
         facts = replace(facts, publication=found.publication, at=found.at, undone=found.undoes, restored=found.restores)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +25,6 @@ from backfill_assets.rebuild.outcome import Person
 from backfill_assets.settings import Settings
 from backfill_assets.text import format_count, format_range, suggest_or_list
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _SHARE = r"\d+(\.\d+)?%"
 _MOST_APPROVALS = 9
@@ -164,13 +162,8 @@ class PlanFile(BaseModel):
 
     @property
     def request(self) -> PlanRequest:
-        """The question that the plan answers."""
-        return PlanRequest(target=self.target, days=self.days, version=self.version, scope=self.scope, force=self.force)
-
-    @property
-    def terms(self) -> PlanTerms:
-        """How the plan is to be carried out."""
-        return PlanTerms(
+        """The question that the plan answers, and how it is to be carried out."""
+        terms = PlanTerms(
             title=self.title,
             reason=self.reason,
             waves=",".join(self.waves),
@@ -179,13 +172,8 @@ class PlanFile(BaseModel):
             approvals=self.approvals,
             notices=tuple(sorted(set(self.notices))),
         )
-
-
-def schema_text(tables: Iterable[str]) -> str:
-    """The JSON Schema of a file that plans one of ``tables``. What it cannot say, such as the measures, is checked."""
-    found = PlanFile.model_json_schema()
-    found["properties"]["target"]["enum"] = sorted(tables)
-    return json.dumps({"$schema": DIALECT, **found}, indent=2) + "\n"
+        own = self.model_dump(include={"target", "days", "version", "scope", "force"})
+        return PlanRequest(**own, expectations=tuple(map(Expectation.parse, self.expectations)), terms=terms)
 
 
 # ------------------------------------------------------------------ reading
@@ -290,23 +278,19 @@ def plan_files(place: Path) -> list[Path]:
     return found
 
 
-def check_file(settings: Settings, catalog: Catalog, path: Path, by: Person) -> CheckedPlanFile:
-    """Plan ``path`` as ``by`` would, and write nothing. What is found wrong is in the result; nothing is raised."""
+def plan_file(settings: Settings, catalog: Catalog, path: Path, by: Person, *, keep: bool) -> CheckedPlanFile:
+    """Plan ``path`` as ``by`` asks for it, and keep the plan or write nothing.
+
+    What is found wrong is in the result; nothing is raised.
+    """
     try:
-        asked = read_plan_file(path)
+        asked = read_plan_file(path).request
     except InvalidPlanFile as error:
         return CheckedPlanFile(str(path), problems=error.problems, valid=False)
     try:
-        plan, now = plan_as_of_now(settings, catalog, asked.request, asked.expectations, asked.terms)
+        plan, now = plan_and_keep(settings, catalog, asked, by) if keep else plan_as_of_now(settings, catalog, asked)
     except BackfillError as error:
         return CheckedPlanFile(str(path), problems=(FileProblem(error.message, error.hint or ""),))
-    return CheckedPlanFile(str(path), plan, now, tuple(problems_of(settings, plan, by)))
-
-
-def plan_file_and_keep(settings: Settings, catalog: Catalog, path: Path, by: Person) -> CheckedPlanFile:
-    """Plan ``path`` and keep the plan. Raises :class:`InvalidPlanFile`, and what planning raises."""
-    asked = read_plan_file(path)
-    plan, now = plan_and_keep(settings, catalog, asked.request, asked.expectations, terms=asked.terms, by=by)
     return CheckedPlanFile(str(path), plan, now, tuple(problems_of(settings, plan, by)))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -183,8 +182,7 @@ def find_timeline(storage: Storage, text: str, *, change: bool = False) -> str:
     names = {each.name for each in known}
     if text in names:
         return text
-    times = Counter(each.name for each in known)
-    by_id = {each.id: each.name if times[each.name] == 1 else each.id for each in known}
+    by_id = {each.id: each.name for each in known}
     found = complete(text, by_id, "timeline", () if change else names)
     return by_id.get(found, found)
 

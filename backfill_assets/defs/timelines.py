@@ -32,7 +32,7 @@ from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.report.markdown import markdown
 from backfill_assets.state.view import View
 from backfill_assets.text import format_count, format_size
-from backfill_assets.timeline.run_on import TimelineRun, run_on
+from backfill_assets.timeline.build import TimelineBuilt, run_on
 
 ASSET = "timelines"
 JOB, OP = "build_on_timeline", "build"
@@ -70,7 +70,7 @@ def _build(steps: Sequence[Step], context: dg.OpExecutionContext, config: Timeli
     days = {day for text in config.days.split(",") for day in DayRange.parse(text.strip())}
     versions = versions_of(chosen, config.version)
 
-    def build(step: Step) -> TimelineRun:
+    def build(step: Step) -> TimelineBuilt:
         lake = backfill.builder().lake
         request = StepRequest(step, step.cadence.starts(days), versions[step.name], force=config.force)
         timeline = find_timeline(lake.storage, config.timeline, lake.publisher.now())

@@ -1,8 +1,8 @@
 """Documents: what is kept as JSON in the lakehouse, a typed value a file, whole at every moment.
 
-Plans, notices and holds have names. What changes hands or grows has numbers: a journal, the revisions of a timeline,
-the claims of a name. A number is written once, so of all who decide on the newest document one writes the next, and
-the others look again. Nothing here waits or locks.
+Plans, notices and holds have names. What changes hands or grows has numbers: a journal, the revisions under the name of
+a timeline, the claims of a stream. A number is written once, so of all who decide on the newest document one writes the
+next, and the others look again. Nothing here waits or locks.
 """
 
 from __future__ import annotations

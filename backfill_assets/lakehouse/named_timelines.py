@@ -1,8 +1,9 @@
 """Timelines with a name: days of tables that differ from main, kept until they are deleted or their age is reached.
 
 A day of such a timeline names the files that have its rows, as main would name them; all other days read through to
-main as it was at the timeline's base. Each change writes a whole revision under the next free number: two writers never
-overwrite each other, and a reader sees one state. Nothing that a kept timeline names is reclaimed.
+main as it was at the timeline's base. Each change writes a whole revision in the folder of the name, under the next
+number: two writers never overwrite each other, a name has one holder, and a reader sees one state. Nothing that a kept
+timeline names is reclaimed.
 """
 
 from __future__ import annotations
@@ -10,20 +11,18 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from datetime import date, datetime, timedelta
 
 from pydantic import Field
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.document import Series
-from backfill_assets.lakehouse.records import DayRecord, Record
+from backfill_assets.lakehouse.records import DayRecord, DayRecords, Record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import NAMED, open_timelines
 from backfill_assets.text import suggest_or_list
 
 _FOLDER = "_named_timelines"
-_CLAIMS = f"{_FOLDER}/_claims"
 _OPENED = "_opened_timelines"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
 _RESERVED = ("main", "campaign-", "plan-", NAMED)
@@ -140,6 +139,10 @@ class NamedTimeline(Record):
         """The days that it has of any of ``tables``."""
         return {each.day for table in tables for each in self.days.get(table, ())}
 
+    @property
+    def records(self) -> DayRecords:
+        return {table: self.held(table) for table in self.days}
+
     def held(self, table: str) -> dict[date, DayRecord]:
         return {each.day: each for each in self.days.get(table, ())}
 
@@ -166,12 +169,23 @@ def require_timeline_name(name: str) -> None:
 
 def create_timeline(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
     """Write the first revision; raises :class:`InvalidRequest` if the name is taken."""
-    require_timeline_name(timeline.name)
-    _claim_name(storage, timeline, timeline.changed_at)
+    last = require_free_name(storage, timeline.name, timeline.changed_at)
     try:
-        return _write(storage, timeline)
-    except PublicationRefused as error:  # It was slow, and another one took its name.
+        return _write(storage, timeline.model_copy(update={"revision": last + 1}))
+    except PublicationRefused as error:  # Another one was faster.
         raise _taken(timeline.name) from error
+
+
+def require_free_name(storage: Storage, name: str, now: datetime) -> int:
+    """The number of the last revision that had the name, -1 for a new one.
+
+    Raises :class:`InvalidRequest` if a kept timeline has it, or if none can have it.
+    """
+    require_timeline_name(name)
+    holder = _newest(storage, name)
+    if holder is not None and holder.is_kept(now):
+        raise _taken(name, holder)
+    return holder.revision if holder is not None else -1
 
 
 def change_timeline(storage: Storage, timeline: NamedTimeline, change: str, now: datetime) -> NamedTimeline:
@@ -184,13 +198,25 @@ def change_timeline(storage: Storage, timeline: NamedTimeline, change: str, now:
 
 
 def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: datetime) -> NamedTimeline:
-    """Raises :class:`InvalidRequest` for a name that is taken, or is its own."""
-    require_timeline_name(name)
+    """Raises :class:`InvalidRequest` for a name that is taken, or is its own.
+
+    It has both names for a moment. After a process that died then, the same again ends the old one.
+    """
     if name == timeline.name:
         raise InvalidRequest(f"The timeline is called {name!r} already.", hint="Choose another name.")
-    renamed = timeline.model_copy(update={"name": name})
-    _claim_name(storage, renamed, now, revision=timeline.revision + 1)
-    return change_timeline(storage, renamed, f"renamed from {timeline.name}", now)
+    require_timeline_name(name)
+    values = {"name": name, "change": f"renamed from {timeline.name}", "changed_at": now}
+    wanted, renamed = timeline.model_copy(update=values), _newest(storage, name)
+    if renamed is None or renamed != wanted.model_copy(
+        update={"changed_at": renamed.changed_at, "revision": renamed.revision}
+    ):
+        renamed = create_timeline(storage, wanted)
+    try:
+        _end(storage, timeline, f"renamed to {name}", now)
+    except PublicationRefused:
+        _end(storage, renamed, f"{timeline.name} was changed meanwhile", now)
+        raise
+    return renamed
 
 
 def keep_timeline(storage: Storage, timeline: NamedTimeline, days: int | None, now: datetime) -> NamedTimeline:
@@ -221,7 +247,11 @@ def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) ->
     for file in storage.files(opened_folder(timeline), recursive=True):
         storage.delete(file.path)
     storage.delete_empty_folder(opened_folder(timeline))
-    change_timeline(storage, timeline.model_copy(update={"deleted": True}), "deleted", now)
+    _end(storage, timeline, "deleted", now)
+
+
+def _end(storage: Storage, timeline: NamedTimeline, change: str, now: datetime) -> None:
+    change_timeline(storage, timeline.model_copy(update={"deleted": True}), change, now)
 
 
 def opened_folder(timeline: NamedTimeline) -> str:
@@ -239,7 +269,9 @@ def find_timeline(storage: Storage, name: str, now: datetime) -> NamedTimeline:
 
 def timeline_called(storage: Storage, name: str, now: datetime) -> NamedTimeline | None:
     """The kept timeline of that name, or id; None if there is none. Raises if it cannot be read."""
-    found = _newest(storage, name) if name.startswith(NAMED) else _holder(storage, name)
+    if name.startswith(NAMED):
+        return next((each for each in kept_timelines(storage, now) if each.id == name), None)
+    found = _newest(storage, name) if _NAME.fullmatch(name) else None
     return found if found is not None and found.is_kept(now) else None
 
 
@@ -256,8 +288,16 @@ def kept_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
 
 def readable_timelines(storage: Storage, now: datetime) -> tuple[list[NamedTimeline], list[LakehouseUnusable]]:
     """The newest revision of every timeline that is kept, by name, and why others cannot be read."""
-    found, unreadable = _all(storage)
-    return sorted((each for each in found if each.is_kept(now)), key=lambda each: each.name), unreadable
+    found: list[NamedTimeline] = []
+    unreadable: list[LakehouseUnusable] = []
+    for name in filter(_NAME.fullmatch, sorted(storage.folders(_FOLDER))):
+        try:
+            newest = _newest(storage, name)
+        except LakehouseUnusable as error:
+            unreadable.append(error)
+            continue
+        found += [newest] if newest is not None and newest.is_kept(now) else []
+    return found, unreadable
 
 
 def files_of_timelines(timelines: Iterable[NamedTimeline], table: str) -> set[str]:
@@ -265,104 +305,23 @@ def files_of_timelines(timelines: Iterable[NamedTimeline], table: str) -> set[st
     return {file.path for each in timelines for held in each.days.get(table, ()) for file in held.files}
 
 
-def _all(storage: Storage) -> tuple[list[NamedTimeline], list[LakehouseUnusable]]:
-    """The newest revision of every timeline that is not deleted, and why others cannot be read."""
-    found: list[NamedTimeline] = []
-    unreadable: list[LakehouseUnusable] = []
-    for id in (each for each in storage.folders(_FOLDER) if each.startswith(NAMED)):
-        try:
-            newest = _newest(storage, id)
-        except LakehouseUnusable as error:
-            unreadable.append(error)
-            continue
-        found += [newest] if newest is not None and not newest.deleted else []
-    return found, unreadable
+def _revisions(storage: Storage, name: str) -> Series[NamedTimeline]:
+    return Series(storage, f"{_FOLDER}/{name}", NamedTimeline)
 
 
-def _revisions(storage: Storage, id: str) -> Series[NamedTimeline]:
-    return Series(storage, f"{_FOLDER}/{id}", NamedTimeline)
-
-
-def _newest(storage: Storage, id: str) -> NamedTimeline | None:
-    revisions = _revisions(storage, id)
+def _newest(storage: Storage, name: str) -> NamedTimeline | None:
+    """The last one that had the name; it may be deleted, or its age be reached."""
+    revisions = _revisions(storage, name)
     return revisions.value(newest) if (newest := revisions.newest()) else None
 
 
 def _write(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
-    if not _revisions(storage, timeline.id).put(timeline.revision, timeline):
+    if not _revisions(storage, timeline.name).put(timeline.revision, timeline):
         raise PublicationRefused(
             f"The timeline {timeline.name} was changed by another process meanwhile.",
             hint="What was staged on it is kept: run the command again.",
         )
     return timeline
-
-
-# ------------------------------------------------------------------ names
-
-
-class _NameClaim(Record):
-    """The revision of a timeline that a name was claimed for."""
-
-    timeline: str
-    revision: int
-
-
-def require_free_name(storage: Storage, name: str, now: datetime) -> None:
-    """Raise :class:`InvalidRequest` if a kept timeline has the name, or if none can have it."""
-    require_timeline_name(name)
-    if (holder := _holder(storage, name)) is not None and holder.is_kept(now):
-        raise _taken(name, holder)
-
-
-def _claims(storage: Storage, name: str) -> Series[_NameClaim]:
-    return Series(storage, f"{_CLAIMS}/{name}", _NameClaim)
-
-
-def _holder(storage: Storage, name: str) -> NamedTimeline | None:
-    """The timeline that has the name, also one whose age is reached; its newest claim says which."""
-    claims = _claims(storage, name)
-    newest = claims.newest() if _NAME.fullmatch(name) else None
-    found = _newest(storage, claims.value(newest).timeline) if newest else None
-    return found if found is not None and found.name == name and not found.deleted else None
-
-
-def _claim_name(storage: Storage, timeline: NamedTimeline, now: datetime, revision: int = 0) -> None:
-    """Reserve the name of ``timeline`` for the ``revision`` of it that is about to be written.
-
-    A name is free once nothing can have it by the claim before, for good.
-    """
-    claims, ours = _claims(storage, timeline.name), _NameClaim(timeline=timeline.id, revision=revision)
-    while (newest := claims.newest()) is None or claims.value(newest) != ours:
-        if newest is not None and _fenced(storage, timeline.name, claims.value(newest), now):
-            continue
-        if not _ended(storage, timeline.name, now):
-            claims.claim(ours, newest)
-
-
-def _fenced(storage: Storage, name: str, claimed: _NameClaim, now: datetime) -> bool:
-    """Give the revision that a claim was for to another one, if it is not there: its process may be slow, not dead."""
-    holder = _newest(storage, claimed.timeline)
-    if holder is not None and holder.revision >= claimed.revision:
-        return False
-    with suppress(PublicationRefused):  # It was not dead.
-        if holder is not None:
-            change_timeline(storage, holder, f"did not become {name}", now)
-        else:
-            gone = NamedTimeline(id=claimed.timeline, name=name, made_at=now, base=TimelineBase(), changed_at=now)
-            _write(storage, gone.model_copy(update={"change": "another one took its name", "deleted": True}))
-    return True
-
-
-def _ended(storage: Storage, name: str, now: datetime) -> bool:
-    """Forget one whose age is reached, for good: it cannot be kept longer once another one has its name."""
-    holder = _holder(storage, name)
-    if holder is None:
-        return False
-    if holder.is_kept(now):
-        raise _taken(name, holder)
-    with suppress(PublicationRefused):  # It was kept longer.
-        change_timeline(storage, holder.model_copy(update={"deleted": True}), "its age was reached", now)
-    return True
 
 
 def _taken(name: str, holder: NamedTimeline | None = None) -> InvalidRequest:

@@ -49,7 +49,7 @@ def recipients(storage: Storage, plan: str) -> tuple[str, ...]:
 
     Raises :class:`LakehouseUnusable` if it is damaged.
     """
-    return _kept(storage, plan).terms.notices if is_plan_id(plan) else ()
+    return _kept(storage, plan).asked.terms.notices if is_plan_id(plan) else ()
 
 
 def plan_ids(storage: Storage) -> list[str]:
@@ -158,12 +158,16 @@ class _Terms(AuditRecord):
     notices: tuple[str, ...] = ()
 
 
+class _Request(AuditRecord):
+    terms: _Terms = _Terms()
+
+
 class _KeptPlan(AuditRecord):
     """The part of a plan that is read here, as any version of the code has kept it."""
 
     steps: tuple[_Step, ...] = ()
     pinned: tuple[_PinnedTable, ...] = ()
-    terms: _Terms = _Terms()
+    asked: _Request = _Request()
 
 
 def _plans(storage: Storage) -> Documents[_KeptPlan]:

@@ -182,13 +182,7 @@ class Timeline:
                 f"{self.table}: rows of another shape are in the timeline {self.name} already: {'; '.join(problems)}.",
                 hint="A transform gives rows of one shape for all days; correct it in a new version.",
             )
-        handle.create_write_transaction(
-            [add_action(file) for file in files],
-            "append",
-            handle.schema(),
-            [PARTITION_COLUMN],
-            commit_properties=entry,
-        )
+        _append(handle, files, entry)
 
     def judge(
         self,
@@ -206,13 +200,7 @@ class Timeline:
         metadata = {"userMetadata": TimelineEntry(staged=dict(staged or {}), judged=dict(verdicts)).model_dump_json()}
         if environment is not None:
             metadata[_ENVIRONMENT] = environment.model_dump_json()
-        handle.create_write_transaction(
-            [],
-            "append",
-            handle.schema(),
-            list(handle.metadata().partition_columns),
-            commit_properties=CommitProperties(custom_metadata=metadata),
-        )
+        _append(handle, (), CommitProperties(custom_metadata=metadata))
 
     def days(self) -> dict[date, StagedDay]:
         """Every day staged here, by day: its newest staging, and the verdict on that staging if there is one.
@@ -301,6 +289,12 @@ class Timeline:
     def close(self) -> None:
         """Mark the timeline as no longer wanted: everything worth keeping was published."""
         self.storage.delete(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}")
+
+
+def _append(handle: DeltaTable, files: Iterable[AddedFile], entry: CommitProperties) -> None:
+    handle.create_write_transaction(
+        [add_action(file) for file in files], "append", handle.schema(), [PARTITION_COLUMN], commit_properties=entry
+    )
 
 
 def _names(adopted: Mapping[date, AdoptedFrom]) -> set[str]:

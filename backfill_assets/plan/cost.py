@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import add
 
 from backfill_assets.days import Cadence, DayRange
@@ -196,18 +196,18 @@ def _days(step: PlannedStep) -> int:
 
 
 def _run_that_did(step: str, journal: Journal) -> Journal:
-    """The entries of the last run, between rollbacks, that came to the end of ``step``; none if no run did.
+    """The entries of the last run that came to the end of ``step``; none if no run did.
 
     A run after a rollback that has only begun says little of how long it takes.
     """
-    runs: list[list[JournalEntry]] = [[]]
-    for entry in journal:
-        if entry.kind == "rolled back":
-            runs.append([])
-        else:
-            runs[-1].append(entry)
-    did = (run for run in reversed(runs) if any(e.kind == "step" and e.step == step and e.spent for e in run))
+    did = (run for run in _runs(journal) if any(e.kind == "step" and e.step == step and e.spent for e in run))
     return next(did, [])
+
+
+def _runs(journal: Journal) -> list[Journal]:
+    """The entries of each run, the newest one first: a rollback lies between two."""
+    ends = [at for at, entry in enumerate(journal) if entry.kind == "rolled back"]
+    return [journal[first + 1 : end] for first, end in pairwise([-1, *ends, len(journal)])][::-1]
 
 
 def _sum(found: Iterable[int | None]) -> int | None:
@@ -225,18 +225,13 @@ def spent_by_step(journal: Journal) -> dict[str, float]:
     Of a campaign that runs again after a rollback, only what came after it counts.
     """
     found: dict[str, float] = {}
-    for entry in _since_rolled_back(journal):
+    timed = (run for run in _runs(journal) if any(entry.spent for entry in run))
+    for entry in next(timed, []):
         if entry.spent is not None:
             step = entry.step if entry.kind in ("step", "stopped", "withdrawn") else CampaignStep.SHADOW.value
             found[step] = found.get(step, 0.0) + entry.spent.seconds - entry.spent.spark_start
             found[SPARK] = found.get(SPARK, 0.0) + entry.spent.spark_start
     return found
-
-
-def _since_rolled_back(journal: Journal) -> Journal:
-    ends = [at for at, entry in enumerate(journal) if entry.kind == "rolled back"]
-    later = (journal[at + 1 :] for at in reversed(ends))
-    return next((entries for entries in later if any(entry.spent for entry in entries)), journal)
 
 
 def together(times: Times) -> Span | None:

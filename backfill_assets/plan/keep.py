@@ -19,10 +19,9 @@ from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import upstream
 from backfill_assets.plan.basis import PlanDrift, drift_since
-from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.records import NO_TERMS, Plan, PlannedStep, PlanRequest, PlanTerms, Scope, days_of
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Scope, days_of
 from backfill_assets.plan.situation import Machine, PlanContext
 from backfill_assets.rebuild.changed_files import compare_days
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
@@ -133,16 +132,10 @@ def shadow_steps(catalog: Catalog, plan: Plan, days: Mapping[str, tuple[date, ..
 
 
 def plan_and_keep(
-    settings: Settings,
-    catalog: Catalog,
-    asked: PlanRequest,
-    expected: Sequence[str] = (),
-    *,
-    terms: PlanTerms = NO_TERMS,
-    by: Person = UNKNOWN,
+    settings: Settings, catalog: Catalog, asked: PlanRequest, by: Person = UNKNOWN
 ) -> tuple[Plan, datetime]:
     """Plan as :func:`plan_as_of_now`, and keep the plan under its id; ``by`` is kept beside it, if it is known."""
-    made, now = plan_as_of_now(settings, catalog, asked, expected, terms)
+    made, now = plan_as_of_now(settings, catalog, asked)
     storage = Storage(str(settings.lakehouse))
     if by:
         planners(storage).create(made.id, by.to_report())
@@ -155,24 +148,18 @@ def planned_by(storage: Storage, id: str) -> Person:
     return Person.of(planners(storage).get(id) or {})
 
 
-def plan_as_of_now(
-    settings: Settings,
-    catalog: Catalog,
-    asked: PlanRequest,
-    expected: Sequence[str] = (),
-    terms: PlanTerms = NO_TERMS,
-) -> tuple[Plan, datetime]:
+def plan_as_of_now(settings: Settings, catalog: Catalog, asked: PlanRequest) -> tuple[Plan, datetime]:
     """The plan of what is asked for, with the moment it was computed at. Nothing is written.
 
-    ``expected`` are expectations as people write them. Raises :class:`InvalidRequest` for an unknown table, days that
-    are none, and expectations that cannot be read. Starts no Spark.
+    Raises :class:`InvalidRequest` for an unknown table, for days that are none, and for an expectation of something
+    that the rebuilt tables do not have. Starts no Spark.
     """
     catalog.table(asked.target)
     storage = Storage(str(settings.lakehouse))
-    expectations, days = [Expectation.parse(text) for text in expected], DayRange.parse(asked.days)
+    days = DayRange.parse(asked.days)
     with gc_paused():
         situation = observe_context(settings, catalog, asked.target, days, read_files=asked.scope is Scope.SOURCE)
-        made = with_boundaries(storage, make_plan(asked, situation, expectations, terms), situation.observed)
+        made = with_boundaries(storage, make_plan(asked, situation), situation.observed)
     return made, situation.now
 
 
@@ -221,7 +208,7 @@ def require_carried_out(settings: Settings, catalog: Catalog, plan: Plan, *, sta
     if moved:
         raise InvalidRequest(
             f"What {plan.id} was computed from has moved: {'; '.join(moved.lines()[:3])}.",
-            hint=f"Plan again: {plan.command(*map(str, plan.expectations))}",
+            hint=f"Plan again: {plan.command()}",
         )
 
 

@@ -11,14 +11,12 @@ from backfill_assets.plan.cost import Volumes, cost, estimate, estimate_times
 from backfill_assets.plan.expectations import Expectation, require_known
 from backfill_assets.plan.inputs import inputs_of
 from backfill_assets.plan.preflight import Preflight
-from backfill_assets.plan.records import NO_TERMS, Plan, PlannedStep, PlanRequest, PlanTerms
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
 from backfill_assets.plan.scope import choose, planned_step, recommend
 from backfill_assets.plan.situation import PlanContext
 
 
-def make_plan(
-    asked: PlanRequest, situation: PlanContext, expectations: Sequence[Expectation] = (), terms: PlanTerms = NO_TERMS
-) -> Plan:
+def make_plan(asked: PlanRequest, situation: PlanContext) -> Plan:
     """The plan that answers ``asked``; its findings say what blocks it or what to watch.
 
     Raises :class:`InvalidRequest` for a table that is not there, for days that cannot be read, and for an expectation
@@ -39,15 +37,13 @@ def make_plan(
         for step in ordered.steps
         if step.name in chosen.reasons
     )
-    _require_rebuilt(expectations, steps, ordered)
+    _require_rebuilt(asked.expectations, steps, ordered)
     costs = cost(steps, ordered.machine)
     return Plan(
         asked=asked,
         steps=steps,
         pinned=inputs.pinned,
         as_of=inputs.as_of,
-        expectations=tuple(expectations),
-        terms=terms,
         findings=Preflight(asked, chosen, steps, inputs, ordered).findings(),
         recommended=recommend(chosen, ordered),
         cost=costs,

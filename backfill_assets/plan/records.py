@@ -57,6 +57,30 @@ class Why(enum.StrEnum):
     ASKED_FOR = "asked for"
 
 
+class PlanTerms(Record):
+    """How a plan is to be carried out, as its file says: part of the plan, and so of its id. Empty means not said."""
+
+    title: str = Field(default="", exclude_if=not_)
+    reason: str = Field(default="", exclude_if=not_)
+    waves: str = Field(default="", exclude_if=not_)
+    """As :class:`~backfill_assets.plan.waves.Shares` writes them."""
+    limits: str = Field(default="", exclude_if=not_)
+    """All of them, those that have their defaults as well: a later default changes no plan."""
+    approvers: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """Only they may approve."""
+    approvals: int = Field(default=1, exclude_if=lambda number: number == 1)
+    """How many people have to approve the same difference."""
+    notices: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """For whom the notices are: names of people, teams or channels that their receiver knows."""
+
+    @property
+    def empty(self) -> bool:
+        return self == NO_TERMS
+
+
+NO_TERMS = PlanTerms()
+
+
 class PlanRequest(Record):
     """The question that the plan answers."""
 
@@ -68,6 +92,9 @@ class PlanRequest(Record):
     force: bool = False
     leaves: Ranges = Field(default=(), exclude_if=not_)
     """Days of the target within ``days`` that are left as they are: a timeline does not hold them otherwise."""
+    expectations: tuple[Expectation, ...] = Field(default=(), exclude_if=not_)
+    """What is expected of the difference; it is judged before the approval."""
+    terms: PlanTerms = Field(default=NO_TERMS, exclude_if=lambda terms: terms.empty)
 
 
 class Span(Record):
@@ -116,13 +143,6 @@ class Estimate(Record):
     """From published days whose staging was timed."""
 
 
-class Rollback(Record):
-    """The publication by which a person put days back, and when."""
-
-    publication: str
-    at: datetime
-
-
 class SourceFiles(Record):
     """How many landed files of an arrival day have changed, are gone and are new since raw has read them."""
 
@@ -153,8 +173,6 @@ class PlannedStep(Record):
     """Of a raw table: how many landed files are to be ingested, by arrival day."""
     source_files: Mapping[date, SourceFiles] = Field(default_factory=dict, exclude_if=not_)
     """Of a raw table that is refreshed: the arrival days whose files differ from those that it has read."""
-    rolled_back: Mapping[date, Rollback] = Field(default_factory=dict, exclude_if=not_)
-    """Days that would be built again although a person rolled them back."""
 
     @property
     def name(self) -> str:
@@ -264,30 +282,6 @@ class PlanFingerprint(Record):
     """Files that were not taken in, by raw table and arrival day."""
 
 
-class PlanTerms(Record):
-    """How a plan is to be carried out, as its file says: part of the plan, and so of its id. Empty means not said."""
-
-    title: str = Field(default="", exclude_if=not_)
-    reason: str = Field(default="", exclude_if=not_)
-    waves: str = Field(default="", exclude_if=not_)
-    """As :class:`~backfill_assets.plan.waves.Shares` writes them."""
-    limits: str = Field(default="", exclude_if=not_)
-    """All of them, those that have their defaults as well: a later default changes no plan."""
-    approvers: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """Only they may approve."""
-    approvals: int = Field(default=1, exclude_if=lambda number: number == 1)
-    """How many people have to approve the same difference."""
-    notices: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """For whom the notices are: names of people, teams or channels that their receiver knows."""
-
-    @property
-    def empty(self) -> bool:
-        return self == NO_TERMS
-
-
-NO_TERMS = PlanTerms()
-
-
 class Plan(Record):
     """``steps`` are in build order; tables and days are named as they are everywhere."""
 
@@ -298,9 +292,6 @@ class Plan(Record):
     boundaries: tuple[PlannedBoundary, ...] = Field(default=(), exclude_if=not_)
     """Of the days that are read and come from a stream."""
     findings: tuple[PlanFinding, ...] = ()
-    expectations: tuple[Expectation, ...] = Field(default=(), exclude_if=not_)
-    """What is expected of the difference; it is judged before the approval."""
-    terms: PlanTerms = Field(default=NO_TERMS, exclude_if=lambda terms: terms.empty)
     recommended: Recommended | None = None
     """None when nothing has changed."""
     cost: Cost = Cost()
@@ -318,18 +309,27 @@ class Plan(Record):
         return f"plan-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property
+    def terms(self) -> PlanTerms:
+        return self.asked.terms
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        return self.asked.expectations
+
+    @property
     def stopped(self) -> bool:
         """Is there a finding that must be fixed first?"""
         return any(finding.severity == "stops" for finding in self.findings)
 
-    def command(self, *expected: str) -> str:
-        """The command that asks for the same days, version and scope again; what came from a file is in that file.
+    def command(self, *further: str) -> str:
+        """The command that asks for the same again, with ``further`` expectations; a file has what came from a file.
 
         A plan that leaves days out is that of a timeline, which does not hold them.
         """
         if not self.terms.empty:
             return "backfill plan -f FILE"
         asked = self.asked
+        expected = [*map(str, asked.expectations), *further]
         expectations = [word for each in expected for word in ("--expect", each)]
         if asked.leaves:
             return shlex.join(["backfill", "timeline", "publish", "TIMELINE", *expectations])

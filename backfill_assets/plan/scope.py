@@ -175,11 +175,6 @@ def why_of(status: DayStatus, fresh: Why | None = None) -> Why | None:
     return fresh if status is DayStatus.FRESH else _WHY[status]
 
 
-def status_of(why: Why | None) -> DayStatus:
-    """The status of a day that is rebuilt for that reason."""
-    return next((status for status, reason in _WHY.items() if reason is why), DayStatus.FRESH)
-
-
 def planned_step(
     step: Step,
     reasons: Reasons,

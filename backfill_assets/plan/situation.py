@@ -11,13 +11,14 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
-from backfill_assets.lakehouse.records import DayContent, logical_of
+from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.status import Statuses, day_statuses
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.state.observed import LogView
+from backfill_assets.state.readers import logical_in
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,7 @@ class PlanContext:
 
     def logical(self, table: str, day: date) -> str:
         """The logical fingerprint that a build would find on the day, known without reading it."""
-        physical = self.observed.pinned.get(table, {}).get(day, fingerprints.EMPTY_DAY)
-        return logical_of(self.observed.states.get(TableDay(table, day)), physical)
+        return logical_in(self.observed, TableDay(table, day))
 
     def is_foreign(self, table: str, day: date) -> bool:
         """True if a build would find files on the day that no publication put there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
 
@@ -14,18 +14,20 @@ from backfill_assets.landing.zone import LandedSource
 from backfill_assets.model.current_versions import require_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, earlier_days, expand_tables, reading, steps_of, walk_downstream
-from backfill_assets.plan.records import PlannedStep, Rollback, Why, as_ranges
+from backfill_assets.plan.preflight import finding
+from backfill_assets.plan.records import PlanFinding, PlannedStep, Why, as_ranges
 from backfill_assets.plan.scope import planned_step, why_of, worst_status
 from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days, rolled_back
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.readers import reading_as_published
 from backfill_assets.state.rolled_back import Rollbacks
-from backfill_assets.text import days_options, format_count, format_range
+from backfill_assets.text import days_options, format_count, format_range, format_ranges
 
 LATEST_DAYS = 35
 """Files that land more days than this after the days of a run are no news about them."""
 _MOST_RANGES = 3
+_MOST_NAMED = 2
 
 
 @dataclass(frozen=True)
@@ -54,36 +56,23 @@ class RunContext:
 
 
 @dataclass(frozen=True)
-class NotTakenIn:
-    """Files that the raw table ``table`` has not ingested, by arrival day; ``problem`` says why they are not known."""
-
-    table: str
-    in_run: bool
-    files: Mapping[date, int]
-    problem: str = ""
-
-    def __str__(self) -> str:
-        if self.problem:
-            return f"{self.table}: {self.problem}"
-        days, ranges = days_options(self.files, _MOST_RANGES), [format_range(each) for each in contiguous(self.files)]
-        landed = ", ".join(ranges[:_MOST_RANGES]) + (" and later" if ranges[_MOST_RANGES:] else "")
-        add = f"add {days}" if self.in_run else f"first backfill run {self.table} {days}"
-        return (
-            f"{self.table}: landed on {landed} and not ingested: {format_count(sum(self.files.values()), 'file')}. "
-            f"If they may have rows of these days, {add}"
-        )
-
-
-@dataclass(frozen=True)
 class RunPlan:
-    """What is built, in build order, and the landed files beside it that the run does not ingest.
+    """What is built, in build order, and what a person should know before.
 
     A dry run prints it, and a run carries this very object out.
     """
 
     asked: RunRequest
     steps: tuple[PlannedStep, ...]
-    not_taken_in: tuple[NotTakenIn, ...] = ()
+    findings: tuple[PlanFinding, ...] = ()
+    """Landed files that the run does not ingest, and days that a person rolled back."""
+    left_out: tuple[str, ...] = ()
+    """The raw tables that a run on a timeline does not build: these are shared."""
+
+    def without_raw(self) -> RunPlan:
+        """What of it can be built on a timeline."""
+        kept = tuple(each for each in self.steps if each.kind == "rebuild")
+        return replace(self, steps=kept, left_out=tuple(each.name for each in self.steps if each not in kept))
 
 
 def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
@@ -110,14 +99,17 @@ def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
         after, before = (set(days.get(step.name, ())) for days in (later, earlier))
         own = {day: worst_status(step, day, current) for day in step.cadence.starts(asked.days)}
         along = {day: worst_status(step, day, published) for day in after | before}
-        update = {"later": as_ranges(after), "earlier": as_ranges(before)}
         again = _with_rebuilt_inputs(step, asked, seen, own, along, rebuilt)
+        update = {"later": as_ranges(after), "earlier": as_ranges(before)}
         planned.append(_plan_step(step, asked, seen, own, along, again).model_copy(update=update))
         # What is forced comes out as it was: nothing that reads it is built again for that.
         changing = {day for day, why in planned[-1].why.items() if why is not Why.ASKED_FOR}
         rebuilt |= dict.fromkeys(step.table_names, changing)
-    steps = with_rolled_back(planned, seen.observed.states, seen.rollbacks)
-    return RunPlan(asked, tuple(steps), tuple(_not_taken_in(seen, tables, asked.days)))
+    findings = [
+        *rolled_back_before(planned, seen.observed.states, seen.rollbacks),
+        *_not_taken_in(seen, tables, asked.days),
+    ]
+    return RunPlan(asked, tuple(planned), tuple(findings))
 
 
 def _plan_step(
@@ -134,17 +126,17 @@ def _plan_step(
     ``again`` are computed from days that the run itself builds before: fresh as things stand, and built again then.
     """
     files = seen.landed(step.name).waiting({*own, *along}) if step.source else {}
-    forced = own.keys() if asked.force and not step.source else set()
+    otherwise = {
+        **dict.fromkeys(again, Why.INPUT_REBUILT),
+        **dict.fromkeys(own if asked.force and not step.source else (), Why.ASKED_FOR),
+        **dict.fromkeys(files, Why.LANDED),
+    }
     reasons = {}
     for day, status in {**own, **along}.items():
-        fresh = _why_fresh(day, files, forced, again)
-        reasons[day] = fresh if _is_for_a_refresh(step, status) else why_of(status, fresh)
+        # Raw rows that belong to other days by what is declared now stay where they are until they are refreshed.
+        waits = step.source is not None and status is DayStatus.CODE_CHANGED
+        reasons[day] = otherwise.get(day) if waits else why_of(status, otherwise.get(day))
     return planned_step(step, reasons).model_copy(update={"version": _version(step, asked), "to_ingest": files})
-
-
-def _is_for_a_refresh(step: Step, status: DayStatus) -> bool:
-    """Raw rows that belong to other days by what is declared now stay where they are until they are refreshed."""
-    return step.source is not None and status is DayStatus.CODE_CHANGED
 
 
 def _with_rebuilt_inputs(
@@ -158,14 +150,6 @@ def _with_rebuilt_inputs(
     if version == AS_PUBLISHED:
         return as_published & {*own, *along}
     return (reading(step, rebuilt, step.version(version)) & set(own)) | (as_published & set(along))
-
-
-def _why_fresh(day: date, files: Collection[date], forced: Collection[date], again: Collection[date]) -> Why | None:
-    if day in files:
-        return Why.LANDED
-    if day in forced:
-        return Why.ASKED_FOR
-    return Why.INPUT_REBUILT if day in again else None
 
 
 def _version(step: Step, asked: RunRequest) -> str:
@@ -205,25 +189,24 @@ def _earlier_days(tables: Collection[str], days: Collection[date], seen: RunCont
     return earlier_days(seen.steps, tables, days, published_days(seen.observed.states), landed)
 
 
-def with_rolled_back(
-    plan: Sequence[PlannedStep], states: Mapping[TableDay, DayState], rollbacks: Callable[[], Rollbacks]
-) -> list[PlannedStep]:
-    """``plan`` with the days that a person rolled back named in it, of those that would be built again.
+def rolled_back_before(
+    planned: Sequence[PlannedStep], states: Mapping[TableDay, DayState], rollbacks: Callable[[], Rollbacks]
+) -> Iterator[PlanFinding]:
+    """Names the days that a person rolled back, of those that would be built again.
 
     ``rollbacks`` reads the log; it is called once, and only if it matters.
     """
     known = cache(rollbacks)
-    to_build = [TableDay(table, day) for each in plan for table in each.tables for day in each.days]
-    found = {
-        key: Rollback(publication=by, at=known().at(by)) for key, by in rolled_back(to_build, states, known).items()
-    }
-    return [
-        each.model_copy(update={"rolled_back": {day: by for (table, day), by in found.items() if table in each.tables}})
-        for each in plan
-    ]
+    for each in planned:
+        back = rolled_back([TableDay(table, day) for table in each.tables for day in each.days], states, known)
+        for by in dict.fromkeys(back.values()):
+            days = {key.day for key, publication in back.items() if publication == by}
+            when = f"rolled back on {known().at(by):%Y-%m-%d %H:%M:%SZ} by {by}"
+            message = f"{each.name}: {when}, would be built again: {format_ranges(days, _MOST_NAMED)}"
+            yield finding("warns", "rolled back", message, "", each.name, days)
 
 
-def _not_taken_in(seen: RunContext, tables: Collection[str], days: Collection[date]) -> Iterator[NotTakenIn]:
+def _not_taken_in(seen: RunContext, tables: Collection[str], days: Collection[date]) -> Iterator[PlanFinding]:
     """For each raw table that ``tables`` are or are computed from, ended days on which rows of ``days`` may arrive."""
     above = expand_tables(seen.steps, tables, upstream=True)
     ended = seen.today - timedelta(days=1)
@@ -231,8 +214,17 @@ def _not_taken_in(seen: RunContext, tables: Collection[str], days: Collection[da
     for step in (step for step in steps_of(seen.steps, above) if step.source):
         landed, in_run = seen.landed(step.name), step.name in tables
         files = landed.waiting(around.difference(days if in_run else ()))
-        if files or landed.problem:
-            yield NotTakenIn(step.name, in_run, files, landed.problem)
+        if landed.problem:
+            yield finding("warns", "landed files unknown", f"{step.name}: {landed.problem}", "", step.name)
+        elif files:
+            ranges = [format_range(each) for each in contiguous(files)]
+            on = ", ".join(ranges[:_MOST_RANGES]) + (" and later" if ranges[_MOST_RANGES:] else "")
+            counted = format_count(sum(files.values()), "file")
+            message = f"{step.name}: landed on {on} and not ingested: {counted}."
+            options = days_options(files, _MOST_RANGES)
+            add = f"add {options}" if in_run else f"first backfill run {step.name} {options}"
+            hint = f"If they may have rows of these days, {add}"
+            yield finding("warns", "landed and not ingested", message, hint, step.name, files)
 
 
 def _require_ended(days: Collection[date], today: date) -> None:

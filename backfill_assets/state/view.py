@@ -62,8 +62,7 @@ class View:
     @classmethod
     def of(cls, storage: Storage, timeline: NamedTimeline) -> View:
         """A timeline: its own days over its base."""
-        over = {table: timeline.held(table) for table in timeline.days}
-        return cls(storage, timeline.base.sequence, timeline.base.versions, over)
+        return cls(storage, timeline.base.sequence, timeline.base.versions, timeline.records)
 
     @property
     def base(self) -> TimelineBase:

@@ -10,17 +10,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, PartitionOffset, RawRead, TimelineBase
 from backfill_assets.lakehouse.records import DayRecord, DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import Presence, expand_tables, read_by, reading, steps_of
-from backfill_assets.rebuild import decide
-from backfill_assets.state.moments import view_closed_by
+from backfill_assets.model.graph import Days, Presence, expand_tables, reading, steps_of
 from backfill_assets.state.positions import RawVersions
 from backfill_assets.state.view import View
-from backfill_assets.timeline.view import inputs_shown
+from backfill_assets.timeline.view import made_of
 
 
 def needed_tables(steps: Sequence[Step], tables: Collection[str]) -> list[str]:
@@ -145,49 +142,9 @@ class Arrived:
 NOTHING_ARRIVED = Arrived((), {}, {})
 
 
-def held_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimeline) -> DayRecords:
-    """What the tables held at the moment of ``timeline`` that its days are computed from, and its own tables.
-
-    Raises :class:`InvalidRequest` for a timeline that does not keep which state that was.
-    """
-    if timeline.moment_base is None:
-        raise InvalidRequest(
-            f"The timeline {timeline.name} does not keep what its days were computed from.",
-            hint="It was not rewound, or by earlier code. backfill timeline rewind TABLES makes one that does.",
-        )
-    return View.at(storage, timeline.moment_base).records(needed_tables(steps, timeline.days))
-
-
-def base_at_moment(storage: Storage, timeline: NamedTimeline) -> TimelineBase:
-    """Everything as it was at the moment of ``timeline``, for its other days to read through to.
-
-    It keeps what its days are computed from. Of other tables files may be gone: such a table is left out.
-    """
-    if timeline.moment_base is None:
-        raise AssertionError(f"{timeline.name} has no moment.")
-    then = timeline.moment_base
-    every = view_closed_by(storage, then.sequence)
-    others = every.records(every.versions.keys() - then.versions.keys())
-    whole = [name for name, held in others.items() if not missing_files(storage, name, held.values())]
-    return TimelineBase(sequence=then.sequence, versions={**base_of(every, whole).versions, **then.versions})
-
-
 def missing_files(storage: Storage, table: str, days: Iterable[DayRecord]) -> list[str]:
     """The files of these days that are gone."""
     return storage.missing(f"{table}/{file.path}" for held in days for file in held.files)
-
-
-def days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords) -> DayRecords:
-    """Those of the ``held`` days that the days of ``timeline`` are computed from, by any version. Pure."""
-    read: dict[str, set[date]] = {}
-    for step in steps_of(steps, timeline.days):
-        own = {day for name in step.table_names for day in timeline.held(name)}
-        for version in step.versions:
-            for table, days in read_by(step, own, version).items():
-                read.setdefault(table, set()).update(days)
-    return {
-        table: {day: each for day, each in held.get(table, {}).items() if day in days} for table, days in read.items()
-    }
 
 
 def arrived_since(view: View, steps: Sequence[Step], timeline: NamedTimeline) -> Arrived:
@@ -217,23 +174,17 @@ def waiting_days(
         own = {day for name in step.table_names for day in timeline.held(name)}
         reached = there.obtainable(step, reading(step, moved))
         there.add(step, reached)
-        behind = [day for day in sorted(reached - own) if _is_behind(step, day, held, found)]
+        behind = sorted(reached - own - _up_to_date(step, held, found))
         found |= dict.fromkeys([name for name in step.table_names if behind], behind)
         moved |= dict.fromkeys(step.table_names, reached)
     return found
 
 
-def _is_behind(
-    step: Step,
-    day: date,
-    held: DayRecords,
-    behind: Mapping[str, Sequence[date]],
-) -> bool:
-    """Was the day computed from something else than what its inputs hold now, or from days that were?"""
-    day_held = held.get(step.table_names[0], {}).get(day)
-    if day_held is None or day_held.content is None:
-        return True
-    version = next((each for each in step.versions if each.name == day_held.content.code_version), None)
-    if version is None or decide.days_reading(step, version, [day], {t: frozenset(d) for t, d in behind.items()}):
-        return True
-    return inputs_shown(step, version, [day], held)[day].inputs != day_held.content.inputs
+def _up_to_date(step: Step, held: DayRecords, behind: Days) -> set[date]:
+    """The days that were computed from what their inputs hold now, and from none that is ``behind`` itself."""
+    contents = {day: each.content for day, each in held.get(step.name, {}).items() if each.content is not None}
+    found: set[date] = set()
+    for version in step.versions:
+        of_version = {day: each for day, each in contents.items() if each.code_version == version.name}
+        found |= made_of(step, of_version, held) - reading(step, behind, version)
+    return found

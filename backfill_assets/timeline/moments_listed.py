@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import cache
 
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse import campaign_journal
@@ -208,19 +209,16 @@ def _publications(
 # -------------------------------------------------------------------- columns
 
 
-def _changes_of_columns(storage: Storage, table: str, versions: dict[str, int]) -> dict[str, ColumnsChanged]:
+def _changes_of_columns(storage: Storage, table: str, versions: Mapping[str, int]) -> dict[str, ColumnsChanged]:
     """What became of the columns of ``table`` with each publication, of those that made ``versions``.
 
     By halves: of versions with equal columns, none between them is looked at.
     """
     ordered = sorted(versions.items(), key=lambda each: each[1])
-    known: dict[int, Columns | None] = {}
 
+    @cache
     def columns(number: int) -> Columns | None:
-        version = ordered[number][1]
-        if version not in known:
-            known[version] = _columns_at(storage, table, version)
-        return known[version]
+        return _columns_at(storage, table, ordered[number][1])
 
     def between(low: int, high: int) -> Iterator[tuple[str, ColumnsChanged]]:
         before, after = columns(low), columns(high)

@@ -34,7 +34,7 @@ from backfill_assets.rebuild.decide import published_days
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.state.view import View, main_days
-from backfill_assets.timeline.forward import Forwarded, forward
+from backfill_assets.timeline.build import TimelineBuilt, computed_again
 from backfill_assets.timeline.rewind import new_timeline
 
 
@@ -145,7 +145,7 @@ def keep_fresh(storage: Storage, timeline: NamedTimeline, now: datetime, *, fres
     return change_timeline(storage, timeline.model_copy(update={"of_version": asked}), change, now)
 
 
-def bring_up_to_date(lake: Lake, timeline: NamedTimeline, run: RunInfo, progress: Progress) -> Forwarded:
+def bring_up_to_date(lake: Lake, timeline: NamedTimeline, run: RunInfo, progress: Progress) -> TimelineBuilt:
     """Days that are new in main come along on a timeline of a version, stale ones are computed by that version.
 
     What is computed from the step is built by the current versions. A version that is not declared any more is noted,
@@ -155,15 +155,15 @@ def bring_up_to_date(lake: Lake, timeline: NamedTimeline, run: RunInfo, progress
     step = next((each for each in current if each.name == asked.step), None)
     if step is None or not is_declared(step, asked.version):
         note = f"{asked.version} of {asked.step} is not declared any more, so that it is not built"
-        return Forwarded(timeline, (), note=note)
+        return TimelineBuilt(timeline, note=note)
     wanted = days_to_keep(current, asked, days_published(lake, current))
     if not wanted:
-        return Forwarded(timeline, (), note=f"nothing of {asked.step} is published")
+        return TimelineBuilt(timeline, note=f"nothing of {asked.step} is published")
     with_wanted = with_days_to_keep(timeline, wanted)
     if asked.version == current_version(lake, step):
         follows = _write(lake, timeline, _following_main(lake, with_wanted), "follows main")
-        return Forwarded(follows, (), note="it is the current version, and follows main")
-    done = forward(lake, lake.catalog.steps, with_wanted, asked.version, run, progress)
+        return TimelineBuilt(follows, note="it is the current version, and follows main")
+    done = computed_again(lake, with_wanted, asked.version, run, progress)
     return replace(done, timeline=_write(lake, timeline, done.timeline, "brought up to date"))
 
 

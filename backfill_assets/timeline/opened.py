@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 
-_NO_VERSION = -1
-
-
 @dataclass(frozen=True)
 class OpenedTimeline:
     """One revision of a timeline, with what its other days read through to."""
@@ -77,7 +74,7 @@ class OpenedTimeline:
 
     def plain_table(self, table: str) -> str:
         """Write the log of a plain Delta table of ``table``, if there is none yet; what Spark is given to open it."""
-        path = f"{opened_folder(self.timeline)}/{self.timeline.revision:06d}/{table}"
+        path = f"{opened_folder(self.timeline)}/{self.timeline.name}-{self.timeline.revision:06d}/{table}"
         if not self.storage.exists(f"{path}/_delta_log/{0:020d}.json"):
             create_table_with_add_actions(
                 self.storage.uri(path),

@@ -55,9 +55,8 @@ def copied_timeline(timeline: NamedTimeline, name: str, by: str, now: datetime) 
 
 def differing_from_main(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:
     """The timeline's own days, by table, that hold something else than what is published now."""
-    main = View.newest(storage).records(timeline.days)
-    own = {table: timeline.held(table) for table in timeline.days}
-    found = differing(own, main)
+    own = timeline.records
+    found = differing(own, View.newest(storage).records(own))
     return {table: found[table] & own[table].keys() for table in own}
 
 

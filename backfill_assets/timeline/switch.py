@@ -58,7 +58,7 @@ from backfill_assets.timeline.of_version import (
 class Readiness:
     """``behind`` are days that it does not have as they would be computed now; the others can be published."""
 
-    behind: Mapping[str, set[date]]
+    behind: Mapping[str, set[date]] = field(default_factory=dict)
     changes: tuple[TableChange, ...] = ()
     """The days that main does not hold just so."""
     inputs: tuple[InputRead, ...] = ()
@@ -69,6 +69,9 @@ class Readiness:
     @property
     def days_behind(self) -> int:
         return len({day for days in self.behind.values() for day in days})
+
+
+_NOTHING = Readiness()
 
 
 def readiness_of(
@@ -179,9 +182,7 @@ class SwitchPlan:
     switch: Switch
     new_days_only: bool
     """Days that are published stay as they are."""
-    changes: tuple[TableChange, ...] = ()
-    inputs: tuple[InputRead, ...] = ()
-    differing: Mapping[str, int] = field(default_factory=dict)
+    ready: Readiness = _NOTHING
     days: Days = field(default_factory=dict)
     """All that the timeline is to have, by table: those that main holds just so among them."""
     leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
@@ -226,9 +227,7 @@ def _with_days(lake: Lake, steps: Sequence[Step], plan: SwitchPlan) -> SwitchPla
     tables = [name for each in steps for name in each.table_names]
     return replace(
         plan,
-        changes=found.changes,
-        inputs=found.inputs,
-        differing=found.differing,
+        ready=found,
         days=days,
         leaves_stale=left_stale(steps, observe(lake.storage, tables), found.changes),
     )
@@ -259,8 +258,8 @@ def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo) -> Published:
         Publication(
             id=lake.new_id(f"switch-{plan.step.name}"),
             kind="replace",
-            tables=plan.changes,
-            inputs=plan.inputs,
+            tables=plan.ready.changes,
+            inputs=plan.ready.inputs,
             leaves_stale=plan.leaves_stale,
             provenance=provenance(run, "").model_copy(update={"reason": reason}),
             switches={plan.step.name: plan.switch},

@@ -122,7 +122,7 @@ def stale_days(steps: Sequence[Step], timeline: NamedTimeline, base: DayRecords)
 
     ``base`` is what it reads through to, of :func:`tables_around` its own tables.
     """
-    own = {table: timeline.held(table) for table in timeline.days}
+    own = timeline.records
     shown = {table: {**base.get(table, {}), **own.get(table, {})} for table in {*base, *own}}
     changed = differing(shown, base)
     found: dict[str, dict[date, str]] = {}

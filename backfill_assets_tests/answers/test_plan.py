@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -54,8 +54,14 @@ WEEKLY = PlannedStep(
 FRESH = PlannedStep(tables=("daily",), version="v2", skipped=("2017-03-08",))
 
 
-def _plan(*steps: PlannedStep, scope: Scope = Scope.ONWARDS, version: str = "", **more: object) -> Plan:
-    question = PlanRequest(target="fact", days=str(D), version=version, scope=scope)
+def _plan(
+    *steps: PlannedStep,
+    scope: Scope = Scope.ONWARDS,
+    version: str = "",
+    asked: Mapping[str, object] | None = None,
+    **more: object,
+) -> Plan:
+    question = PlanRequest(target="fact", days=str(D), version=version, scope=scope).model_copy(update=asked or {})
     return Plan(asked=question, steps=steps, made_at=NOW, **more)  # type: ignore[arg-type]
 
 
@@ -224,7 +230,7 @@ def test_another_scope_comes_with_its_option_and_that_of_the_plan_without() -> N
 
 def test_what_is_expected_and_how_long_it_can_be_undone_are_of_the_plan() -> None:
     expected = tuple(map(Expectation.parse, ("rows unchanged", "revenue_eur<2% a day")))
-    found = _told(_plan(FACT, expectations=expected, rollback_window_days=14))
+    found = _told(_plan(FACT, asked={"expectations": expected}, rollback_window_days=14))
     assert (found["expected"], found["can_be_undone_for"]) == (["rows unchanged", "revenue_eur < 2% a day"], "14 days")
 
 
@@ -249,7 +255,8 @@ def test_the_command_of_a_plan_asks_for_the_same_again() -> None:
     options = "--days 2017-03-08 --version v1 --scope downstream --force"
     assert found.command() == f"backfill plan fact {options}"
     assert found.command("rows unchanged") == f"backfill plan fact {options} --expect 'rows unchanged'"
-    from_file = found.model_copy(update={"terms": PlanTerms(reason="the rate")})
+    terms = PlanTerms(reason="the rate")
+    from_file = found.model_copy(update={"asked": found.asked.model_copy(update={"terms": terms})})
     assert from_file.command("rows unchanged") == "backfill plan -f FILE"
     of_timeline = Plan(asked=asked.model_copy(update={"leaves": ("2017-03-09",)}), steps=(FACT,), made_at=NOW)
     assert of_timeline.command("rows unchanged") == "backfill timeline publish TIMELINE --expect 'rows unchanged'"
@@ -263,7 +270,7 @@ TERMS = PlanTerms(title="Rates", waves="100%", limits="money=5", approvers=("ana
 
 def test_a_file_has_its_verdict_first_and_the_terms_of_its_plan() -> None:
     """For a comment on a pull request."""
-    plan = _plan(FACT, terms=TERMS)
+    plan = _plan(FACT, asked={"terms": TERMS})
     answer = plan_file_answer(CheckedPlanFile("backfills/2017_fx.yaml", plan, NOW))
     assert markdown(answer).startswith("## backfills/2017_fx.yaml may be carried out.\n")
     found = answer.as_json()

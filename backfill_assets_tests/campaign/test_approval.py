@@ -47,8 +47,9 @@ def comparison(contents: Sides, *expected: str) -> Difference:
         DayCompared(day=day, how="compared", rows=RowCounts(changed=1), published=published, staged=staged)
         for (_, day), (published, staged) in contents.items()
     )
-    asked = PlanRequest(target=FACT, days=f"{FIRST}..{LATE}")
-    plan = Plan(asked=asked, steps=(), expectations=tuple(map(Expectation.parse, expected)), made_at=MADE)
+    expectations = tuple(map(Expectation.parse, expected))
+    asked = PlanRequest(target=FACT, days=f"{FIRST}..{LATE}", expectations=expectations)
+    plan = Plan(asked=asked, steps=(), made_at=MADE)
     return difference_of(plan, [TableCompared(table=FACT, days=days)], log_entry=7, made_at=MADE)
 
 
@@ -202,9 +203,12 @@ def step(step: CampaignStep, hour: int) -> JournalEntry:
 def test_the_letter_has_what_the_plan_says_and_what_became_of_it() -> None:
     """While it waits, no outcome; a publication can be undone until it was."""
     plan = Plan(
-        asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01"),
+        asked=PlanRequest(
+            target="fact_daily_revenue",
+            days="2017-03-01",
+            terms=PlanTerms(title="Rates", reason="of the right day", approvers=("bela",)),
+        ),
         steps=(),
-        terms=PlanTerms(title="Rates", reason="of the right day", approvers=("bela",)),
         rollback_window_days=14,
         made_at=datetime(2017, 6, 1, tzinfo=UTC),
     )

@@ -74,9 +74,12 @@ MOMENTS_OF_STAGING = MOMENTS_OF_COMPARING = 3
 MOST_A_DAY, MOST_IN_ALL = Decimal("0.2"), Decimal("0.1")
 MADE = datetime(2017, 6, 1, tzinfo=UTC)
 PLAN = Plan(
-    asked=PlanRequest(target=TABLE, days=f"{DAYS[0]}..{DAYS[-1]}"),
+    asked=PlanRequest(
+        target=TABLE,
+        days=f"{DAYS[0]}..{DAYS[-1]}",
+        expectations=(Expectation.parse(f"{MEASURE} < 20% a day"),),
+    ),
     steps=(PlannedStep(tables=(TABLE,), version="v1", rebuild={Why.CODE_CHANGED: (f"{DAYS[0]}..{DAYS[-1]}",)}),),
-    expectations=(Expectation.parse(f"{MEASURE} < 20% a day"),),
     made_at=MADE,
 )
 OPTIONS = Options(limits=Limits.parse("deviation=10%,gates=none"))

@@ -43,5 +43,6 @@ def test_with_the_publication_they_learn_what_changed_who_approved_and_how_to_un
 
 def test_what_it_is_for_comes_first() -> None:
     """As the file of the plan says it."""
-    plan = PLAN.model_copy(update={"terms": PlanTerms(title="Rates", reason="v1 was wrong.")})
+    terms = PlanTerms(title="Rates", reason="v1 was wrong.")
+    plan = PLAN.model_copy(update={"asked": PLAN.asked.model_copy(update={"terms": terms})})
     assert begins(plan, []).lines[0] == completion(plan, [], [], "ana").lines[0] == "Rates: v1 was wrong."

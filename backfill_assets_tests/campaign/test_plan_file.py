@@ -10,7 +10,8 @@ import pytest
 from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.plan_file import InvalidPlanFile, PlanFile, PlanFileLimits, read_plan_file
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.plan.records import NO_TERMS, PlanRequest, PlanTerms, Scope
+from backfill_assets.plan.expectations import Expectation
+from backfill_assets.plan.records import PlanRequest, PlanTerms, Scope
 
 FACT = "fact_sales_transactions"
 WHOLE = f"""\
@@ -53,17 +54,21 @@ def test_a_file_is_a_request_and_its_terms(tmp_path: Path) -> None:
     """Every key there is."""
     found = read(tmp_path, WHOLE)
     assert found.request == PlanRequest(
-        target=FACT, days="2017-03-01..2017-05-29", version="v2", scope=Scope.DOWNSTREAM, force=True
-    )
-    assert found.expectations == ("amount_eur < 2% a day", "weekends unchanged")
-    assert found.terms == PlanTerms(
-        title="Rates",
-        reason="v1 took the rate of the day before.",
-        waves="5%,100%",
-        limits="errors=5%,gates=none,nulls=1%,deviation=2%,seconds=3600,money=none",
-        approvers=("ana@example.com", "bela"),
-        approvals=2,
-        notices=("store-managers",),
+        target=FACT,
+        days="2017-03-01..2017-05-29",
+        version="v2",
+        scope=Scope.DOWNSTREAM,
+        force=True,
+        expectations=tuple(map(Expectation.parse, ("amount_eur < 2% a day", "weekends unchanged"))),
+        terms=PlanTerms(
+            title="Rates",
+            reason="v1 took the rate of the day before.",
+            waves="5%,100%",
+            limits="errors=5%,gates=none,nulls=1%,deviation=2%,seconds=3600,money=none",
+            approvers=("ana@example.com", "bela"),
+            approvals=2,
+            notices=("store-managers",),
+        ),
     )
     assert {line.partition(":")[0] for line in WHOLE.splitlines() if not line.startswith(" ")} == (
         PlanFile.model_fields.keys()
@@ -73,8 +78,9 @@ def test_a_file_is_a_request_and_its_terms(tmp_path: Path) -> None:
 def test_the_least_that_a_file_says_is_what_the_command_line_says(tmp_path: Path) -> None:
     """Everything else has the defaults of `backfill plan` and `backfill run`."""
     found = read(tmp_path, f"target: {FACT}\ndays: 2017-03-04\n")
-    assert found.request == PlanRequest(target=FACT, days="2017-03-04") and found.terms == NO_TERMS
-    assert read(tmp_path, f"target: {FACT}\ndays: 2017-03-04\nlimits: {{deviation: 10%}}").terms.limits == str(Limits())
+    assert found.request == PlanRequest(target=FACT, days="2017-03-04")
+    limited = read(tmp_path, f"target: {FACT}\ndays: 2017-03-04\nlimits: {{deviation: 10%}}").request
+    assert limited.terms.limits == str(Limits())
 
 
 def test_every_limit_can_be_given() -> None:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from backfill_assets.campaign.breaker import Limits
-from backfill_assets.campaign.plan_file import PlanFile, schema_text
+from backfill_assets.campaign.plan_file import PlanFile
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.plan.records import Scope
 from backfill_assets_tests.campaign.schema_page import PAGE, current_schema
@@ -20,7 +20,7 @@ from backfill_assets_tests.campaign.test_plan_file import WHOLE
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "backfills").glob("*.yaml"))
 TABLES = [table.name for table in CATALOG.tables]
-SCHEMA = json.loads(schema_text(TABLES))
+SCHEMA = json.loads(current_schema())
 _TYPES: dict[str, Any] = {
     "string": str,
     "number": (int, float),

@@ -182,8 +182,8 @@ def test_a_stop_by_too_many_bad_days_names_the_first_and_why(at: CampaignRun) ->
 )
 def test_the_advice_to_plan_again_is_the_same_request(tmp_path: Path, terms: PlanTerms, command: str) -> None:
     """With the scope of the plan; a plan from a file has its waves, limits and approvers there."""
-    asked = PlanRequest(target="bronze_sales", days=f"{FIRST}", version="v1", scope=Scope.WHOLE)
-    plan = Plan(asked=asked, steps=(FACT,), terms=terms, made_at=MADE)
+    asked = PlanRequest(target="bronze_sales", days=f"{FIRST}", version="v1", scope=Scope.WHOLE, terms=terms)
+    plan = Plan(asked=asked, steps=(FACT,), made_at=MADE)
     at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), CATALOG, _no_spark), plan, RunInfo("r"), print)
     assert command in at.plan_again
 
@@ -329,7 +329,8 @@ def test_the_rule_of_two_people_holds_for_every_run_of_a_campaign(at: CampaignRu
 
 def test_a_campaign_is_started_with_the_waves_and_limits_of_its_plan(at: CampaignRun) -> None:
     """Also by code that has its options from elsewhere."""
-    at.plan = PLAN.model_copy(update={"terms": PlanTerms(waves="50%,100%", limits="deviation=2%")})
+    terms = PlanTerms(waves="50%,100%", limits="deviation=2%")
+    at.plan = PLAN.model_copy(update={"asked": PLAN.asked.model_copy(update={"terms": terms})})
     for options in (Options(), Options(Shares.parse("50%,100%")), Options(limits=Limits.parse("deviation=2%"))):
         with pytest.raises(InvalidRequest, match="of its own"):
             at.start(options)

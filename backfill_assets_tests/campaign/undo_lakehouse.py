@@ -34,7 +34,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import shadow
 from backfill_assets.state.moments import moment_before
-from backfill_assets.timeline.forward import attempt_forward, forward
+from backfill_assets.timeline.build import forward
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.campaign.undo_oracle import Judge, Names, Torn, names_of
 from backfill_assets_tests.declared import catalog_of
@@ -322,14 +322,7 @@ class UndoLakehouse:
         def work(lake: Lake) -> object:
             found = find_timeline(lake.storage, name, self.clock)
             chosen = version if "fact" in found.targets else ""
-            return attempt_forward(
-                lake.publisher,
-                found,
-                None,
-                "ana",
-                "forward",
-                lambda timeline: forward(lake, STEPS, timeline, chosen, RUN, silent),
-            )
+            return forward(lake, found, chosen, RUN, silent)
 
         return work
 

@@ -71,10 +71,13 @@ FIRST, LAST = date(2017, 3, 1), date(2017, 3, 3)
 DAYS = [FIRST + timedelta(days=n) for n in range(3)]
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
 PLAN = Plan(
-    asked=PlanRequest(target=REVENUE, days=f"{FIRST}..{LAST}"),
+    asked=PlanRequest(
+        target=REVENUE,
+        days=f"{FIRST}..{LAST}",
+        expectations=tuple(map(Expectation.parse, ("revenue_eur < 1%", "revenue_eur < 2% a day"))),
+        terms=PlanTerms(title="Rates of the right day", reason="v1 took those of the day before"),
+    ),
     steps=(PlannedStep(tables=(REVENUE,), version="v1", rebuild={Why.CODE_CHANGED: (f"{FIRST}..{LAST}",)}),),
-    expectations=tuple(map(Expectation.parse, ("revenue_eur < 1%", "revenue_eur < 2% a day"))),
-    terms=PlanTerms(title="Rates of the right day", reason="v1 took those of the day before"),
     made_at=MADE,
 )
 NOTICE = Notice(title="March is rebuilt", lines=("revenue -0.57 %",), reports=(REVENUE,))

@@ -60,8 +60,8 @@ def test_a_dry_run_plans_by_the_timeline(placed: Backfill) -> None:
 
 def test_unchanged_days_start_no_spark(placed: Backfill) -> None:
     done = placed.json("run", BRONZE, "--days", FIRST, "--on", "then")
-    assert done["steps"][0]["unchanged"] == [str(FIRST)] and done["revision"] == 0 and "stale" not in done
-    assert done["next"] == ["backfill diff main then"]
+    assert done["steps"][0]["kept"] == [str(FIRST)] and done["revision"] == 0 and "stale" not in done
+    assert done["next"] == ["backfill run TABLE --days A..B --on then"], "it has no day of its own"
     assert "Nothing was computed" in placed("run", BRONZE, "--days", FIRST, "--on", "then").output
 
 
@@ -75,7 +75,7 @@ def test_a_run_names_the_days_that_were_computed_from_others_than_the_timeline_s
     typed = ("run", BRONZE, "--days", SECOND, "--on", "back")
     why = f"was computed from other days of {RAW} than the timeline shows"
     found = placed.json(*typed)
-    assert found["steps"][0]["unchanged"] == [str(SECOND)]
+    assert found["steps"][0]["kept"] == [str(SECOND)]
     stale = [{"table": table, "days": [str(FIRST)], "why": why} for table in (BRONZE, "quarantine_sales")]
     assert found["stale"] == stale and found["next"][0] == "backfill timeline forward back"
 

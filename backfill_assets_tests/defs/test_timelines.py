@@ -100,7 +100,7 @@ def test_a_timeline_that_cannot_be_read_hides_no_other(shown: Shown) -> None:
     storage, now = shown.lakehouse.storage, utc_now()
     made = [create_timeline(storage, new_timeline(storage, name, "ana", now)) for name in ("first", "second")]
     assert shown.tick() == 3
-    path = f"_named_timelines/{made[0].id}/000001.json"
+    path = f"_named_timelines/{made[0].name}/000001.json"
     storage.write_bytes(path, b'{"of": "a later version"}')
     delete_timeline(storage, made[1], now)
     shown.lakehouse.publish("three", {REVENUE: {SECOND: [3]}})

@@ -67,10 +67,7 @@ def a_sample(rows: int, value: str = "1.25") -> tuple[ChangedRow, ...]:
 
 
 def difference(*tables: TableCompared, expected: tuple[str, ...] = ()) -> Difference:
-    plan = Plan(
-        asked=PlanRequest(target="report", days=str(MARCH)),
-        steps=(),
-        expectations=tuple(map(Expectation.parse, expected)),
-        made_at=MADE,
-    )
+    expectations = tuple(map(Expectation.parse, expected))
+    asked = PlanRequest(target="report", days=str(MARCH), expectations=expectations)
+    plan = Plan(asked=asked, steps=(), made_at=MADE)
     return difference_of(plan, tables, log_entry=7, made_at=MADE)

@@ -78,7 +78,6 @@ def test_the_name_of_a_timeline_whose_age_is_reached_is_free_for_another(storage
 
 
 def test_one_that_was_slower_than_another_is_refused(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A claim without a timeline is that of a process that died, or of one that is just a moment slower."""
     write = named_timelines._write
 
     def write_late(target: Storage, made: NamedTimeline) -> NamedTimeline:
@@ -92,13 +91,34 @@ def test_one_that_was_slower_than_another_is_refused(storage: Storage, monkeypat
     assert len(kept_timelines(storage, NOW)) == 1
 
 
-def test_a_damaged_claim_is_named(storage: Storage) -> None:
-    """It may be of a timeline that is about to be written: none is made beside it."""
+def test_a_damaged_holder_of_a_name_is_named(storage: Storage) -> None:
+    """It may be kept: none is made in its place."""
     create_timeline(storage, timeline())
-    (claim,) = storage.files("_named_timelines/_claims/fx-again")
-    storage.write_bytes(claim.path, b"{")
-    with pytest.raises(LakehouseUnusable, match=r"_claims/fx-again/000000\.json is damaged"):
+    storage.write_bytes("_named_timelines/fx-again/000000.json", b"{")
+    with pytest.raises(LakehouseUnusable, match=r"fx-again/000000\.json is damaged"):
         create_timeline(storage, timeline())
+
+
+def test_a_renaming_that_died_between_its_two_names_ends_when_it_is_typed_again(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was changed under one of the names since is never lost for it."""
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    made = create_timeline(storage, timeline())
+    monkeypatch.setattr(named_timelines, "_end", dies)
+    with pytest.raises(KeyboardInterrupt):
+        rename_timeline(storage, made, "other", NOW)
+    monkeypatch.undo()
+    assert [each.name for each in kept_timelines(storage, NOW)] == ["fx-again", "other"]
+    changed = change_timeline(storage, made.with_days({"facts": {DAY: DayRecord(day=DAY)}}), "changed", NOW)
+    with pytest.raises(InvalidRequest, match="'other' already: renamed from fx-again"):
+        rename_timeline(storage, changed, "other", NOW)
+    same = change_timeline(storage, made.model_copy(update={"revision": 1}), "as it was", NOW)
+    assert rename_timeline(storage, same, "other", NOW + timedelta(days=1)).id == made.id
+    assert [each.name for each in kept_timelines(storage, NOW)] == ["other"]
 
 
 def test_a_name_that_was_taken_over_meanwhile_is_left_to_its_new_holder(
@@ -141,9 +161,10 @@ def test_a_name_that_another_has_taken_at_once_stays_taken(
     made, write, others = create_timeline(storage, timeline()), named_timelines._write, []
 
     def write_and_lose_the_name(to: Storage, revision: NamedTimeline) -> NamedTimeline:
-        monkeypatch.setattr(named_timelines, "_write", write)
         written = write(to, revision)
-        others.append(create_timeline(to, timeline()))
+        if revision.deleted:
+            monkeypatch.setattr(named_timelines, "_write", write)
+            others.append(create_timeline(to, timeline()))
         return written
 
     monkeypatch.setattr(named_timelines, "_write", write_and_lose_the_name)

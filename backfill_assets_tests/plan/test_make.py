@@ -176,7 +176,7 @@ def test_a_plan_that_a_newer_process_has_kept_is_named(world: World) -> None:
 def test_what_a_file_says_of_the_campaign_is_part_of_the_plan_and_of_its_id(world: World) -> None:
     """A plan without it is stored, and named, as before there were files."""
     plain = make_plan(asked("fact", version="v1"), situation_of(world))
-    assert "terms" not in json.loads(plain.to_json())
+    assert "terms" not in json.loads(plain.to_json())["asked"]
     ids = {plain.id}
     for terms in (
         {"title": "Rates"},
@@ -187,19 +187,19 @@ def test_what_a_file_says_of_the_campaign_is_part_of_the_plan_and_of_its_id(worl
         {"approvals": 2},
         {"notices": ("managers",)},
     ):
-        plan = make_plan(asked("fact", version="v1"), situation_of(world), terms=PlanTerms.model_validate(terms))
-        assert json.loads(plan.to_json())["terms"].keys() == terms.keys()
+        plan = make_plan(asked("fact", version="v1", terms=terms), situation_of(world))
+        assert json.loads(plan.to_json())["asked"]["terms"].keys() == terms.keys()
         assert Plan.from_json(plan.to_json(), id=plan.id) == plan
         ids.add(plan.id)
     assert len(ids) == 8
     both = [PlanTerms(approvers=names) for names in (("ana", "bela"), ("bela", "ana"))]
-    assert len({make_plan(asked("fact"), situation_of(world), terms=each).id for each in both}) == 1
+    assert len({make_plan(asked("fact", terms=each), situation_of(world)).id for each in both}) == 1
 
 
 def test_when_nothing_is_left_to_rebuild_its_expectations_are_still_known(world: World) -> None:
     """A file whose plan was carried out is checked for years: it stays a plan that may be carried out."""
     assert not make_plan(asked("fact"), situation_of(world)).rebuilds
     expected = Expectation.parse("everything unchanged in fact")
-    assert make_plan(asked("fact"), situation_of(world), [expected]).expectations == (expected,)
+    assert make_plan(asked("fact", expectations=[expected]), situation_of(world)).expectations == (expected,)
     with pytest.raises(InvalidRequest, match="'euros' is no measure"):
-        make_plan(asked("fact"), situation_of(world), [Expectation.parse("euros unchanged")])
+        make_plan(asked("fact", expectations=[Expectation.parse("euros unchanged")]), situation_of(world))

@@ -19,7 +19,6 @@ from backfill_assets.plan.scope import (
     choose,
     planned_step,
     recommend,
-    status_of,
     why_of,
     worst_status,
 )
@@ -247,18 +246,14 @@ def test_the_worst_status_counts_and_a_day_that_is_not_known_is_missing() -> Non
         (DayStatus.FOREIGN_WRITE, Why.FOREIGN_WRITE),
     ],
 )
-def test_a_status_is_its_reason_and_back(status: DayStatus, why: Why) -> None:
+def test_a_status_is_its_reason(status: DayStatus, why: Why) -> None:
     """The reason for a fresh day does not matter for one that is not."""
     assert why_of(status) is why and why_of(status, Why.ASKED_FOR) is why
-    assert status_of(why) is status
 
 
 def test_a_fresh_day_is_skipped_unless_there_is_a_reason() -> None:
-    """And reasons that are no status of the day leave it fresh."""
     assert why_of(DayStatus.FRESH) is None
     assert why_of(DayStatus.FRESH, Why.INPUT_REBUILT) is Why.INPUT_REBUILT
-    for why in (None, Why.INPUT_REBUILT, Why.ASKED_FOR, Why.LANDED):
-        assert status_of(why) is DayStatus.FRESH
 
 
 def test_a_planned_step_has_ranges_by_reason_in_the_order_of_reasons() -> None:

@@ -13,10 +13,10 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.zone import LandedDay, LandedSource
 from backfill_assets.model.placement import Placement
-from backfill_assets.plan.records import PlannedStep, Rollback, Why, days_of
+from backfill_assets.plan.records import PlannedStep, Why, days_of
 from backfill_assets.plan.scope import planned_step
 from backfill_assets.plan.status import DayStatus, day_statuses
-from backfill_assets.plan.table_run import RunContext, RunRequest, later_days, plan_run, with_rolled_back
+from backfill_assets.plan.table_run import RunContext, RunRequest, later_days, plan_run, rolled_back_before
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import FileMove, Rollbacks
 from backfill_assets_tests.plan.world import World
@@ -139,8 +139,9 @@ def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again()
     of = {back: "undo", kept: "undo", again: "p2"}
     states = {TableDay("fact_daily_revenue", day): _published_by(name, day) for day, name in of.items()}
     at = datetime(2017, 6, 1, 12, tzinfo=UTC)
-    (step,) = with_rolled_back(plan, states, lambda: Rollbacks({"undo": FileMove("rollback", at)}))
-    assert step.rolled_back == {back: Rollback(publication="undo", at=at)}
+    (found,) = rolled_back_before(plan, states, lambda: Rollbacks({"undo": FileMove("rollback", at)}))
+    assert (found.table, found.days, found.severity) == ("fact_daily_revenue", (f"{back}",), "warns")
+    assert found.message.startswith("fact_daily_revenue: rolled back on 2017-06-01 12:00:00Z by undo, would be built")
 
 
 def test_the_log_is_not_asked_for_rollbacks_of_what_was_never_published() -> None:
@@ -150,7 +151,7 @@ def test_the_log_is_not_asked_for_rollbacks_of_what_was_never_published() -> Non
         raise AssertionError
 
     (step,) = _planned(["fact_daily_revenue"], DAYS, rollbacks=nobody_asks)
-    assert step.days == tuple(DAYS) and step.rolled_back == {}
+    assert step.days == tuple(DAYS)
 
 
 def test_a_day_that_is_not_over_is_refused_with_the_last_that_is() -> None:

@@ -69,8 +69,8 @@ class Names:
         self.storage = Storage(self.root)
         self.now = NOW
         self.actors: list[Actor] = []
-        self.answered: dict[str, tuple[int, str]] = {}
-        """The newest revision of each timeline that an actor has had as its answer, and the name in it, by id."""
+        self.answered: dict[str, NamedTimeline] = {}
+        """The newest revision by each name that an actor has had as its answer."""
 
     def start(self, work: Callable[[Storage], object]) -> Actor:
         actor = Actor(f"actor {len(self.actors)}", self._stepped(work))
@@ -87,8 +87,7 @@ class Names:
 
     def made(self, name: str, *, ages: bool = False) -> NamedTimeline:
         """A timeline that is there from the beginning."""
-        made = self._new(name, ages=ages)
-        create_timeline(self.storage, made)
+        made = create_timeline(self.storage, self._new(name, ages=ages))
         self._answered(made)
         return made
 
@@ -98,7 +97,9 @@ class Names:
         return NamedTimeline(id=id, name=name, made_at=now, changed_at=now, base=TimelineBase(), keep_until=until)
 
     def _answered(self, timeline: NamedTimeline) -> None:
-        self.answered[timeline.id] = max(self.answered.get(timeline.id, (-1, "")), (timeline.revision, timeline.name))
+        before = self.answered.get(timeline.name)
+        if before is None or before.revision < timeline.revision:
+            self.answered[timeline.name] = timeline
 
     def creating(self, name: str, *, ages: bool = False) -> Callable[[Storage], object]:
         made = self._new(name, ages=ages)
@@ -132,20 +133,20 @@ class Names:
         for actor in self.actors:
             actor.crash()
         self.judge()
-        kept = {each.id: each.name for each in kept_timelines(self.storage, self.now)}
-        for id, (revision, name) in self.answered.items():
-            newest = _newest(self.storage, id)
-            assert newest is not None, f"{id} is gone"
-            assert newest.revision >= revision and (newest.revision > revision or newest.name == name), f"not {name}"
-        for id, name in kept.items():
+        kept = {each.name: each.id for each in kept_timelines(self.storage, self.now)}
+        for name, answered in self.answered.items():
+            newest = _newest(self.storage, name)
+            assert newest is not None, f"{name} is gone"
+            assert newest.revision > answered.revision or newest == answered, f"{name} is another one"
+        for name, id in kept.items():
             assert find_timeline(self.storage, name, self.now).id == id
-        for name in {"n", "m", *kept.values()}:
+        for name in {"n", "m", *kept}:
             try:
                 create_timeline(self.storage, self._new(name))
             except InvalidRequest:
-                assert name in kept.values(), f"{name} is free, and cannot be had"
+                assert name in kept, f"{name} is free, and cannot be had"
             else:
-                assert name not in kept.values()
+                assert name not in kept
 
     def remove(self) -> None:
         shutil.rmtree(self.root)

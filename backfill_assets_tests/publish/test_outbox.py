@@ -143,7 +143,7 @@ def test_a_notice_whose_plan_is_damaged_waits_and_holds_up_no_other(lake: Lake, 
     found = deliver(lake.publisher(), Receiver())
     assert found.sent == ("p2",) and [key for key, _ in found.failed] == [f"{campaign}-begins", "p1"]
     assert all(lake.storage.uri(f"_plans/{plan}.json") in why for _, why in found.failed)
-    lake.storage.replace_bytes(f"_plans/{plan}.json", b'{"terms": {"notices": ["ana"]}}')
+    lake.storage.replace_bytes(f"_plans/{plan}.json", b'{"asked": {"terms": {"notices": ["ana"]}}}')
     assert [due.recipients for due in due_notices(lake.publisher())] == [("ana",), ("ana",)]
 
 

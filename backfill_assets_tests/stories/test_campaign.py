@@ -138,10 +138,9 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
 
 def test_a_canary_that_is_not_as_expected_goes_no_further(wrong: Workshop) -> None:
     """What the plan expects is judged after each wave, and what was seen is kept for people who look."""
-    old, asked = checksums(wrong), PlanRequest(target=FACT, days=str(DAYS), version="v2")
-    plan = make_plan(
-        asked, observe_context(wrong.settings, CATALOG, FACT, DAYS), (Expectation.parse("everything unchanged"),)
-    )
+    expected = (Expectation.parse("everything unchanged"),)
+    old, asked = checksums(wrong), PlanRequest(target=FACT, days=str(DAYS), version="v2", expectations=expected)
+    plan = make_plan(asked, observe_context(wrong.settings, CATALOG, FACT, DAYS))
     keep_plan(wrong.builder.lake.storage, plan.id, plan.to_json())
     at = campaign(wrong, plan)
     at.start(Options(WAVES))

@@ -12,7 +12,7 @@ from backfill_assets.cli import foreground, main
 from backfill_assets.lakehouse import named_timelines
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
 from backfill_assets.rebuild import step_build
-from backfill_assets.timeline import run_on
+from backfill_assets.timeline import build
 from backfill_assets.timeline.opened import open_timeline
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS, TABLES
@@ -152,7 +152,7 @@ def test_a_killed_run_leaves_the_timeline_as_it_was(workshop: Workshop, monkeypa
     backfill("timeline", "create", "trial")
     asked = ("run", FACT, "--days", str(DAYS), "--on", "trial")
     with monkeypatch.context() as patch:
-        patch.setattr(run_on, "change_timeline", killed)
+        patch.setattr(build, "change_timeline", killed)
         assert "stays as it is" in backfill(*asked, exit_code=130).stderr
     with monkeypatch.context() as patch:
         patch.setattr(step_build, "write_chunk", killed)
@@ -160,7 +160,7 @@ def test_a_killed_run_leaves_the_timeline_as_it_was(workshop: Workshop, monkeypa
     assert timeline(workshop, "trial").revision == 0, "killed in its second step"
     monkeypatch.setattr(step_build, "write_chunk", refuse)
     with monkeypatch.context() as patch:
-        patch.setattr(run_on, "change_timeline", another_is_first)
+        patch.setattr(build, "change_timeline", another_is_first)
         assert "run the command again" in backfill(*asked, exit_code=1).stderr
     assert timeline(workshop, "trial").change == "renamed by another"
     assert types(*asked)["steps"][0]["staged"] == [str(DAYS)]

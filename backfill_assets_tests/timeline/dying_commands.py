@@ -32,7 +32,7 @@ from backfill_assets_tests.small_lakehouse import staged_rows
 
 REACHED = "reached.txt"
 IMPORTED = (
-    *("pandas", "rich.table", "backfill_assets.rebuild.builder", "backfill_assets.timeline.forward"),
+    *("pandas", "rich.table", "backfill_assets.rebuild.builder", "backfill_assets.timeline.build"),
     *("backfill_assets.cli.verbs.timeline", "backfill_assets.cli.campaigns"),
     *("backfill_assets.campaign.run", "backfill_assets.campaign.timeline_plan", "backfill_assets.plan.keep"),
 )

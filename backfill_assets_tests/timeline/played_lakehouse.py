@@ -37,10 +37,9 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.state.moments import find_moment, moment_before
 from backfill_assets.state.view import View
-from backfill_assets.timeline.forward import attempt_forward, forward
+from backfill_assets.timeline.build import forward, run_on
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
-from backfill_assets.timeline.run_on import run_on
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.protocol.actor import Actor
@@ -371,14 +370,7 @@ class PlayedLakehouse:
     def forward(self, name: str, version: str, other: str | None, *, arrivals: bool = True) -> Work:
         def work(lake: Lake) -> object:
             timeline = find_timeline(lake.storage, name, self.clock)
-            return attempt_forward(
-                lake.publisher,
-                timeline,
-                other,
-                "ana",
-                "forward",
-                lambda chosen: forward(lake, STEPS, chosen, version, RUN, silent, arrivals=arrivals),
-            )
+            return forward(lake, timeline, version, RUN, silent, arrivals=arrivals, other=other, by="ana")
 
         return work
 

@@ -29,11 +29,9 @@ from backfill_assets.timeline.arrivals import (
     add_arrivals,
     arrivals,
     arrived_since,
-    base_at_moment,
-    held_at_moment,
     waiting_days,
 )
-from backfill_assets.timeline.forward import overlay_of_moment
+from backfill_assets.timeline.build import base_at_moment, records_at_moment
 from backfill_assets.timeline.rewind import RewindRequest, new_timeline, rewound_timeline
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.streamed_lakehouse import BRONZE, FACT, RAW, StreamedLakehouse
@@ -100,11 +98,11 @@ def test_a_timeline_that_was_not_rewound_has_no_moment(tmp_path: Path) -> None:
     lakehouse.land("landed", {FIRST: [4]}, "sales/2017-03-02/a.jsonl.gz")
     made = new_timeline(lakehouse.storage, "plain", "ana", lakehouse.now())
     with pytest.raises(InvalidRequest, match="does not keep what its days were computed from"):
-        held_at_moment(lakehouse.storage, CATALOG.steps, made)
+        records_at_moment(lakehouse.storage, CATALOG.steps, made)
 
 
 def test_the_moment_is_read_by_its_own_files_also_if_raw_was_compacted_since(tmp_path: Path) -> None:
-    """Days that came since count as never published; where a file is gone, nothing begins."""
+    """Where a file is gone, nothing begins."""
     lakehouse = StreamedLakehouse(tmp_path)
     lakehouse.land("landed", {FIRST: [1]}, "sales/2017-03-02/a.jsonl.gz")
     lakehouse.land("more", {FIRST: [2]}, "sales/2017-03-02/b.jsonl.gz")
@@ -112,17 +110,15 @@ def test_the_moment_is_read_by_its_own_files_also_if_raw_was_compacted_since(tmp
     lakehouse.land("late", {FIRST: [3], SECOND: [4]}, "sales/2017-03-03/a.jsonl.gz")
     compact(lakehouse.publisher, RAW, [FIRST], id="c")
     now = View.newest(lakehouse.storage)
-    overlay = overlay_of_moment(lakehouse.storage, now, CATALOG.steps, made)
-    then = overlay.days[RAW]
-    assert then[FIRST].logical == fingerprints.logical(2, 3)
-    assert then[SECOND].content is None and then[SECOND].files == ()
+    then = records_at_moment(lakehouse.storage, CATALOG.steps, made)[RAW]
+    assert then[FIRST].logical == fingerprints.logical(2, 3) and SECOND not in then
     assert (
         not {file.path for file in then[FIRST].files}
         & read_log(lakehouse.storage, RAW, now.versions[RAW]).active.keys()
     )
     lakehouse.storage.delete(f"{RAW}/{then[FIRST].files[0].path}")
     with pytest.raises(PublicationRefused, match="raw_sales: 1 file gone, the earliest moment is"):
-        overlay_of_moment(lakehouse.storage, now, CATALOG.steps, made)
+        records_at_moment(lakehouse.storage, CATALOG.steps, made)
 
 
 def test_the_base_at_the_moment_has_all_tables_of_then_whose_files_are_there(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
 from backfill_assets.lakehouse.records import DayRecord
-from backfill_assets.timeline.forward import overlay_of, versions_to_use
+from backfill_assets.timeline.build import versions_to_use
 
 NOW = datetime(2017, 6, 1, tzinfo=UTC)
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
@@ -35,9 +35,3 @@ def test_the_version_is_that_of_the_rewound_table_and_others_have_their_current_
 def test_a_version_that_no_rewound_table_has_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(InvalidRequest, match=f"{FACT} has v1, v2"):
         versions_to_use(CATALOG.steps, REWOUND, "v9")
-
-
-def test_the_overlay_has_the_days_of_the_timeline_but_for_those_of_a_step() -> None:
-    overlay = overlay_of(REWOUND)
-    assert overlay.days.keys() == {FACT, REVENUE}
-    assert overlay.without([FACT]).days.keys() == {REVENUE}

@@ -127,18 +127,3 @@ def test_killed_at_every_write(
         assert [each.publication for each in history(Storage(str(home / "lakehouse")))] == published
         shutil.rmtree(home)
     print(f"{name}: killed at {len(places)} of {reached} places")
-
-
-def test_a_name_is_free_again_after_a_death_between_its_claim_and_its_first_revision(
-    homes: dict[str, tuple[Path, Path, int]], commands: Commands, tmp_path: Path
-) -> None:
-    before, _, reached = homes["create"]
-    for number in range(1, reached + 1):
-        home = tmp_path / str(number)
-        shutil.copytree(before, home)
-        commands.run(home, COMMANDS["create"][0], number)
-        if any(each.name == "empty" for each in timelines(home)):
-            break
-        status, _ = commands.run(home, ("timeline", "keep", "back", "--name", "empty"))
-        assert status == 0 and [each.name for each in timelines(home)] == ["empty"]
-    assert number > 2, "it must have died with the name claimed, too"

@@ -78,6 +78,7 @@ def plan(
     it. It is 2 for a file that is no valid plan.
     """
     from backfill_assets.answers.plan import plan_answer, plan_file_answer, plan_files_answer
+    from backfill_assets.plan.expectations import Expectation
     from backfill_assets.plan.keep import look_again, plan_and_keep
     from backfill_assets.plan.records import PlanRequest, Scope
     from backfill_assets.rebuild.outcome import os_person
@@ -96,9 +97,14 @@ def plan(
         else:
             table, chosen = _table_and_days(target, days)
             asked = PlanRequest(
-                target=table, days=format_range(chosen), version=version or "", scope=Scope(scope), force=force
+                target=table,
+                days=format_range(chosen),
+                version=version or "",
+                scope=Scope(scope),
+                force=force,
+                expectations=tuple(map(Expectation.parse, expected)),
             )
-            found, now = plan_and_keep(settings, current_catalog(), asked, expected, by=os_person())
+            found, now = plan_and_keep(settings, current_catalog(), asked, os_person())
         answer = plan_answer(found, now, moved)
         exit_code = 1 if found.stopped or moved else 0
     say_answer(answer, as_markdown=as_markdown)
@@ -117,23 +123,12 @@ def _table_and_days(target: str | None, days: DayRange | None) -> tuple[str, Day
 
 def _read(place: Path | None, *, check: bool) -> Sequence[CheckedPlanFile]:
     """Plan the file; or check it, or each file of the folder, and store nothing."""
-    from backfill_assets.campaign.plan_file import (
-        CheckedPlanFile,
-        InvalidPlanFile,
-        check_file,
-        plan_file_and_keep,
-        plan_files,
-    )
+    from backfill_assets.campaign.plan_file import plan_file, plan_files
     from backfill_assets.rebuild.outcome import os_person
 
     if place is None:
         raise click.UsageError("--check is about a file: add -f FILE.")
     if place.is_dir() and not check:
         raise click.UsageError(f"{place} is a folder: only --check takes one. Plan its files one by one.")
-    settings, person = current_settings(), os_person()
-    if check:
-        return [check_file(settings, current_catalog(), path, person) for path in plan_files(place)]
-    try:
-        return [plan_file_and_keep(settings, current_catalog(), place, person)]
-    except InvalidPlanFile as error:
-        return [CheckedPlanFile(str(place), problems=error.problems, valid=False)]
+    settings, catalog, person = current_settings(), current_catalog(), os_person()
+    return [plan_file(settings, catalog, path, person, keep=not check) for path in plan_files(place)]

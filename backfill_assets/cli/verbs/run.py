@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -26,13 +25,13 @@ from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from backfill_assets.answers.run import StepRan
+    from backfill_assets.lakehouse.named_timelines import NamedTimeline
     from backfill_assets.plan.records import PlannedStep
     from backfill_assets.plan.table_run import RunPlan, RunRequest
     from backfill_assets.rebuild.builder import Builder
     from backfill_assets.rebuild.outcome import RunInfo
     from backfill_assets.settings import Settings
-    from backfill_assets.timeline.run_on import TimelineRun
-    from backfill_assets.timeline.view import ObservedTimeline
+    from backfill_assets.timeline.build import TimelineBuilt
 
 _OF_TABLES = ("days", "upstream", "downstream", "version", "force", "verify", "dry_run", "on")
 _OF_PLANS = ("waves", "limits", "daemon")
@@ -273,74 +272,54 @@ def _stale_readers_of(settings: Settings, ran: Sequence[StepRan]) -> Mapping[str
 
 
 def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool) -> None:
-    from backfill_assets.answers.run import run_plan_answer
-    from backfill_assets.answers.timelines import ran_answer
-    from backfill_assets.timeline.opened import OpenedTimeline
-
-    settings = current_settings()
-    planned = _plan_on_timeline(settings, asked, name)
-    if go_on(run_plan_answer(planned.plan, name, planned.left_out), dry_run=dry_run):
-        done = _run_on_timeline(settings, planned)
-        stale = OpenedTimeline(typed_storage(), done.timeline).stale_days(current_catalog().steps)
-        say_answer(ran_answer(done, stale))
-
-
-@dataclass(frozen=True)
-class _PlanOnTimeline:
-    """What a run builds on a timeline. ``left_out`` are the raw tables upstream: these are shared."""
-
-    place: ObservedTimeline
-    plan: RunPlan
-    left_out: tuple[str, ...]
-
-
-def _plan_on_timeline(settings: Settings, asked: RunRequest, name: str) -> _PlanOnTimeline:
     """Decided as a run on main is, by the statuses of days as they are on the timeline.
 
     Raises :class:`InvalidRequest` for raw tables, and for the timeline of a campaign.
     """
+    from backfill_assets.answers.run import run_plan_answer
+    from backfill_assets.answers.timelines import built_answer
     from backfill_assets.plan.table_run import RunContext, plan_run
-    from backfill_assets.timeline.run_on import refuse_raw
+    from backfill_assets.timeline.build import refuse_raw
+    from backfill_assets.timeline.opened import OpenedTimeline
     from backfill_assets.timeline.view import observe_timeline, refuse_campaign
 
     refuse_campaign(name)
-    steps = [current_catalog().step(table) for table in asked.tables]
+    settings, catalog = current_settings(), current_catalog()
+    asked_steps = [catalog.step(table) for table in asked.tables]
     publisher = open_publisher(settings)
-    place = observe_timeline(publisher, current_catalog().table_names, name)
-    for step in steps:
+    place = observe_timeline(publisher, catalog.table_names, name)
+    for step in asked_steps:
         refuse_raw(step, name)
-    context = RunContext(place.view.with_current(current_catalog().steps), place.view, publisher.now().date())
-    plan = plan_run(asked, context)
-    raw = {step.name for step in current_catalog().steps if step.source is not None}
-    kept = tuple(each for each in plan.steps if each.name not in raw)
-    left_out = tuple(each.name for each in plan.steps if each.name in raw)
-    return _PlanOnTimeline(place, replace(plan, steps=kept, not_taken_in=()), left_out)
+    context = RunContext(place.view.with_current(catalog.steps), place.view, publisher.now().date())
+    plan = plan_run(asked, context).without_raw()
+    if go_on(run_plan_answer(plan, name), dry_run=dry_run):
+        done = _run_on_timeline(settings, place.timeline, plan)
+        stale = OpenedTimeline(typed_storage(), done.timeline).stale_days(catalog.steps)
+        say_answer(built_answer(done, stale))
 
 
-def _run_on_timeline(settings: Settings, planned: _PlanOnTimeline) -> TimelineRun:
+def _run_on_timeline(settings: Settings, place: NamedTimeline, plan: RunPlan) -> TimelineBuilt:
     """Build what is planned on the timeline; Spark starts when a day has to be computed."""
     from backfill_assets.plan.records import days_of
     from backfill_assets.rebuild.step_look import StepRequest
-    from backfill_assets.timeline.run_on import run_on
+    from backfill_assets.timeline.build import run_on
 
-    place, plan, catalog = planned.place.timeline, planned.plan, current_catalog()
-    along = {each.name: frozenset(days_of([*each.later, *each.earlier])) for each in plan.steps}
     asked = [
-        StepRequest(catalog.step(each.name), each.all_days, each.version, along[each.name], plan.asked.force)
+        StepRequest(
+            current_catalog().step(each.name),
+            each.all_days,
+            each.version,
+            along=frozenset(days_of([*each.later, *each.earlier])),
+            force=plan.asked.force,
+        )
         for each in plan.steps
     ]
     report_step(f"On {place.name}: {', '.join(each.name for each in plan.steps)} ...")
+    run, report = run_info("backfill run --on"), lambda done: report_step(str(done))
     with ExitStack() as stack:
         lake = foreground_builder(settings, stack).lake
         try:
-            return run_on(
-                lake,
-                place,
-                asked,
-                run_info("backfill run --on"),
-                report_progress,
-                report=lambda done: report_step(str(done)),
-            )
+            return run_on(lake, place, asked, run, report_progress, report=report)
         except KeyboardInterrupt:
             raise Interrupted(
                 f"Interrupted while days were built: the timeline {place.name} stays as it is.\n{_RUN_AGAIN}"

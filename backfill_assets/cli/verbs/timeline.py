@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from backfill_assets.plan.status import DayStatus
     from backfill_assets.publish.publisher import Publisher
     from backfill_assets.rebuild.lake import Lake
-    from backfill_assets.timeline.forward import Forwarded
 
 _EPILOG = """
 \b
@@ -188,35 +187,31 @@ def forward(name: str, version: str | None, without_arrivals: bool, other: str |
 
     A timeline that was made for a version is brought up to date: days that are new in main come along.
     """
-    from backfill_assets.answers.timelines import forwarded_answer
-    from backfill_assets.timeline.forward import attempt_forward
-    from backfill_assets.timeline.forward import forward as go_forward
+    from backfill_assets.answers.timelines import built_answer
+    from backfill_assets.timeline.build import forward as go_forward
     from backfill_assets.timeline.of_version import bring_up_to_date
     from backfill_assets.timeline.opened import OpenedTimeline
 
     run = run_info("backfill timeline forward")
     with foreground_lake() as lake:
         found = _to_change(lake.publisher, name)
-
-        def go(timeline: NamedTimeline) -> Forwarded:
-            chosen, arrivals = version or "", not without_arrivals
-            return go_forward(lake, lake.catalog.steps, timeline, chosen, run, report_progress, arrivals=arrivals)
-
         if found.of_version and other is None:
             if version or without_arrivals:
                 raise click.UsageError(f"{found.name} is of {found.of_version.version}: go forward with --as OTHER.")
             done = bring_up_to_date(lake, found, run, report_progress)
         else:
-            change = _change(found.moment, version, without_arrivals=without_arrivals)
-            done = attempt_forward(lake.publisher, found, other, getpass.getuser(), change, go)
+            done = go_forward(
+                lake,
+                found,
+                version or "",
+                run,
+                report_progress,
+                arrivals=not without_arrivals,
+                other=other,
+                by=getpass.getuser(),
+            )
     stale = OpenedTimeline(lake.storage, done.timeline).stale_days(lake.catalog.steps)
-    say_answer(forwarded_answer(done, stale))
-
-
-def _change(moment: str, version: str | None, *, without_arrivals: bool) -> str:
-    """What the revision did, in a few words."""
-    by = f" by {version}" if version else ""
-    return f"forward from {moment or 'its base'}{by}" + (" without arrivals" if without_arrivals else "")
+    say_answer(built_answer(done, stale))
 
 
 @timeline.command("show")
@@ -323,13 +318,14 @@ def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run:
     publisher = open_publisher(settings)
     storage = publisher.storage
     found = _to_change(publisher, name)
-    asked = timeline_request(current_catalog().steps, found, differing_from_main(storage, found), table)
-    begun = plan_begun(asked, [Expectation.parse(text) for text in expected], _open_plans(storage))
+    expectations = tuple(map(Expectation.parse, expected))
+    asked = timeline_request(current_catalog().steps, found, differing_from_main(storage, found), table, expectations)
+    begun = plan_begun(asked, _open_plans(storage))
     if begun is not None and not dry_run:
         report_step(f"{begun.id} was begun for this before: it goes on")
         stage_plan(begun.id, Options.of_plan)
         return False
-    plan, now = plan_and_keep(settings, current_catalog(), asked, expected, by=os_person())
+    plan, now = plan_and_keep(settings, current_catalog(), asked, os_person())
     if not wants_json():
         say_answer(plan_answer(plan, now))
         say(*filter(None, [left_sentence(asked, found.name, _statuses(storage, asked.target))]))

@@ -49,6 +49,7 @@ from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, camp
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
+from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.keep import look_again, observe_context_of, plan_and_keep, require_carried_out
 from backfill_assets.plan.records import PlanRequest, Scope
 from backfill_assets.plan.waves import Shares
@@ -252,8 +253,9 @@ def _begin(run: _Carried, config: CampaignConfig) -> None:
     if plan:
         kept, drift, now = look_again(run.backfill.settings, run.backfill.catalog, plan)
     else:
-        asked = PlanRequest(**{name: getattr(config, name) for name in ("target", "days", "version", "scope", "force")})
-        kept, now = plan_and_keep(run.backfill.settings, run.backfill.catalog, asked, config.expect, by=person)
+        own = {name: getattr(config, name) for name in ("target", "days", "version", "scope", "force")}
+        asked = PlanRequest(**own, expectations=tuple(map(Expectation.parse, config.expect)))
+        kept, now = plan_and_keep(run.backfill.settings, run.backfill.catalog, asked, person)
         drift = None
     at = run.campaign(kept.id)
     if not at.state.started and not config.start:

@@ -106,7 +106,8 @@ def test_with_two_approvals_the_first_yes_is_not_said_to_publish(
 ) -> None:
     """Who is the first learns that another person is needed."""
     monkeypatch.setattr(answers, "staged_notice", lambda _: Notice(title="It was rebuilt"))
-    plan = PLAN.model_copy(update={"terms": PLAN.terms.model_copy(update={"approvals": 2})})
+    terms = PLAN.terms.model_copy(update={"approvals": 2})
+    plan = PLAN.model_copy(update={"asked": PLAN.asked.model_copy(update={"terms": terms})})
     builder = SimpleNamespace(lake=SimpleNamespace(storage=storage))
     at: Any = SimpleNamespace(builder=builder, plan=plan, state=SimpleNamespace(given=()))
     (said,) = [part for part in answers.approval_answer(at, {}).parts if isinstance(part, Line)][:1]

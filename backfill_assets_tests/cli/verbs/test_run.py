@@ -56,7 +56,7 @@ def test_downstream_reaches_the_published_days_that_look_back(backfill: Backfill
     steps = {step["table"]: step for step in backfill.json(*asked, "--downstream")["steps"]}
     later = "2017-03-08..2017-03-09"
     assert steps["fact_sales_transactions"]["later"] == [later], "the old logic looks back a day further"
-    why = {"stale: code changed": [first], "stale: input changed": [later]}
+    why = {"code changed": [first], "input changed": [later]}
     assert steps["fact_sales_transactions"]["why"] == why
     told = backfill(*asked, "--downstream").stdout
     assert f"fact_sales_transactions: {later} look back to these days, and are built as they were published" in told
@@ -103,7 +103,7 @@ def test_as_published_is_asked_of_every_table(backfill: Backfill) -> None:
     backfill.lakehouse.publish("facts", {"fact_sales_transactions": {date(2017, 3, 1): [1]}}, code="v1")
     asked = ("run", "bronze_sales", "--downstream", "--days", first, "--dry-run", "--version", "as published")
     steps = {step["table"]: step["why"] for step in backfill.json(*asked)["steps"]}
-    assert steps["fact_sales_transactions"] == {"stale: input changed": [first]}
+    assert steps["fact_sales_transactions"] == {"input changed": [first]}
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ RANGE = "2017-03-01..2017-03-02"
 
 def plan(terms: PlanTerms | None = None, findings: tuple[Any, ...] = ()) -> Plan:
     step = PlannedStep(tables=(FACT,), version="v2", rebuild={Why.CODE_CHANGED: (RANGE,)})
-    asked = PlanRequest(target=FACT, days=RANGE)
+    asked = PlanRequest(target=FACT, days=RANGE, terms=terms or PlanTerms())
     made_at = datetime(2017, 6, 1, tzinfo=UTC)
-    return Plan(asked=asked, steps=(step,), made_at=made_at, terms=terms or PlanTerms(), findings=findings)
+    return Plan(asked=asked, steps=(step,), made_at=made_at, findings=findings)
 
 
 class JudgedRun(CampaignRun):
