@@ -156,12 +156,16 @@ class _Reasoning:
 
     def waiting(self, step: Step, day: date) -> Why | None:
         """Why a raw day has something to ingest; None otherwise: raw is appended to, never rebuilt."""
-        landed = self.situation.landed.get(step.name, {}).get(day)
-        if landed and (landed.changed or landed.gone):
-            return Why.SOURCE_CHANGED
-        if landed and landed.waiting:
-            return Why.LANDED
-        return Why.MISSING if self.situation.content(step.name, day) is None else None
+        absent = Why.MISSING if self.situation.content(step.name, day) is None else None
+        return _why_landed(self.situation.landed.get(step.name, {}).get(day)) or absent
+
+
+def _why_landed(landed: LandedDay | None) -> Why | None:
+    if landed is None:
+        return None
+    if landed.changed or landed.gone:
+        return Why.SOURCE_CHANGED
+    return Why.LANDED if landed.waiting else None
 
 
 def worst_status(step: Step, day: date, statuses: Statuses) -> DayStatus:
@@ -206,39 +210,33 @@ _FINE = (DayStatus.FRESH, DayStatus.MISSING)
 
 def recommend(chosen: RebuildScope, situation: PlanContext) -> Recommended | None:
     """The scope that fits the changes; None without any. A gap in a look back is no change: reference data has gaps."""
-    for step in situation.steps:
-        needed, demanded = (days.get(step.name, ()) for days in (chosen.needed, chosen.demanded))
-        changed = _changed_days(step, needed, demanded, chosen, situation)
-        if changed:
-            scope = Scope.SOURCE if Why.SOURCE_CHANGED.value in changed.values() else Scope.WHOLE
-            return Recommended(scope=scope, because=_because(step, changed))
-    own = _changed_days(chosen.target, chosen.periods, chosen.periods, chosen, situation)
-    if own:
-        return Recommended(scope=Scope.ONWARDS, because=_because(chosen.target, own))
-    for step in situation.steps:
-        below = set() if step is chosen.target else set(chosen.rebuilt_days(step))
-        stale = _changed_days(step, below, below, chosen, situation)
-        if stale:
-            return Recommended(scope=Scope.DOWNSTREAM, because=_because(step, stale))
+    target, steps = chosen.target, situation.steps
+    built = {step.name: set(chosen.rebuilt_days(step)) for step in steps if step is not target}
+    places = [
+        *((Scope.WHOLE, step, chosen.needed, chosen.demanded) for step in steps),
+        (Scope.ONWARDS, target, {target.name: chosen.periods}, {target.name: chosen.periods}),
+        *((Scope.DOWNSTREAM, step, built, built) for step in steps),
+    ]
+    for scope, step, days, demanded in places:
+        if changed := _changed_days(step, days.get(step.name, ()), demanded.get(step.name, ()), chosen, situation):
+            again = scope is Scope.WHOLE and Why.SOURCE_CHANGED in changed.values()
+            return Recommended(scope=Scope.SOURCE if again else scope, because=_because(step, changed))
     return None
 
 
 def _changed_days(
     step: Step, days: Collection[date], demanded: Collection[date], chosen: RebuildScope, situation: PlanContext
 ) -> dict[date, str]:
-    found = {}
-    landed = situation.landed.get(step.name, {})
+    found: dict[date, str] = {}
     for day in sorted(days):
         status = max((chosen.statuses[table.name].get(day, DayStatus.FRESH) for table in step.tables), key=_ORDER.index)
-        if day in landed and (landed[day].changed or landed[day].gone):
-            found[day] = Why.SOURCE_CHANGED.value
-        elif day in landed and landed[day].waiting:
-            found[day] = "landed and not taken in"
+        if why := _why_landed(situation.landed.get(step.name, {}).get(day)):
+            found[day] = why
         elif status not in _FINE or (status is DayStatus.MISSING and day in demanded):
-            found[day] = status.value
+            found[day] = status
     return found
 
 
 def _because(step: Step, changed: dict[date, str]) -> str:
-    what = min(changed.values(), key=lambda status: status != Why.SOURCE_CHANGED.value)
+    what = min(changed.values(), key=lambda status: status != Why.SOURCE_CHANGED)
     return f"{step.name} is {what} on {format_ranges((day for day, status in changed.items() if status == what), 1)}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 
@@ -119,13 +119,11 @@ def _published_days(step: Step, published: Days) -> set[date]:
     return {day for name in step.table_names for day in published.get(name, ())}
 
 
-def with_days_to_keep(timeline: NamedTimeline, days: Mapping[str, Collection[date]]) -> NamedTimeline:
+def with_days_to_keep(timeline: NamedTimeline, days: Days) -> NamedTimeline:
     """``timeline`` with just ``days``; those that it does not have yet hold nothing. Pure."""
     held = {table: timeline.held(table) for table in days}
-    chosen = {
-        table: tuple(held[table].get(day, DayRecord(day=day)) for day in sorted(found)) for table, found in days.items()
-    }
-    return timeline.model_copy(update={"days": {table: found for table, found in sorted(chosen.items()) if found}})
+    chosen = {table: {day: held[table].get(day, DayRecord(day=day)) for day in of} for table, of in days.items()}
+    return timeline.model_copy(update={"days": {}}).with_days(chosen)
 
 
 def version_of(timeline: NamedTimeline) -> TimelineVersion:
@@ -159,11 +157,10 @@ def bring_up_to_date(lake: Lake, timeline: NamedTimeline, run: RunInfo, progress
     wanted = days_to_keep(current, asked, days_published(lake, current))
     if not wanted:
         return TimelineBuilt(timeline, note=f"nothing of {asked.step} is published")
-    with_wanted = with_days_to_keep(timeline, wanted)
     if asked.version == current_version(lake, step):
-        follows = _write(lake, timeline, _following_main(lake, with_wanted), "follows main")
+        follows = _write(lake, timeline, _following_main(lake, timeline, wanted), "follows main")
         return TimelineBuilt(follows, note="it is the current version, and follows main")
-    done = computed_again(lake, with_wanted, asked.version, run, progress)
+    done = computed_again(lake, with_days_to_keep(timeline, wanted), asked.version, run, progress)
     return replace(done, timeline=_write(lake, timeline, done.timeline, "brought up to date"))
 
 
@@ -173,14 +170,11 @@ def days_published(lake: Lake, steps: Sequence[Step]) -> Days:
     return published_days(log.day_states(log.head(), {name for step in steps for name in step.table_names}))
 
 
-def _following_main(lake: Lake, asked: NamedTimeline) -> NamedTimeline:
-    """``asked`` whose days are those of main."""
-    base, held = View.newest(lake.storage).base, main_days(lake.publisher.log, asked.days)
-    days = {
-        table: tuple(held[table].get(each.day, DayRecord(day=each.day)) for each in own)
-        for table, own in asked.days.items()
-    }
-    return asked.model_copy(update={"days": days, "base": base, "held_back": ()})
+def _following_main(lake: Lake, timeline: NamedTimeline, wanted: Days) -> NamedTimeline:
+    """``timeline`` whose days are those ``wanted`` of main."""
+    base, main = View.newest(lake.storage).base, main_days(lake.publisher.log, wanted)
+    days = {table: {day: main[table].get(day, DayRecord(day=day)) for day in days} for table, days in wanted.items()}
+    return timeline.model_copy(update={"days": {}, "base": base, "held_back": ()}).with_days(days)
 
 
 def _write(lake: Lake, before: NamedTimeline, after: NamedTimeline, change: str) -> NamedTimeline:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -70,66 +70,51 @@ def rewound_timeline(
     table that can be had.
     """
     _refuse_raw(steps, asked.tables)
-    concerned = steps_of(steps, expand_tables(steps, asked.tables, downstream=True))
-    tables = {name for step in concerned for name in step.table_names}
     timeline = new_timeline(storage, asked.name, asked.by, now)
-    around = tables_around(steps, tables)
-    then = moment.view.records(around)
-    since = View.at(storage, timeline.base).records(around)
-    days = days_to_rewind(steps, asked, *({table: held[table] for table in tables} for held in (then, since)))
-    if not days:
+    around = tables_around(steps, {name for step in _concerned(steps, asked) for name in step.table_names})
+    held = rewound_days(steps, asked, moment.view.records(around), View.at(storage, timeline.base).records(around))
+    if not held:
         raise InvalidRequest(
             f"Nothing of {', '.join(asked.tables)} differs from {moment.text}: there is nothing to rewind.",
             hint=f"backfill timeline rewind {asked.tables[0]} lists the moments worth going to; --days A..B takes days "
             "that are equal too.",
         )
-    held = days_after_rewind(steps, asked, days, then, since)
     require_files(storage, held, moment.text)
-    reads = {table: found for table, found in days.items() if table in moment.view.versions}
-    needed = needed_tables(steps, days)
+    reads = {table: days for table, days in held.items() if table in moment.view.versions}
     return timeline.with_days(held).model_copy(
         update={
             "change": f"rewound to {moment.text}",
             "moment": moment.text,
             "targets": tuple(asked.tables),
-            "moment_base": base_of(moment.view, needed),
-            "moment_reads": raw_reads(moment.view, steps, days),
+            "moment_base": base_of(moment.view, needed_tables(steps, held)),
+            "moment_reads": raw_reads(moment.view, steps, held),
             "read_up_to": tuple(map(boundary_line, read_boundaries(moment.view, reads))),
         }
     )
 
 
-def days_to_rewind(
+def rewound_days(
     steps: Sequence[Step], asked: RewindRequest, then: DayRecords, since: DayRecords
-) -> dict[str, set[date]]:
-    """The days of each table that go back: those of the tables asked for, and the periods that are computed from them.
-
-    ``then`` and ``since`` are what the days held at the moment, and hold now. Pure.
-    """
-    known = {table: {*then.get(table, {}), *since.get(table, {})} for table in {*then, *since}}
-    given = _asked_days(steps, asked, then, since)
-    tables = set(known)
-
-    def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
-        there = {day for name in step.table_names for day in known.get(name, ())}
-        return (own | readers) & there if not tables.isdisjoint(step.table_names) else set()
-
-    return {table: days for table, days in walk_downstream(steps, given, visit).items() if days and table in tables}
-
-
-def days_after_rewind(
-    steps: Sequence[Step], asked: RewindRequest, days: Mapping[str, set[date]], then: DayRecords, since: DayRecords
 ) -> dict[str, dict[date, DayRecord]]:
-    """What each of ``days`` holds on the timeline, and by which files.
+    """The days of each table that go back, and what each holds on the timeline, by which files.
+
+    These are days of the tables asked for, and the periods that are computed from them. ``then`` and ``since`` are what
+    all days held at the moment, and hold now.
 
     Days that were asked for are what they were. A day that comes along is, too, if it was computed from just what the
     timeline shows; else it stays as published. If that was computed from other days as well, the day is stale until the
     timeline goes forward: a rewind computes nothing. Pure.
     """
     given, shown = _asked_days(steps, asked, then, since), {table: dict(held) for table, held in since.items()}
+
+    def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
+        return (own | readers) & {day for name in step.table_names for of in (then, since) for day in of.get(name, ())}
+
     found: dict[str, dict[date, DayRecord]] = {}
-    for step in steps_of(steps, days):
-        own = {day for name in step.table_names for day in days.get(name, ())}
+    concerned = _concerned(steps, asked)
+    days = walk_downstream(concerned, given, visit)
+    for step in steps_of(concerned, days):
+        own = days[step.name]
         back = own & {day for name in step.table_names for day in given.get(name, ())}
         back |= _right_as_they_were(step, own - back, then, shown)
         for name in step.table_names:
@@ -154,6 +139,11 @@ def _right_as_they_were(step: Step, days: set[date], then: DayRecords, shown: Da
         before, now = (inputs_shown(step, version, nothing, of) for of in (then, shown))
         wrong |= {day for day in nothing if before[day] != now[day]}
     return days - wrong
+
+
+def _concerned(steps: Sequence[Step], asked: RewindRequest) -> list[Step]:
+    """The steps of the tables asked for, and those that are computed from them."""
+    return steps_of(steps, expand_tables(steps, asked.tables, downstream=True))
 
 
 def _asked_days(

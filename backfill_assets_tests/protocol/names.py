@@ -7,12 +7,14 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import (
     NamedTimeline,
     TimelineBase,
     _newest,
+    _revisions,
     change_timeline,
     create_timeline,
     delete_timeline,
@@ -121,12 +123,15 @@ class Names:
     # ------------------------------------------------------------ judgement
 
     def judge(self) -> None:
-        """At this very moment: nothing but refusals, and no name twice."""
+        """At this very moment: nothing but refusals, and a name passes on only from one that is not kept."""
         for actor in self.actors:
             if actor.error is not None:
                 raise actor.error
-        names = [each.name for each in kept_timelines(self.storage, self.now)]
-        assert len(names) == len({*names}), f"{names}: one of them is taken without a word"
+        for name in self.storage.folders("_named_timelines"):
+            revisions = _revisions(self.storage, name)
+            for before, after in pairwise(map(revisions.at, revisions.numbers())):
+                passed_on = before.deleted or not before.is_kept(after.changed_at)
+                assert before.id == after.id or passed_on, f"{name} was taken without a word"
 
     def end(self) -> None:
         """All are through or dead: what they were answered is so, and a name that no kept timeline has is free."""

@@ -16,10 +16,9 @@ from backfill_assets.state.moments import find_moment
 from backfill_assets.timeline.rewind import (
     RewindRequest,
     copied_timeline,
-    days_after_rewind,
-    days_to_rewind,
     differing_from_main,
     earliest_moment,
+    rewound_days,
     rewound_timeline,
 )
 from backfill_assets.timeline.view import inputs_shown
@@ -36,28 +35,29 @@ def held(*days: date, rows: int = 1) -> dict[date, DayRecord]:
     return {day: DayRecord(day=day, content=DayContent(rows=rows, checksum="1")) for day in days}
 
 
-def rewound_days(days: DayRange | None = None, *tables: str) -> dict[str, set[date]]:
+def days_that_go_back(days: DayRange | None = None, *tables: str) -> dict[str, set[date]]:
     then = {FACT: held(FIRST, SECOND), REVENUE: held(FIRST, SECOND), RANKING: held(FIRST)}
     since = {
         FACT: held(FIRST) | held(SECOND, THIRD, rows=2),
         REVENUE: held(FIRST) | held(SECOND, THIRD, rows=2),
         RANKING: held(FIRST, rows=2),
     }
-    return days_to_rewind(CATALOG.steps, RewindRequest("x", tables or (FACT,), days), then, since)
+    found = rewound_days(CATALOG.steps, RewindRequest("x", tables or (FACT,), days), then, since)
+    return {table: {*held} for table, held in found.items()}
 
 
 def test_all_days_that_differ_go_back_with_what_is_computed_from_them() -> None:
-    assert rewound_days() == {FACT: {SECOND, THIRD}, REVENUE: {SECOND, THIRD}, RANKING: {FIRST}}
-    assert rewound_days(None, REVENUE) == {REVENUE: {SECOND, THIRD}}
+    assert days_that_go_back() == {FACT: {SECOND, THIRD}, REVENUE: {SECOND, THIRD}, RANKING: {FIRST}}
+    assert days_that_go_back(None, REVENUE) == {REVENUE: {SECOND, THIRD}}
 
 
 def test_days_that_are_asked_for_go_back_also_if_they_are_equal() -> None:
-    assert rewound_days(DayRange(FIRST, SECOND)) == {
+    assert days_that_go_back(DayRange(FIRST, SECOND)) == {
         FACT: {FIRST, SECOND},
         REVENUE: {FIRST, SECOND},
         RANKING: {FIRST},
     }
-    assert rewound_days(DayRange(date(2016, 1, 1), date(2016, 1, 2))) == {}
+    assert days_that_go_back(DayRange(date(2016, 1, 1), date(2016, 1, 2))) == {}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_week_is_what_it_was_if_it_was_computed_from_what_is_shown_else_as_pub
     before, now = held(FIRST, SECOND, THIRD), held(FIRST) | held(SECOND, THIRD, rows=2)
     then, since = ({FACT: facts, RANKING: week_of(facts, rows)} for facts, rows in ((before, 1), (now, 2)))
     asked = RewindRequest("x", (FACT,), days)
-    found = days_after_rewind(CATALOG.steps, asked, days_to_rewind(CATALOG.steps, asked, then, since), then, since)
+    found = rewound_days(CATALOG.steps, asked, then, since)
     assert found[FACT] == {day: before[day] for day in days}
     assert found[RANKING] == (then if of_then else since)[RANKING]
 
@@ -101,8 +101,7 @@ def test_a_version_that_is_gone_and_a_foreign_write_come_along_only_as_they_are_
     foreign = DayRecord(day=SECOND, foreign="x")
     then, since = {FACT: facts, REVENUE: {**gone, SECOND: foreign}}, {FACT: held(FIRST, SECOND, rows=2), REVENUE: gone}
     asked = RewindRequest("x", (FACT,))
-    days = days_to_rewind(CATALOG.steps, asked, then, since)
-    found = days_after_rewind(CATALOG.steps, asked, days, then, since)
+    found = rewound_days(CATALOG.steps, asked, then, since)
     assert found[REVENUE] == {FIRST: gone[FIRST], SECOND: gone[SECOND]}
     assert found[FACT] == facts
 
