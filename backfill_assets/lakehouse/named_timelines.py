@@ -78,10 +78,6 @@ class ArrivedRows(Record):
     """None for a day with a foreign write, of which that is not known."""
     checksum: str = "0"
 
-    @property
-    def is_nothing(self) -> bool:
-        return self.rows == 0 and self.checksum == "0"
-
 
 class NamedTimeline(Record):
     """One revision of a timeline. ``days`` are by table, ascending."""

@@ -7,7 +7,7 @@ day held before, and what arrived on it since, are together what it holds now.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, PartitionOffset, RawRead, TimelineBase
@@ -65,11 +65,12 @@ def _raw_read(view: View, table: str, held: Iterable[DayRecord], positions: RawV
 
 def arrivals_between(
     storage: Storage, before: Iterable[RawRead], after: Iterable[RawRead]
-) -> dict[str, list[ArrivedRows]]:
+) -> dict[str, tuple[ArrivedRows, ...]]:
     """What arrived on each day of each raw table after the one state and by the other, ascending."""
     earlier = {each.table: each for each in before}
     found = {
-        each.table: arrivals(_days_at(storage, earlier.get(each.table)), _days_at(storage, each)) for each in after
+        each.table: tuple(arrivals(_days_at(storage, earlier.get(each.table)), _days_at(storage, each)))
+        for each in after
     }
     return {table: days for table, days in found.items() if days}
 
@@ -103,43 +104,23 @@ def _sums(held: DayRecord) -> tuple[int, int]:
     return (held.content.rows, int(held.content.checksum)) if held.content else (0, 0)
 
 
-def add_arrivals(
-    known: Mapping[str, Sequence[ArrivedRows]], more: Mapping[str, Sequence[ArrivedRows]]
-) -> dict[str, tuple[ArrivedRows, ...]]:
-    """What arrived in two times one after the other, together. Pure."""
-    found: dict[str, dict[date, ArrivedRows]] = {}
-    for table, days in (*known.items(), *more.items()):
-        for each in days:
-            before = found.setdefault(table, {}).get(each.day)
-            found[table][each.day] = each if before is None else _both(before, each)
-    kept = {
-        table: tuple(days[day] for day in sorted(days) if not days[day].is_nothing) for table, days in found.items()
-    }
-    return {table: days for table, days in kept.items() if days}
-
-
-def _both(one: ArrivedRows, other: ArrivedRows) -> ArrivedRows:
-    if one.rows is None or other.rows is None:
-        return ArrivedRows(day=one.day, rows=None)
-    return ArrivedRows(day=one.day, rows=one.rows + other.rows, checksum=str(int(one.checksum) + int(other.checksum)))
-
-
 @dataclass(frozen=True)
 class Arrived:
     """What a forward found at its sources: the state that it read, and what arrived since the one before it."""
 
-    reads: tuple[RawRead, ...]
-    since_last: Mapping[str, Sequence[ArrivedRows]]
-    waiting: Mapping[str, Sequence[date]]
+    reads: tuple[RawRead, ...] = ()
+    since_last: Mapping[str, tuple[ArrivedRows, ...]] = field(default_factory=dict)
+    since_moment: Mapping[str, tuple[ArrivedRows, ...]] = field(default_factory=dict)
+    """Empty for a timeline that was not rewound."""
+    waiting: Mapping[str, Sequence[date]] = field(default_factory=dict)
     """Days of tables that main has not taken these rows into yet, and that the timeline reads through to."""
 
     def recorded_on(self, timeline: NamedTimeline) -> NamedTimeline:
         """``timeline`` with what was read, and what arrived since its moment."""
-        arrived = add_arrivals(timeline.arrived, self.since_last) if timeline.moment_reads else {}
-        return timeline.model_copy(update={"reads": self.reads, "arrived": arrived})
+        return timeline.model_copy(update={"reads": self.reads, "arrived": self.since_moment})
 
 
-NOTHING_ARRIVED = Arrived((), {}, {})
+NOTHING_ARRIVED = Arrived()
 
 
 def missing_files(storage: Storage, table: str, days: Iterable[DayRecord]) -> list[str]:
@@ -150,9 +131,11 @@ def missing_files(storage: Storage, table: str, days: Iterable[DayRecord]) -> li
 def arrived_since(view: View, steps: Sequence[Step], timeline: NamedTimeline) -> Arrived:
     """What raw holds in ``view``, and what of it arrived since ``timeline`` was made or last went forward."""
     reads = raw_reads(view, steps, timeline.days)
-    known = timeline.reads or timeline.moment_reads
-    since = arrivals_between(view.storage, known, reads) if known else {}
-    return Arrived(reads, since, waiting_days(view, steps, timeline, since) if since else {})
+    moment, last = (
+        arrivals_between(view.storage, known, reads) if known else {}
+        for known in (timeline.moment_reads, timeline.reads or timeline.moment_reads)
+    )
+    return Arrived(reads, last, moment, waiting_days(view, steps, timeline, last) if last else {})
 
 
 def waiting_days(

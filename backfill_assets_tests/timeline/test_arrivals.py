@@ -26,7 +26,6 @@ from backfill_assets.state.moments import find_moment
 from backfill_assets.state.positions import view_of
 from backfill_assets.state.view import View
 from backfill_assets.timeline.arrivals import (
-    add_arrivals,
     arrivals,
     arrived_since,
     waiting_days,
@@ -54,10 +53,6 @@ def test_what_arrived_on_a_day_is_what_it_holds_more() -> None:
         ArrivedRows(day=THIRD, rows=None),
     ]
     assert arrivals(now, now) == []
-    back = [ArrivedRows(day=FIRST, rows=-1, checksum="-20"), ArrivedRows(day=SECOND, rows=3, checksum="5")]
-    assert add_arrivals({RAW: found}, {RAW: back}) == {
-        RAW: (ArrivedRows(day=SECOND, rows=2, checksum="3"), ArrivedRows(day=THIRD, rows=None))
-    }
 
 
 def rewound(lakehouse: StreamedLakehouse) -> NamedTimeline:
