@@ -182,14 +182,17 @@ class Judge:
         """No name had two timelines at once, and what was acknowledged is so."""
         names = Counter(name for _, name in self.found.timelines)
         self._expect(not names or max(names.values()) == 1, f"timelines share a name: {self.found.timelines}")
-        kept = dict(self.found.timelines)
+        kept: dict[str, set[str]] = {}
+        for id, name in self.found.timelines:
+            kept.setdefault(id, set()).add(name)  # Two, if who renamed it was killed between them.
         tried, done = list(self.told.of("naming")), list(self.told.of("named"))
         for id in {line["id"] for line in done}:
             last = max((line for line in done if line["id"] == id), key=lambda line: float(line["at"]))
             later = [line["name"] for line in tried if line["id"] == id and line["at"] >= last["at"]]
             under_way = [line["name"] for line in tried if line["id"] == id and not _is_answered(line, done)]
             known = {last["name"], *later, *under_way}
-            self._expect(kept.get(id, "") in known, f"timeline {id} is {kept.get(id, '')!r}, and was called {known}")
+            names_now = kept.get(id, {""})
+            self._expect(bool(names_now & known), f"timeline {id} is {sorted(names_now)}, and was called {known}")
         for first, second in _holders(tried, done):
             self.wrong.append(f"{second} got the name of {first}, which had it")
 
