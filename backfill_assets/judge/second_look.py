@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 _PLACE = ("source_file", "source_line")
 _VERSION = "its version"
 """No landed field has a space in its name."""
-_NONE: Mapping[type, Metrics] = {
-    FewDuplicates: {DUPLICATES: 0, IDENTICAL: 0, f"{DUPLICATES}{EXAMPLE}": ""},
-    FewRejected: {CORRECTED: 0},
-}
 Files = Callable[[FewDuplicates | FewRejected, Sequence[date]], tuple[DayFiles, DayFiles]]
 """The files of the raw rows of some days, and of the quarantined ones."""
 
@@ -55,13 +51,13 @@ def with_second_look(
     """
     found = dict(facts)
     for rule in table.rules:
-        if not isinstance(rule, FewDuplicates | FewRejected):
-            continue
-        if days := [day for day in facts if rule.looks_closer(facts[day])]:
+        if isinstance(rule, FewDuplicates | FewRejected) and (
+            days := [day for day in facts if rule.looks_closer(facts[day])]
+        ):
             measure = measure_duplicates if isinstance(rule, FewDuplicates) else measure_corrected
             counted = measure(storage, rule.source, table, *files(rule, days))
             found |= {
-                day: replace(found[day], own={**found[day].own, **_NONE[type(rule)], **counted.get(day, {})})
+                day: replace(found[day], own={**found[day].own, **rule.nothing_found, **counted.get(day, {})})
                 for day in days
             }
     return found

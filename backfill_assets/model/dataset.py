@@ -310,6 +310,7 @@ class _Judge:
     def _rule(self, step: Step, table: Table, rule: DayRule) -> Iterator[Mistake]:
         where = f"{table.name}, rule {rule.name}"
         columns = table.contract.fields()
+        yield from _unhashable(where, rule)
         yield from unknown_names(where, rule.columns, columns, f"is no column of {table.name}", "Columns")
         yield from _unmeasured(where, table, rule.needs.get(OWN, ()))
         for name in rule.tables:
@@ -356,15 +357,22 @@ def _texts_among_totals(table: Table) -> Iterator[Mistake]:
             yield Mistake(where, what, "Declare it as a decimal, or leave it out.")
 
 
+def _unhashable(where: str, rule: DayRule) -> Iterator[Mistake]:
+    """What a table measures is made once for equal tables."""
+    try:
+        hash(rule)
+    except TypeError as error:
+        yield Mistake(where, f"it cannot be compared by its value: {error}.", "Let its fields be tuples and numbers.")
+
+
 def _unmeasured(where: str, table: Table, metrics: Iterable[str]) -> Iterator[Mistake]:
     """What a rule reads of ``table`` and no rule or total of ``table`` measures."""
-    measured = {metric for rule in table.rules for metric in rule.measure()}
     for metric in metrics:
         total = metric.removeprefix(_TOTAL)
         if metric.startswith(_TOTAL):
             if total not in table.totals:
                 yield Mistake(where, f"{total!r} is no total of {table.name}.", _total_hint(table, total))
-        elif metric not in measured:
+        elif metric not in table.measured:
             yield Mistake(
                 where, f"{table.name} does not measure {metric!r}.", "Name the raw, bronze or quarantine table."
             )

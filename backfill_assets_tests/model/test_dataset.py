@@ -24,6 +24,7 @@ from backfill_assets.model.rules import (
     EverythingAccountedFor,
     FewNulls,
     FewRejected,
+    FewUnknown,
     RatesFound,
     TotalAgrees,
     VolumeWithin,
@@ -144,6 +145,10 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
     "two rules of one name": (
         lambda: ruled(VolumeWithin(1), VolumeWithin(2)),
         "report_sea_temperature: it has two rules volume_within",
+    ),
+    "a rule without a hash": (
+        lambda: ruled(FewUnknown("sensor_id", ["X"], "readings", Decimal(0))),  # type: ignore[arg-type]
+        r"it cannot be compared by its value: unhashable type: 'list'",
     ),
     "a key": (
         lambda: declared(report(key=("sensor",))),
