@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import psutil
@@ -53,9 +53,6 @@ class SparkService:
     @property
     def port(self) -> int:
         return urlsplit(self.url).port or 0
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def record_file(settings: Settings) -> Path:
@@ -147,7 +144,7 @@ def _wait_while(condition: Callable[[], bool]) -> None:
 def _note(settings: Settings, service: SparkService) -> None:
     file = record_file(settings)
     unfinished = file.with_suffix(".tmp")
-    unfinished.write_text(json.dumps({**service.as_json(), "home": str(settings.home.resolve())}, indent=2))
+    unfinished.write_text(json.dumps({**asdict(service), "home": str(settings.home.resolve())}, indent=2))
     unfinished.replace(file)
 
 
