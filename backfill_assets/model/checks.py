@@ -69,31 +69,10 @@ class CheckKind:
         return cast("ir.BooleanColumn", said.op().values[name].to_expr())
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """A value is compared with a limit."""
-
-    compare: Callable[[Any, Any], Any]
-
-    def __call__(self, value: Column, limit: Any) -> Column:
-        return cast("Column", self.compare(value, F.lit(limit)))
-
-
-@dataclass(frozen=True)
-class _Said:
-    """What is wrong with a value, and the limit."""
-
-    words: str
-
-    def __call__(self, limit: Any) -> str:
-        return f"{self.words} {limit}"
-
-
 def _in_range(value: Column, asked: Mapping[str, Any]) -> Column:
-    least, most = F.lit(asked["min_value"]), F.lit(asked["max_value"])
-    low = value >= least if asked.get("include_min", True) else value > least
-    high = value <= most if asked.get("include_max", True) else value < most
-    return low & high
+    above = operator.ge if asked.get("include_min", True) else operator.gt
+    below = operator.le if asked.get("include_max", True) else operator.lt
+    return cast("Column", above(value, asked["min_value"]) & below(value, asked["max_value"]))
 
 
 def _not_in_range(asked: Mapping[str, Any]) -> str:
@@ -105,16 +84,12 @@ def _one_of(value: Column, allowed: Iterable[Any]) -> Column:
     return value.isin(list(allowed))
 
 
-def _not_one_of(allowed: Iterable[Any]) -> str:
-    return f"not one of {', '.join(map(str, allowed))}"
-
-
 def _none_of(value: Column, forbidden: Iterable[Any]) -> Column:
-    return ~value.isin(list(forbidden))
+    return ~_one_of(value, forbidden)
 
 
-def _is_one_of(forbidden: Iterable[Any]) -> str:
-    return f"one of {', '.join(map(str, forbidden))}"
+def _listed(asked: Iterable[Any]) -> str:
+    return ", ".join(map(str, asked))
 
 
 def _pattern(asked: Any) -> str:
@@ -128,11 +103,7 @@ def anchored(asked: Any) -> str:
 
 def _matches(value: Column, asked: Any) -> Column:
     """For Java ``$`` also stands before the last end of a line; for the judge it does not, as Java's end of a text."""
-    return value.rlike(_PART.sub(_strict_end, anchored(asked)))
-
-
-def _strict_end(part: re.Match[str]) -> str:
-    return r"\z" if part[0] == "$" else part[0]
+    return value.rlike(_PART.sub(lambda part: r"\z" if part[0] == "$" else part[0], anchored(asked)))
 
 
 def _does_not_match(asked: Any) -> str:
@@ -173,15 +144,15 @@ def _as_anchored(asked: Any) -> Arguments:
 
 KINDS: Mapping[str, CheckKind] = MappingProxyType(
     {
-        "eq": CheckKind("equal_to", _Compared(operator.eq), _Said("not equal to")),
-        "ne": CheckKind("not_equal_to", _Compared(operator.ne), _Said("equal to")),
-        "gt": CheckKind("greater_than", _Compared(operator.gt), _Said("not greater than")),
-        "ge": CheckKind("greater_than_or_equal_to", _Compared(operator.ge), _Said("not greater than or equal to")),
-        "lt": CheckKind("less_than", _Compared(operator.lt), _Said("not less than")),
-        "le": CheckKind("less_than_or_equal_to", _Compared(operator.le), _Said("not less than or equal to")),
+        "eq": CheckKind("equal_to", operator.eq, "not equal to {}".format),
+        "ne": CheckKind("not_equal_to", operator.ne, "equal to {}".format),
+        "gt": CheckKind("greater_than", operator.gt, "not greater than {}".format),
+        "ge": CheckKind("greater_than_or_equal_to", operator.ge, "not greater than or equal to {}".format),
+        "lt": CheckKind("less_than", operator.lt, "not less than {}".format),
+        "le": CheckKind("less_than_or_equal_to", operator.le, "not less than or equal to {}".format),
         "in_range": CheckKind("in_range", _in_range, _not_in_range, _by_name),
-        "isin": CheckKind("isin", _one_of, _not_one_of),
-        "notin": CheckKind("notin", _none_of, _is_one_of),
+        "isin": CheckKind("isin", _one_of, lambda asked: f"not one of {_listed(asked)}"),
+        "notin": CheckKind("notin", _none_of, lambda asked: f"one of {_listed(asked)}"),
         "str_matches": CheckKind("str_matches", _matches, _does_not_match, _as_anchored, _begins_with),
         "str_length": CheckKind("str_length", _long, _not_as_long, _by_name),
     }
@@ -227,7 +198,14 @@ def violations(
     ``columns`` limits the judgement to some of the contract's columns. ``value`` finds the typed value of a column.
     As in pandera, a null passes every check.
     """
-    reasons = _all_reasons(contract, texts, columns, value)
+    declared, types = contract.fields(), declared_types(contract)
+    reasons: list[Column] = []
+    for name in declared if columns is None else columns:
+        reasons += _absence(name, value(name), declared[name], types[name], (texts or {}).get(name))
+        reasons += (
+            _breach(name, value(name), kind.spark(value(name), asked), kind.wrong(asked))
+            for kind, asked in asked_of(declared[name])
+        )
     sound = F.array().cast("array<string>")
     if not reasons:
         return sound
@@ -249,23 +227,6 @@ def sound(
     declared = contract.fields()
     names = list(declared if columns is None else columns)
     return all_of(c for name in names for c in _soundness(value(name), declared[name], (texts or {}).get(name)))
-
-
-def _all_reasons(
-    contract: type[Contract],
-    texts: Mapping[str, Column] | None = None,
-    columns: Iterable[str] | None = None,
-    value: Callable[[str], Column] = F.col,
-) -> list[Column]:
-    declared, types = contract.fields(), declared_types(contract)
-    found: list[Column] = []
-    for name in declared if columns is None else columns:
-        found += _absence(name, value(name), declared[name], types[name], (texts or {}).get(name))
-        found += (
-            _breach(name, value(name), kind.spark(value(name), asked), kind.wrong(asked))
-            for kind, asked in asked_of(declared[name])
-        )
-    return found
 
 
 def _soundness(value: Column, field: DeclaredField, text: Column | None) -> list[Column]:
