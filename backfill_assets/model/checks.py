@@ -50,11 +50,17 @@ class CheckKind:
     pandera: str
     """The name of its function in ``pandera.backends.ibis.builtin_checks``."""
     spark: Callable[[Column, Any], Column]
-    wrong: Callable[[Any], str]
+    words: str
+    """What is wrong with a value, with a place for what is asked."""
+    shown: Callable[[Any], str] = str
     arguments: Callable[[Any], Arguments] = _as_it_is
     """As pandera's function takes what is asked."""
     faster: Callable[[ir.Column, Any], ir.Value] | None = None
     """What gives the verdict of pandera's function in less time."""
+
+    def wrong(self, asked: Any) -> str:
+        """What is wrong with a value that does not fulfil it."""
+        return self.words.format(self.shown(asked))
 
     def of(self, rows: ir.Table, name: str, asked: Any) -> ir.BooleanColumn:
         """Whether each value of the column ``name`` fulfils it, as pandera says; null for null."""
@@ -75,9 +81,9 @@ def _in_range(value: Column, asked: Mapping[str, Any]) -> Column:
     return cast("Column", above(value, asked["min_value"]) & below(value, asked["max_value"]))
 
 
-def _not_in_range(asked: Mapping[str, Any]) -> str:
+def _interval(asked: Mapping[str, Any]) -> str:
     below, above = "[" if asked.get("include_min", True) else "(", "]" if asked.get("include_max", True) else ")"
-    return f"not in {below}{asked['min_value']}, {asked['max_value']}{above}"
+    return f"{below}{asked['min_value']}, {asked['max_value']}{above}"
 
 
 def _one_of(value: Column, allowed: Iterable[Any]) -> Column:
@@ -106,8 +112,8 @@ def _matches(value: Column, asked: Any) -> Column:
     return value.rlike(_PART.sub(lambda part: r"\z" if part[0] == "$" else part[0], anchored(asked)))
 
 
-def _does_not_match(asked: Any) -> str:
-    return f"does not match ^{_pattern(asked).removeprefix('^')}"
+def _without_start(asked: Any) -> str:
+    return _pattern(asked).removeprefix("^")
 
 
 def _begins_with(values: ir.Column, asked: Any) -> ir.Value:
@@ -129,9 +135,9 @@ def _long(value: Column, asked: Mapping[str, Any]) -> Column:
     return long_enough if most is None else long_enough & (F.length(value) <= most)
 
 
-def _not_as_long(asked: Mapping[str, Any]) -> str:
+def _span(asked: Mapping[str, Any]) -> str:
     most = asked.get("max_value")
-    return f"not {asked.get('min_value') or 0}..{'' if most is None else most} characters long"
+    return f"{asked.get('min_value') or 0}..{'' if most is None else most}"
 
 
 def _by_name(asked: Mapping[str, Any]) -> Arguments:
@@ -144,17 +150,19 @@ def _as_anchored(asked: Any) -> Arguments:
 
 KINDS: Mapping[str, CheckKind] = MappingProxyType(
     {
-        "eq": CheckKind("equal_to", operator.eq, "not equal to {}".format),
-        "ne": CheckKind("not_equal_to", operator.ne, "equal to {}".format),
-        "gt": CheckKind("greater_than", operator.gt, "not greater than {}".format),
-        "ge": CheckKind("greater_than_or_equal_to", operator.ge, "not greater than or equal to {}".format),
-        "lt": CheckKind("less_than", operator.lt, "not less than {}".format),
-        "le": CheckKind("less_than_or_equal_to", operator.le, "not less than or equal to {}".format),
-        "in_range": CheckKind("in_range", _in_range, _not_in_range, _by_name),
-        "isin": CheckKind("isin", _one_of, lambda asked: f"not one of {_listed(asked)}"),
-        "notin": CheckKind("notin", _none_of, lambda asked: f"one of {_listed(asked)}"),
-        "str_matches": CheckKind("str_matches", _matches, _does_not_match, _as_anchored, _begins_with),
-        "str_length": CheckKind("str_length", _long, _not_as_long, _by_name),
+        "eq": CheckKind("equal_to", operator.eq, "not equal to {}"),
+        "ne": CheckKind("not_equal_to", operator.ne, "equal to {}"),
+        "gt": CheckKind("greater_than", operator.gt, "not greater than {}"),
+        "ge": CheckKind("greater_than_or_equal_to", operator.ge, "not greater than or equal to {}"),
+        "lt": CheckKind("less_than", operator.lt, "not less than {}"),
+        "le": CheckKind("less_than_or_equal_to", operator.le, "not less than or equal to {}"),
+        "in_range": CheckKind("in_range", _in_range, "not in {}", _interval, _by_name),
+        "isin": CheckKind("isin", _one_of, "not one of {}", _listed),
+        "notin": CheckKind("notin", _none_of, "one of {}", _listed),
+        "str_matches": CheckKind(
+            "str_matches", _matches, "does not match ^{}", _without_start, _as_anchored, _begins_with
+        ),
+        "str_length": CheckKind("str_length", _long, "not {} characters long", _span, _by_name),
     }
 )
 """In the order in which pandera judges them."""
