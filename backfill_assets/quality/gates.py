@@ -172,10 +172,11 @@ def to_metrics(outcomes: Iterable[RuleOutcome]) -> dict[str, int]:
 
 def from_record(metrics: Metrics) -> tuple[DimensionQuality, ...] | None:
     """The numbers that :func:`to_metrics` kept; None for a day that was published before there were any."""
-    found = tuple(
-        DimensionQuality(name, *(int(metrics.get(_metric(name, kind)) or 0) for kind in _KEPT)) for name in DIMENSIONS
-    )
-    return found if any(each.rules for each in found) else None
+    found = []
+    for name in DIMENSIONS:
+        passed, rules = (int(metrics.get(_metric(name, kind)) or 0) for kind in _KEPT)
+        found.append(DimensionQuality(name, passed, rules))
+    return tuple(found) if any(each.rules for each in found) else None
 
 
 def _of(dimension: Dimension, outcomes: Sequence[RuleOutcome]) -> DimensionQuality:
