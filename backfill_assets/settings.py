@@ -111,19 +111,17 @@ class Settings:
             datasets=env.get("BACKFILL_DATASETS", "").strip() or of_project(Path.cwd(), "backfill", "datasets"),
             spark_profile=_profile(env, default="connect" if remote else "local"),
             spark_remote=remote,
-            rollback_window_days=_positive(
-                env.get("BACKFILL_ROLLBACK_WINDOW_DAYS", "30"), "BACKFILL_ROLLBACK_WINDOW_DAYS"
-            ),
+            rollback_window_days=_days(env, "BACKFILL_ROLLBACK_WINDOW_DAYS", "30"),
             days_per_run=_days_per_run(env.get("BACKFILL_POLICY", "single_run")),
-            core_hour_price=_price(env.get("BACKFILL_CORE_HOUR_PRICE"), "BACKFILL_CORE_HOUR_PRICE"),
+            core_hour_price=_price(env, "BACKFILL_CORE_HOUR_PRICE"),
             notices=_notices(env.get("BACKFILL_NOTICES", "log").strip()),
-            timeline_days=_positive(env.get("BACKFILL_TIMELINE_DAYS", "14"), "BACKFILL_TIMELINE_DAYS"),
+            timeline_days=_days(env, "BACKFILL_TIMELINE_DAYS", "14"),
             stream_source=_stream_source(env.get("BACKFILL_STREAM_SOURCE", "landing").strip()),
-            approval_by=_approval_by(env.get("BACKFILL_APPROVAL_BY", "anyone").strip()),
-            letters=_letters(env.get("BACKFILL_LETTERS", "").strip()),
-            refuse_dirty_tree=_refuses(env.get("BACKFILL_DIRTY_TREE", "allow"), "BACKFILL_DIRTY_TREE"),
-            share_spark=_shares(env.get("BACKFILL_SHARED_SPARK", "use"), "BACKFILL_SHARED_SPARK"),
-            ui=_web_address(env.get("BACKFILL_UI"), "BACKFILL_UI"),
+            approval_by=ApprovalRule(_one_of(env, "BACKFILL_APPROVAL_BY", *ApprovalRule)),
+            letters=_web_address(env, "BACKFILL_LETTERS") or "",
+            refuse_dirty_tree=_one_of(env, "BACKFILL_DIRTY_TREE", "allow", "refuse") == "refuse",
+            share_spark=_one_of(env, "BACKFILL_SHARED_SPARK", "use", "never") == "use",
+            ui=_web_address(env, "BACKFILL_UI"),
         )
 
     @property
@@ -172,44 +170,34 @@ def _profile(env: Mapping[str, str], *, default: str) -> str:
     return name
 
 
+def _days(env: Mapping[str, str], variable: str, default: str) -> int:
+    return _positive(env.get(variable, default), variable)
+
+
 def _positive(text: str, variable: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes a whole number of days, at least 1.")
     return int(text)
 
 
-def _letters(url: str) -> str:
-    if url and urlsplit(url).scheme not in ("http", "https"):
-        raise InvalidRequest(f"BACKFILL_LETTERS is {url!r}.", hint="Write http://host:port, or unset it.")
-    return url.rstrip("/")
+def _one_of(env: Mapping[str, str], variable: str, *choices: str) -> str:
+    """The first is the default."""
+    text = env.get(variable, choices[0]).strip()
+    if text not in choices:
+        hint = f"It takes {', '.join(choices[:-1])} or {choices[-1]}."
+        raise InvalidRequest(f"{variable} is {text!r}.", hint=hint)
+    return text
 
 
-def _shares(text: str, variable: str) -> bool:
-    if text not in ("use", "never"):
-        raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes use or never.")
-    return text == "use"
+def _web_address(env: Mapping[str, str], variable: str) -> str | None:
+    text = env.get(variable, "").strip()
+    if text and urlsplit(text).scheme not in ("http", "https"):
+        raise InvalidRequest(f"{variable} is {text!r}.", hint="Write http://host:port, or unset it.")
+    return text.rstrip("/") or None
 
 
-def _web_address(text: str | None, variable: str) -> str | None:
-    if text is not None and not text.startswith(("http://", "https://")):
-        raise InvalidRequest(f"{variable} is {text!r}.", hint="Write http://host:port.")
-    return text.rstrip("/") if text else None
-
-
-def _refuses(text: str, variable: str) -> bool:
-    if text not in ("allow", "refuse"):
-        raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes allow or refuse.")
-    return text == "refuse"
-
-
-def _approval_by(text: str) -> ApprovalRule:
-    if text not in list(ApprovalRule):
-        hint = f"It takes {', '.join(ApprovalRule)}."
-        raise InvalidRequest(f"BACKFILL_APPROVAL_BY is {text!r}.", hint=hint)
-    return ApprovalRule(text)
-
-
-def _price(text: str | None, variable: str) -> Decimal | None:
+def _price(env: Mapping[str, str], variable: str) -> Decimal | None:
+    text = env.get(variable)
     try:
         price = Decimal(text) if text is not None else None
     except InvalidOperation:

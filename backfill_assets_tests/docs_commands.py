@@ -82,7 +82,7 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill rollback {PUBLICATION}": "is_rolled_back",
     "backfill maintain --dry-run": "is_maintained",
     "backfill maintain": "is_maintained",
-    "backfill sample --dataset sea_temperatures --days 2016-02-15..2016-02-28": ("sea_temperatures",),
+    "backfill sample real --dataset sea_temperatures --days 2016-02-15..2016-02-28": ("sea_temperatures",),
     "backfill dataset check sea_temperatures": ("are declared soundly", "rows would be quarantined"),
     "backfill run report_sea_temperature --upstream --days 2016-02-15..2016-02-28": (
         "report_sea_temperature",
@@ -159,7 +159,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_a_dry_run_shows_the_days_and_changes_nothing",
     "backfill timeline publish finance-v1 --as-current": f"{_AS_CURRENT}"
     "test_a_switch_and_the_way_back_bring_days_and_version_together",
-    "backfill sample --live --events-per-second 50": "backfill_assets_tests/examples/commands/test_sample.py::"
+    "backfill sample live --events-per-second 50": "backfill_assets_tests/examples/commands/test_sample.py::"
     "test_live_events_are_counted_by_kind",
     "backfill stream raw_sales --from landing": f"{_STREAM}test_facts_follow_landed_events_of_today",
     "backfill stream raw_sales --from landing --rate 2000 --rate 06:00-22:00=500": f"{_STREAM}"

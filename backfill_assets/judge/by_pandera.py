@@ -16,7 +16,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.checks import pandera_schema
 from backfill_assets.model.contract import Contract
 from backfill_assets.model.declaration import GateFinding, RuleOutcome, Table
-from backfill_assets.model.measure import Unsound, breaches
+from backfill_assets.model.measure import breaches, is_unsound
 from backfill_assets.quality.gates import ContractHolds
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _some_broken(contract: type[Contract], rows: ir.Table) -> ir.Table:
     """Some rows for each thing that is asked of a column and that they break: a rare one is among them."""
     import ibis
 
-    broken = stored(rows.filter(Unsound(contract)(rows)))
+    broken = stored(rows.filter(is_unsound(contract, rows)))
     return ibis.union(*(broken.filter(found).limit(_ROWS_OF_A_CHECK) for *_, found in breaches(contract, broken)))
 
 

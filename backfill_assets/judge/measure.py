@@ -25,13 +25,15 @@ from backfill_assets.judge.engine import DAY, DayFiles, columns_of, database, of
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.canonical import sum_of_hashes
+from backfill_assets.model.checks import KINDS, CheckKind
 from backfill_assets.model.contract import Contract
 from backfill_assets.model.declaration import Aggregates, Metrics, Table
-from backfill_assets.model.measure import CountIf, Fulfils, RowHash, WrittenHash, hashes_of
+from backfill_assets.model.measure import RowHash, WrittenHash, hashes_of
 from backfill_assets.quality import measures
 from backfill_assets.quality.gates import VIOLATING
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
     from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
@@ -104,13 +106,17 @@ def unmeasurable(table: Table) -> list[str]:
         return []
     of_fields = table.contract.fields().items()
     each: dict[str, Aggregates] = {
-        f"{table.contract.__name__}.{name}, {check}": {"fulfilled": CountIf(Fulfils(name, check, asked))}
+        f"{table.contract.__name__}.{name}, {check}": {"fulfilled": partial(_fulfilled, KINDS[check], name, asked)}
         for name, declared in of_fields
         for check, asked in declared.checks.items()
     }
     each |= {f"the metric {name}": {name: made} for name, made in metrics.items() if not name.startswith(VIOLATING)}
     reasons = {what: _why_not(table.contract, asked) for what, asked in each.items()}
     return [f"{table.name}: {what} cannot be judged: {why}." for what, why in reasons.items() if why]
+
+
+def _fulfilled(kind: CheckKind, name: str, asked: Any, rows: ir.Table) -> ir.Scalar:
+    return rows.count(where=kind.of(rows, name, asked))
 
 
 def _why_not(contract: type[Contract], metrics: Aggregates) -> str:

@@ -35,12 +35,6 @@ if TYPE_CHECKING:
     from ibis.backends.duckdb import Backend
 
 _PLACE = ("source_file", "source_line")
-_VERSION = "its version"
-"""No landed field has a space in its name."""
-_NONE: Mapping[type, Metrics] = {
-    FewDuplicates: {DUPLICATES: 0, IDENTICAL: 0, f"{DUPLICATES}{EXAMPLE}": ""},
-    FewRejected: {CORRECTED: 0},
-}
 Files = Callable[[FewDuplicates | FewRejected, Sequence[date]], tuple[DayFiles, DayFiles]]
 """The files of the raw rows of some days, and of the quarantined ones."""
 
@@ -55,13 +49,13 @@ def with_second_look(
     """
     found = dict(facts)
     for rule in table.rules:
-        if not isinstance(rule, FewDuplicates | FewRejected):
-            continue
-        if days := [day for day in facts if rule.looks_closer(facts[day])]:
+        if isinstance(rule, FewDuplicates | FewRejected) and (
+            days := [day for day in facts if rule.looks_closer(facts[day])]
+        ):
             measure = measure_duplicates if isinstance(rule, FewDuplicates) else measure_corrected
             counted = measure(storage, rule.source, table, *files(rule, days))
             found |= {
-                day: replace(found[day], own={**found[day].own, **_NONE[type(rule)], **counted.get(day, {})})
+                day: replace(found[day], own={**found[day].own, **rule.nothing_found, **counted.get(day, {})})
                 for day in days
             }
     return found
@@ -76,14 +70,14 @@ def measure_duplicates(
     """
     import ibis
 
-    keys = key_columns(source, table)
+    values = (*key_columns(source, table), source.version_field)
     with engine() as connection:
         sound, _ = _sound_and_rejected(connection, storage, source, table, raw, quarantined)
         identical = ibis.row_number().over(group_by=(DAY, "content_hash"), order_by=_PLACE)
         numbered = sound.mutate(**{OCCURRENCE: identical if OCCURRENCE in table.key else ibis.literal(1)})
         place = ibis.struct({name: numbered[name] for name in _PLACE})
-        rows = numbered.mutate(place=place, **_typed(source, numbered, keys), **_version(source, numbered))
-        met = rows.group_by(DAY, OCCURRENCE, _VERSION, *map(_value, keys)).agg(
+        rows = numbered.mutate(place=place, **_typed(source, numbered, values))
+        met = rows.group_by(DAY, OCCURRENCE, *_typed(source, rows, values)).agg(
             rows=rows.count(), contents=rows.content_hash.nunique(), one=rows.place.min(), another=rows.place.max()
         )
         several = met.filter(met.rows > 1)
@@ -108,13 +102,13 @@ def measure_corrected(
 
     Of a rejected row whose version cannot be read, what arrived on its day or later is as new.
     """
-    keys = key_columns(source, table)
+    keys, version = key_columns(source, table), _value(source.version_field)
     with engine() as connection:
         sound, rejects = (
-            rows.select(DAY, "arrival_day", **_typed(source, rows, keys), **_version(source, rows))
+            rows.select(DAY, "arrival_day", **_typed(source, rows, (*keys, source.version_field)))
             for rows in _sound_and_rejected(connection, storage, source, table, raw, quarantined)
         )
-        as_new = (sound[_VERSION] >= rejects[_VERSION]).fill_null(sound.arrival_day >= rejects.arrival_day)
+        as_new = (sound[version] >= rejects[version]).fill_null(sound.arrival_day >= rejects.arrival_day)
         same = [rejects[name] == sound[name] for name in (DAY, *map(_value, keys))]
         again = rejects.semi_join(sound, [*same, as_new])
         return _by_day(again.group_by(DAY).agg(**{CORRECTED: again.count()}))
@@ -154,11 +148,8 @@ def _typed(source: Source, rows: ir.Table, names: Sequence[str]) -> dict[str, ir
     return {_value(name): typed_value(rows[name].cast("string"), source.type_of(name)) for name in names}
 
 
-def _version(source: Source, rows: ir.Table) -> dict[str, ir.Value]:
-    return {_VERSION: _typed(source, rows, [source.version_field])[_value(source.version_field)]}
-
-
 def _value(name: str) -> str:
+    """No landed field has a space in its name."""
     return f"value of {name}"
 
 

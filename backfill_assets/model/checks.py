@@ -50,11 +50,17 @@ class CheckKind:
     pandera: str
     """The name of its function in ``pandera.backends.ibis.builtin_checks``."""
     spark: Callable[[Column, Any], Column]
-    wrong: Callable[[Any], str]
+    words: str
+    """What is wrong with a value, with a place for what is asked."""
+    shown: Callable[[Any], str] = str
     arguments: Callable[[Any], Arguments] = _as_it_is
     """As pandera's function takes what is asked."""
     faster: Callable[[ir.Column, Any], ir.Value] | None = None
     """What gives the verdict of pandera's function in less time."""
+
+    def wrong(self, asked: Any) -> str:
+        """What is wrong with a value that does not fulfil it."""
+        return self.words.format(self.shown(asked))
 
     def of(self, rows: ir.Table, name: str, asked: Any) -> ir.BooleanColumn:
         """Whether each value of the column ``name`` fulfils it, as pandera says; null for null."""
@@ -69,52 +75,27 @@ class CheckKind:
         return cast("ir.BooleanColumn", said.op().values[name].to_expr())
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """A value is compared with a limit."""
-
-    compare: Callable[[Any, Any], Any]
-
-    def __call__(self, value: Column, limit: Any) -> Column:
-        return cast("Column", self.compare(value, F.lit(limit)))
-
-
-@dataclass(frozen=True)
-class _Said:
-    """What is wrong with a value, and the limit."""
-
-    words: str
-
-    def __call__(self, limit: Any) -> str:
-        return f"{self.words} {limit}"
-
-
 def _in_range(value: Column, asked: Mapping[str, Any]) -> Column:
-    least, most = F.lit(asked["min_value"]), F.lit(asked["max_value"])
-    low = value >= least if asked.get("include_min", True) else value > least
-    high = value <= most if asked.get("include_max", True) else value < most
-    return low & high
+    above = operator.ge if asked.get("include_min", True) else operator.gt
+    below = operator.le if asked.get("include_max", True) else operator.lt
+    return cast("Column", above(value, asked["min_value"]) & below(value, asked["max_value"]))
 
 
-def _not_in_range(asked: Mapping[str, Any]) -> str:
+def _interval(asked: Mapping[str, Any]) -> str:
     below, above = "[" if asked.get("include_min", True) else "(", "]" if asked.get("include_max", True) else ")"
-    return f"not in {below}{asked['min_value']}, {asked['max_value']}{above}"
+    return f"{below}{asked['min_value']}, {asked['max_value']}{above}"
 
 
 def _one_of(value: Column, allowed: Iterable[Any]) -> Column:
     return value.isin(list(allowed))
 
 
-def _not_one_of(allowed: Iterable[Any]) -> str:
-    return f"not one of {', '.join(map(str, allowed))}"
-
-
 def _none_of(value: Column, forbidden: Iterable[Any]) -> Column:
-    return ~value.isin(list(forbidden))
+    return ~_one_of(value, forbidden)
 
 
-def _is_one_of(forbidden: Iterable[Any]) -> str:
-    return f"one of {', '.join(map(str, forbidden))}"
+def _listed(asked: Iterable[Any]) -> str:
+    return ", ".join(map(str, asked))
 
 
 def _pattern(asked: Any) -> str:
@@ -128,15 +109,11 @@ def anchored(asked: Any) -> str:
 
 def _matches(value: Column, asked: Any) -> Column:
     """For Java ``$`` also stands before the last end of a line; for the judge it does not, as Java's end of a text."""
-    return value.rlike(_PART.sub(_strict_end, anchored(asked)))
+    return value.rlike(_PART.sub(lambda part: r"\z" if part[0] == "$" else part[0], anchored(asked)))
 
 
-def _strict_end(part: re.Match[str]) -> str:
-    return r"\z" if part[0] == "$" else part[0]
-
-
-def _does_not_match(asked: Any) -> str:
-    return f"does not match ^{_pattern(asked).removeprefix('^')}"
+def _without_start(asked: Any) -> str:
+    return _pattern(asked).removeprefix("^")
 
 
 def _begins_with(values: ir.Column, asked: Any) -> ir.Value:
@@ -158,9 +135,9 @@ def _long(value: Column, asked: Mapping[str, Any]) -> Column:
     return long_enough if most is None else long_enough & (F.length(value) <= most)
 
 
-def _not_as_long(asked: Mapping[str, Any]) -> str:
+def _span(asked: Mapping[str, Any]) -> str:
     most = asked.get("max_value")
-    return f"not {asked.get('min_value') or 0}..{'' if most is None else most} characters long"
+    return f"{asked.get('min_value') or 0}..{'' if most is None else most}"
 
 
 def _by_name(asked: Mapping[str, Any]) -> Arguments:
@@ -173,17 +150,19 @@ def _as_anchored(asked: Any) -> Arguments:
 
 KINDS: Mapping[str, CheckKind] = MappingProxyType(
     {
-        "eq": CheckKind("equal_to", _Compared(operator.eq), _Said("not equal to")),
-        "ne": CheckKind("not_equal_to", _Compared(operator.ne), _Said("equal to")),
-        "gt": CheckKind("greater_than", _Compared(operator.gt), _Said("not greater than")),
-        "ge": CheckKind("greater_than_or_equal_to", _Compared(operator.ge), _Said("not greater than or equal to")),
-        "lt": CheckKind("less_than", _Compared(operator.lt), _Said("not less than")),
-        "le": CheckKind("less_than_or_equal_to", _Compared(operator.le), _Said("not less than or equal to")),
-        "in_range": CheckKind("in_range", _in_range, _not_in_range, _by_name),
-        "isin": CheckKind("isin", _one_of, _not_one_of),
-        "notin": CheckKind("notin", _none_of, _is_one_of),
-        "str_matches": CheckKind("str_matches", _matches, _does_not_match, _as_anchored, _begins_with),
-        "str_length": CheckKind("str_length", _long, _not_as_long, _by_name),
+        "eq": CheckKind("equal_to", operator.eq, "not equal to {}"),
+        "ne": CheckKind("not_equal_to", operator.ne, "equal to {}"),
+        "gt": CheckKind("greater_than", operator.gt, "not greater than {}"),
+        "ge": CheckKind("greater_than_or_equal_to", operator.ge, "not greater than or equal to {}"),
+        "lt": CheckKind("less_than", operator.lt, "not less than {}"),
+        "le": CheckKind("less_than_or_equal_to", operator.le, "not less than or equal to {}"),
+        "in_range": CheckKind("in_range", _in_range, "not in {}", _interval, _by_name),
+        "isin": CheckKind("isin", _one_of, "not one of {}", _listed),
+        "notin": CheckKind("notin", _none_of, "one of {}", _listed),
+        "str_matches": CheckKind(
+            "str_matches", _matches, "does not match ^{}", _without_start, _as_anchored, _begins_with
+        ),
+        "str_length": CheckKind("str_length", _long, "not {} characters long", _span, _by_name),
     }
 )
 """In the order in which pandera judges them."""
@@ -227,7 +206,14 @@ def violations(
     ``columns`` limits the judgement to some of the contract's columns. ``value`` finds the typed value of a column.
     As in pandera, a null passes every check.
     """
-    reasons = _all_reasons(contract, texts, columns, value)
+    declared, types = contract.fields(), declared_types(contract)
+    reasons: list[Column] = []
+    for name in declared if columns is None else columns:
+        reasons += _absence(name, value(name), declared[name], types[name], (texts or {}).get(name))
+        reasons += (
+            _breach(name, value(name), kind.spark(value(name), asked), kind.wrong(asked))
+            for kind, asked in asked_of(declared[name])
+        )
     sound = F.array().cast("array<string>")
     if not reasons:
         return sound
@@ -249,23 +235,6 @@ def sound(
     declared = contract.fields()
     names = list(declared if columns is None else columns)
     return all_of(c for name in names for c in _soundness(value(name), declared[name], (texts or {}).get(name)))
-
-
-def _all_reasons(
-    contract: type[Contract],
-    texts: Mapping[str, Column] | None = None,
-    columns: Iterable[str] | None = None,
-    value: Callable[[str], Column] = F.col,
-) -> list[Column]:
-    declared, types = contract.fields(), declared_types(contract)
-    found: list[Column] = []
-    for name in declared if columns is None else columns:
-        found += _absence(name, value(name), declared[name], types[name], (texts or {}).get(name))
-        found += (
-            _breach(name, value(name), kind.spark(value(name), asked), kind.wrong(asked))
-            for kind, asked in asked_of(declared[name])
-        )
-    return found
 
 
 def _soundness(value: Column, field: DeclaredField, text: Column | None) -> list[Column]:

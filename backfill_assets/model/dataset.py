@@ -13,7 +13,7 @@ from datetime import date
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.model.contract import NUMBERS, Contract, declared_types
+from backfill_assets.model.contract import NUMBERS, declared_types
 from backfill_assets.model.declaration import (
     OCCURRENCE,
     OWN,
@@ -90,21 +90,19 @@ def require_sound(datasets: Sequence[Dataset], *, complete: bool = True) -> None
             raise _refusal(f"The dataset {dataset.name}", list(dict.fromkeys(mistakes)))
 
 
-def require_sound_refinement(
-    source: Source, contract: type[Contract], key: Sequence[str], derived: Mapping[str, Sequence[str]]
-) -> None:
-    """Raise :class:`InvalidRequest` for a refinement of ``source`` that names columns that are not there."""
+def require_sound_refinement(source: Source, key: Sequence[str], derived: Mapping[str, Sequence[str]]) -> None:
+    """Raise :class:`InvalidRequest` for a refinement of ``source`` that has no key, or joins what is not there."""
     where = f"refinement of {source.name}"
     parts = [name for names in derived.values() for name in names]
-    columns = contract.fields()
     mistakes = [
         *source_mistakes(source),
-        *unknown_names(f"{where}, key", key, columns, f"is no column of {contract.__name__}", "Columns"),
-        *unknown_names(f"{where}, derived", derived, columns, f"is no column of {contract.__name__}", "Columns"),
         *unknown_names(f"{where}, derived", parts, source.columns, "is no landed field", "Fields"),
     ]
     if "day" in key:
         mistakes.append(Mistake(f"{where}, key", "'day' is part of every key.", "Leave it out: a key has a row a day."))
+    if OCCURRENCE in key and source.supersession_window_days:
+        what = "identical lines are numbered within a day: they cannot be superseded on another one."
+        mistakes.append(Mistake(f"{where}, key", what, "Leave out occurrence, or supersession_window_days."))
     if not key:
         mistakes.append(Mistake(where, "it has no key.", "Name the columns of which one row wins for each day."))
     if mistakes:
@@ -118,17 +116,6 @@ def source_mistakes(source: Source) -> Iterator[Mistake]:
         yield Mistake(
             where, f"{source.name!r} is no name of a folder.", "Small letters, digits and _: sea_temperatures."
         )
-    named = {
-        "event_day_field": [source.event_day_field],
-        "version_field": [source.version_field],
-        "key_fields": source.key_fields,
-        "personal_fields": list(source.personal_fields),
-        "rescued_fields": source.rescued_fields,
-        "types": [name for name in source.types if name not in source.personal_fields.values()],
-    }
-    for attribute, names in named.items():
-        at = f"{where}, {attribute}"
-        yield from unknown_names(at, names, source.fields, "is no landed field", "Fields")
     yield from _twice(f"{where}, fields", source.fields)
     for name in source.fields:
         if name in ADDED_BY_INGESTION:
@@ -152,10 +139,7 @@ def unknown_names(where: str, names: Iterable[str], known: Collection[str], what
     """One mistake for each of ``names`` that is not ``known``."""
     for name in dict.fromkeys(names):
         if name not in known:
-            numbered = "Set numbered=True of the dataset: identical lines are then numbered."
-            yield Mistake(
-                where, f"{name!r} {what}.", numbered if name == OCCURRENCE else suggest_or_list(name, known, kind)
-            )
+            yield Mistake(where, f"{name!r} {what}.", suggest_or_list(name, known, kind))
 
 
 def _type_mistakes(source: Source, where: str) -> Iterator[Mistake]:
@@ -165,7 +149,7 @@ def _type_mistakes(source: Source, where: str) -> Iterator[Mistake]:
         except InvalidRequest as error:
             yield Mistake(f"{where}, types", f"{name!r}: {error.message}", error.hint or "")
     kind = source.type_of(source.event_day_field)
-    if source.event_day_field in source.fields and kind not in ("date", "timestamp"):
+    if kind not in ("date", "timestamp"):
         what = f"{source.event_day_field!r} is a {kind}."
         yield Mistake(f"{where}, event_day_field", what, "It needs the type date or timestamp in `types`.")
 
@@ -249,40 +233,20 @@ class _Judge:
         if not columns or columns[-1] != "day":
             where = f"{table.name}, contract {table.contract.__name__}"
             yield Mistake(where, "its last column is not 'day'.", "A table is partitioned by its column day.")
-        for attribute in ("key", "totals", "groups"):
+        for attribute in ("totals", "groups"):
             where, names = f"{table.name}, {attribute}", getattr(table, attribute)
             yield from unknown_names(where, names, columns, f"is no column of {table.name}", "Columns")
             yield from _twice(where, names)
         yield from _without_key(table)
         yield from _texts_among_totals(table)
         yield from self._lineage(step, table, columns)
-        yield from self._as_landed(step, table)
         for name in _more_than_once([rule.name for rule in table.rules]):
             yield Mistake(table.name, f"it has two rules {name}.", "Keep one of them.")
         for rule in table.rules:
             yield from self._rule(step, table, rule)
 
-    def _as_landed(self, step: Step, table: Table) -> Iterator[Mistake]:
-        """Quarantine has the rows of a raw table; bronze beside it has the landed fields in the types of the source."""
-        if table.layer == "quarantine":
-            for version in step.versions:
-                if not any(self._source_of(reads.table) for reads in version.reads):
-                    yield Mistake(table.name, f"{version.name} reads no raw table.", "Its rows are raw rows.")
-        elif table.layer == "bronze" and any(each.layer == "quarantine" for each in step.tables):
-            for source in self._sources(step):
-                yield from _fields_as_landed(table, source)
-
-    def _sources(self, step: Step) -> Iterator[Source]:
-        names = dict.fromkeys(reads.table for version in step.versions for reads in version.reads)
-        return (source for name in names if (source := self._source_of(name)) is not None)
-
-    def _source_of(self, table: str) -> Source | None:
-        place = self.places.get(table)
-        return place.step.source if place else None
-
     def _lineage(self, step: Step, table: Table, columns: Collection[str]) -> Iterator[Mistake]:
         where = f"{table.name}, made_of"
-        yield from unknown_names(where, table.made_of, columns, f"is no column of {table.name}", "Columns")
         current = next((version for version in step.versions if version.name == step.current), None)
         if current is None:
             return
@@ -310,6 +274,7 @@ class _Judge:
     def _rule(self, step: Step, table: Table, rule: DayRule) -> Iterator[Mistake]:
         where = f"{table.name}, rule {rule.name}"
         columns = table.contract.fields()
+        yield from _unhashable(where, rule)
         yield from unknown_names(where, rule.columns, columns, f"is no column of {table.name}", "Columns")
         yield from _unmeasured(where, table, rule.needs.get(OWN, ()))
         for name in rule.tables:
@@ -323,20 +288,6 @@ class _Judge:
             else:
                 yield from _unmeasured(where, place.table, rule.needs[name])
                 yield from _unread(where, step, name, rule.needs[name])
-
-
-def _fields_as_landed(table: Table, source: Source) -> Iterator[Mistake]:
-    if OCCURRENCE in table.key and source.supersession_window_days:
-        what = "identical lines are numbered within a day: they cannot be superseded on another one."
-        yield Mistake(f"{table.name}, key", what, "Leave out occurrence, or supersession_window_days.")
-    types = declared_types(table.contract)
-    for name in source.columns:
-        if name not in types:
-            what = f"{name!r} is a field of its source and no column of its contract."
-            yield Mistake(table.name, what, suggest_or_list(name, types, "Columns"))
-        elif types[name] != source.type_of(name):
-            what = f"{name!r} is a {types[name]} in its contract and a {source.type_of(name)} in its source."
-            yield Mistake(table.name, what, "Give both the same type: values are judged as they are typed.")
 
 
 def _without_key(table: Table) -> Iterator[Mistake]:
@@ -356,15 +307,22 @@ def _texts_among_totals(table: Table) -> Iterator[Mistake]:
             yield Mistake(where, what, "Declare it as a decimal, or leave it out.")
 
 
+def _unhashable(where: str, rule: DayRule) -> Iterator[Mistake]:
+    """What a table measures is made once for equal tables."""
+    try:
+        hash(rule)
+    except TypeError as error:
+        yield Mistake(where, f"it cannot be compared by its value: {error}.", "Let its fields be tuples and numbers.")
+
+
 def _unmeasured(where: str, table: Table, metrics: Iterable[str]) -> Iterator[Mistake]:
     """What a rule reads of ``table`` and no rule or total of ``table`` measures."""
-    measured = {metric for rule in table.rules for metric in rule.measure()}
     for metric in metrics:
         total = metric.removeprefix(_TOTAL)
         if metric.startswith(_TOTAL):
             if total not in table.totals:
                 yield Mistake(where, f"{total!r} is no total of {table.name}.", _total_hint(table, total))
-        elif metric not in measured:
+        elif metric not in table.measured:
             yield Mistake(
                 where, f"{table.name} does not measure {metric!r}.", "Name the raw, bronze or quarantine table."
             )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -165,6 +166,8 @@ class DayRule(ABC):
     """The name of the asset check that shows it; empty for the one that it belongs to by what it looks at."""
     name_format: ClassVar[str]
     """Its name, in which ``{column}`` is the value of the field ``column``."""
+    column_fields: ClassVar[tuple[str, ...]] = ("column",)
+    """Those of its fields that name columns of its own table."""
     dimension: ClassVar[Dimension]
     judged_afresh: ClassVar[bool] = False
     """Whether watchdogs judge published days by it, too. A threshold is not: it may change under old days."""
@@ -185,8 +188,7 @@ class DayRule(ABC):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of its own table that it is measured on."""
-        column = getattr(self, "column", None)
-        return (column,) if column else ()
+        return tuple(getattr(self, name) for name in self.column_fields if hasattr(self, name))
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
@@ -236,6 +238,11 @@ class Table:
     """Columns of few different values, such as a currency: a difference is also shown for each value."""
     made_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """What a column is computed from, as ``table.column``, where it is not carried under its own name."""
+
+    @cached_property
+    def measured(self) -> Aggregates:
+        """What its rules measure."""
+        return {name: made for rule in self.rules for name, made in rule.measure().items()}
 
 
 @dataclass(frozen=True)

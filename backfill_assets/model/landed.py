@@ -1,36 +1,18 @@
-"""What every dataset that lands files has in common: its raw, bronze and quarantine tables, from one declaration.
-
-A dataset declares what a sound row is. Everything else about these three tables follows: the columns that ingestion
-adds, those that account for every row, and the rules that hold for each table.
-"""
+"""The contracts of raw, bronze and quarantine: the columns of a landed row, and those that account for every row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from decimal import Decimal
-from types import MappingProxyType
 from typing import Annotated, Any
 
 from pyspark.sql import types as T
 
 from backfill_assets.model.contract import Contract, Field, once
-from backfill_assets.model.declaration import OCCURRENCE, Source, Step, Table, Version
+from backfill_assets.model.declaration import Source
 from backfill_assets.model.deletion import DELETION
-from backfill_assets.model.rules import (
-    ArrivedWithin,
-    ContentIntact,
-    EverythingAccountedFor,
-    FewDuplicates,
-    FewRejected,
-    VolumeWithin,
-)
 
 _HASH = "XXH64 over the landed fields; equal for text and typed values."
 _FILE = "The landed file, relative to the landing zone; of an event kafka:<topic>/<partition>"
 _LINE = "Its line in the file, from 1; of an event its offset, from 0."
-_WITHIN_A_WEEK = ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20)
-_ACCOUNTING = ("deduplicated_rows", "deduplicated_hash")
 _DAY = "The event day: the day that the row belongs to."
 
 
@@ -90,87 +72,6 @@ class Occurrence(Contract):
     occurrence: T.LongType = Field(ge=1, description="Among identical lines of the day, by file and line, from 1.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Delivery:
-    """What is landed, in the plural, and how much of a day may be wrong, late or there twice."""
-
-    rows: str
-    """What a row is, in the plural: it ends up in the descriptions."""
-    most_rows: int
-    """A day with more rows than that is not published."""
-    tolerated_rejects: int
-    """As many rows of a day may be rejected, however large their share is."""
-    most_rejected: Decimal = Decimal("0.01")
-    """The share of rejected rows above which a day is not published."""
-    tolerated_duplicates: int = 0
-    """As many rows of a day may give way to one of equal key and version: the source delivers lines twice."""
-    most_duplicates: Decimal = Decimal(0)
-    """The same as a share of the rows."""
-    arrives: ArrivedWithin = _WITHIN_A_WEEK
-    """How late rows may land before people are warned."""
-    totals: tuple[str, ...] = ()
-    """Columns of bronze whose sum is measured for every day."""
-    groups: tuple[str, ...] = ()
-    """Columns of bronze by which a difference is also shown."""
-
-
-def landed_steps(
-    source: Source,
-    bronze: type[Contract],
-    delivery: Delivery,
-    *,
-    key: tuple[str, ...],
-    versions: tuple[Version, ...],
-    made_of: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
-) -> tuple[Step, Step]:
-    """The steps of ``raw_<source>``, and of ``bronze_<source>`` with ``quarantine_<source>``, and all their rules.
-
-    The last of ``versions`` is the current one.
-    """
-    volume = VolumeWithin(at_most=delivery.most_rows)
-    raw = Table(
-        name=f"raw_{source.name}",
-        layer="raw",
-        description=f"All {delivery.rows} received, as text, on the day they belong to{_tokens(source)}.",
-        contract=raw_contract(source, bronze),
-        key=(),
-        # Raw ingests what arrives, however late: a late row is reported, and never kept out.
-        rules=(ContentIntact(source, "text"), volume, replace(delivery.arrives, severity="warning")),
-    )
-    quarantine = Table(
-        name=f"quarantine_{source.name}",
-        layer="quarantine",
-        description=f"Rejected {delivery.rows} as they were landed, with file, line and every reason.",
-        contract=quarantine_contract(source, bronze),
-        key=("source_file", "source_line"),
-        made_of={"reasons": tuple(f"{raw.name}.{name}" for name in (*source.columns, "unparsed_line"))},
-        rules=(ContentIntact(source, "text"),),
-    )
-    few_rejected = FewRejected(source, raw.name, quarantine.name, delivery.most_rejected, delivery.tolerated_rejects)
-    few_duplicates = FewDuplicates(
-        source, raw.name, quarantine.name, delivery.most_duplicates, delivery.tolerated_duplicates
-    )
-    accounted = Table(
-        name=f"bronze_{source.name}",
-        layer="bronze",
-        description=f"Typed, sound {delivery.rows}: the newest version of each {' and '.join(key)} on each day.",
-        contract=bronze,
-        key=key,
-        totals=delivery.totals,
-        groups=delivery.groups,
-        made_of={**dict.fromkeys(_computed(key), (f"{raw.name}.content_hash",)), **made_of},
-        rules=(
-            ContentIntact(source, "values"),
-            EverythingAccountedFor(raw=raw.name, quarantine=quarantine.name),
-            few_rejected,
-            few_duplicates,
-            volume,
-            delivery.arrives,
-        ),
-    )
-    return Step((raw,), source=source), Step((accounted, quarantine), versions, versions[-1].name)
-
-
 @once
 def raw_contract(source: Source, typed: type[Contract] | None = None) -> type[Contract]:
     """Everything received: the landed fields as text, described as in ``typed``, then :class:`RawColumns`."""
@@ -190,10 +91,6 @@ def bronze_contract(source: str, row: type[Contract], *, numbered: bool = False)
     return type(f"Bronze{_camel(source)}", bases, {"__doc__": row.__doc__, "__module__": row.__module__})
 
 
-def _computed(key: tuple[str, ...]) -> tuple[str, ...]:
-    return (*_ACCOUNTING, OCCURRENCE) if OCCURRENCE in key else _ACCOUNTING
-
-
 def _landed_contract(kind: str, source: Source, typed: type[Contract] | None, added: type[Contract]) -> type[Contract]:
     fields: dict[str, Any] = {
         name: Field(nullable=True, description=text) for name, text in _described(source, typed).items()
@@ -211,8 +108,3 @@ def _described(source: Source, typed: type[Contract] | None) -> dict[str, str | 
 
 def _camel(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
-
-
-def _tokens(source: Source) -> str:
-    personal = " and ".join(source.personal_fields)
-    return f"; a token stands for each {personal}" if personal else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
 from pyspark.sql import DataFrame
@@ -30,12 +31,22 @@ from backfill_assets.model.declaration import (
     Table,
     Version,
 )
-from backfill_assets.model.landed import Delivery, bronze_contract, landed_steps
+from backfill_assets.model.landed import bronze_contract, quarantine_contract, raw_contract
 from backfill_assets.model.refinement import Refinement
+from backfill_assets.model.rules import (
+    ArrivedWithin,
+    ContentIntact,
+    EverythingAccountedFor,
+    FewDuplicates,
+    FewRejected,
+    VolumeWithin,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_WITHIN_A_WEEK = ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20)
+_ACCOUNTING = ("deduplicated_rows", "deduplicated_hash")
 COMPLETENESS = ("days_published", "complete")
 """Columns that the report of a week or a month may declare: how many of its days it has, and whether it has all."""
 
@@ -86,7 +97,7 @@ class _Row:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LandedDataset(Delivery):
+class LandedDataset:
     """A dataset with one source, which has its name. :meth:`row` declares the landed rows, :meth:`table` what is made
     of them, and :meth:`version` how; :meth:`dataset` is all that was declared so far.
     """
@@ -96,6 +107,24 @@ class LandedDataset(Delivery):
     owners: tuple[str, ...]
     first_day: date
     """The first day that can have data; datasets that read each other have the same."""
+    rows: str
+    """What a row is, in the plural: it ends up in the descriptions."""
+    most_rows: int
+    """A day with more rows than that is not published."""
+    tolerated_rejects: int
+    """As many rows of a day may be rejected, however large their share is."""
+    most_rejected: Decimal = Decimal("0.01")
+    """The share of rejected rows above which a day is not published."""
+    tolerated_duplicates: int = 0
+    """As many rows of a day may give way to one of equal key and version: the source delivers lines twice."""
+    most_duplicates: Decimal = Decimal(0)
+    """The same as a share of the rows."""
+    arrives: ArrivedWithin = _WITHIN_A_WEEK
+    """How late rows may land before people are warned."""
+    totals: tuple[str, ...] = ()
+    """Columns of bronze whose sum is measured for every day."""
+    groups: tuple[str, ...] = ()
+    """Columns of bronze by which a difference is also shown."""
     numbered: bool = False
     """Identical lines of a day are rows of their own: ``occurrence``, the last column of the key, numbers them."""
     supersession_window_days: int = 0
@@ -213,19 +242,61 @@ class LandedDataset(Delivery):
                     f"The rows of {self.name} in version {row.version} have other landed fields than the current ones.",
                     hint="Take out the older class: what it computes needs other raw rows.",
                 )
-        landed = landed_steps(
-            current.source,
-            current.contract,
-            self,
-            key=current.key,
-            versions=tuple(
-                Version(row.version, row.description, (Reads(self.raw),), self.refinement(row.version))
-                for row in self._rows
-            ),
-            made_of={name: tuple(f"{self.raw}.{part}" for part in parts) for name, parts in current.derived.items()},
-        )
-        steps = (*landed, *(_with_origins(step) for step in self._steps.values()))
+        steps = (*self._landed_steps(current), *(_with_origins(step) for step in self._steps.values()))
         return Dataset(self.name, self.description, self.owners, steps, self.first_day, self.streamed)
+
+    def _landed_steps(self, current: Refinement) -> tuple[Step, Step]:
+        """The steps of raw, and of bronze with quarantine, and all their rules."""
+        source, computed = current.source, (*_ACCOUNTING, *([OCCURRENCE] if self.numbered else []))
+        personal = " and ".join(source.personal_fields)
+        tokens = f"; a token stands for each {personal}" if personal else ""
+        volume = VolumeWithin(at_most=self.most_rows)
+        raw = Table(
+            name=self.raw,
+            layer="raw",
+            description=f"All {self.rows} received, as text, on the day they belong to{tokens}.",
+            contract=raw_contract(source, current.contract),
+            key=(),
+            # Raw ingests what arrives, however late: a late row is reported, and never kept out.
+            rules=(ContentIntact(source, "text"), volume, replace(self.arrives, severity="warning")),
+        )
+        quarantine = Table(
+            name=self.quarantine,
+            layer="quarantine",
+            description=f"Rejected {self.rows} as they were landed, with file, line and every reason.",
+            contract=quarantine_contract(source, current.contract),
+            key=("source_file", "source_line"),
+            made_of={"reasons": tuple(f"{self.raw}.{name}" for name in (*source.columns, "unparsed_line"))},
+            rules=(ContentIntact(source, "text"),),
+        )
+        beside = source, self.raw, self.quarantine
+        keys = " and ".join(current.key)
+        accounted = Table(
+            name=self.bronze,
+            layer="bronze",
+            description=f"Typed, sound {self.rows}: the newest version of each {keys} on each day.",
+            contract=current.contract,
+            key=current.key,
+            totals=self.totals,
+            groups=self.groups,
+            made_of={
+                **dict.fromkeys(computed, (f"{self.raw}.content_hash",)),
+                **{name: tuple(f"{self.raw}.{part}" for part in parts) for name, parts in current.derived.items()},
+            },
+            rules=(
+                ContentIntact(source, "values"),
+                EverythingAccountedFor(raw=self.raw, quarantine=self.quarantine),
+                FewRejected(*beside, self.most_rejected, self.tolerated_rejects),
+                FewDuplicates(*beside, self.most_duplicates, self.tolerated_duplicates),
+                volume,
+                self.arrives,
+            ),
+        )
+        versions = tuple(
+            Version(row.version, row.description, (Reads(self.raw),), self.refinement(row.version))
+            for row in self._rows
+        )
+        return Step((raw,), source=source), Step((accounted, quarantine), versions, versions[-1].name)
 
     def _source(self, row: type[Contract]) -> Source:
         landed = {name: each for name, each in row.fields().items() if not each.joined}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from pyspark.sql import types as T
 
-from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Source, Step, Table
 
@@ -24,36 +23,22 @@ def column_lineage(step: Step, table: Table, table_named: Callable[[str], Table]
     """The columns that each column of ``table`` comes from, in the current version; raw tables come from files.
 
     A column that is carried has its name upstream, in the first table read that knows it; the others are declared in
-    ``table.made_of``. Raises :class:`InvalidRequest` for a column that is neither.
+    ``table.made_of``. A dataset is refused for a column that is neither.
     """
     if step.source is not None:
         return {}
-    upstream = {read.table: set(columns_of(table_named(read.table))) for read in step.version().reads}
-    return {column: _origins(table, column, upstream) for column in columns_of(table)}
+    upstream = {read.table: columns_of(table_named(read.table)) for read in step.version().reads}
+    carried = {column: ColumnOf(name, column) for name in reversed(upstream) for column in upstream[name]}
+    return {
+        column: tuple(ColumnOf(*text.split(".")) for text in table.made_of[column])
+        if column in table.made_of
+        else (carried[column],)
+        for column in columns_of(table)
+    }
 
 
 def columns_of(table: Table) -> tuple[str, ...]:
     return tuple(table.contract.fields())
-
-
-def _origins(table: Table, column: str, upstream: Mapping[str, set[str]]) -> tuple[ColumnOf, ...]:
-    declared = table.made_of.get(column)
-    if declared is not None:
-        return tuple(_known(table, text, upstream) for text in declared)
-    carried = next((ColumnOf(name, column) for name, columns in upstream.items() if column in columns), None)
-    if carried is None:
-        raise InvalidRequest(
-            f"It is not known what {table.name}.{column} is made of.",
-            hint=f'Declare it in the table\'s made_of, for example {{"{column}": ("table.column",)}}.',
-        )
-    return (carried,)
-
-
-def _known(table: Table, text: str, upstream: Mapping[str, set[str]]) -> ColumnOf:
-    name, _, column = text.partition(".")
-    if column not in upstream.get(name, ()):
-        raise InvalidRequest(f"{table.name} declares {text}, which is no column of what it reads.")
-    return ColumnOf(name, column)
 
 
 # ------------------------------------------------------------------ columns that hold something of a person

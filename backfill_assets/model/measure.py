@@ -1,8 +1,8 @@
-"""What may be measured of the rows of a day: aggregates over expressions, which the judge carries out over its files.
+"""What is measured of the rows of a day: expressions of Ibis, which the judge carries out over its files.
 
-Each is called with the rows, a table of Ibis, and gives an expression over them. So may any other function: an
-aggregate is one of the :data:`~backfill_assets.model.declaration.Aggregates` of a rule. Only the hashes of a row's
-content are Spark's: it writes them beside the row (:class:`WrittenHash`), and the judge adds them up.
+Each function is given the rows, a table of Ibis, or columns of them. So may a rule do: each of its
+:data:`~backfill_assets.model.declaration.Aggregates` is a function of the rows. Only the hashes of a row's content are
+Spark's: it writes them beside the row (:class:`WrittenHash`), and the judge adds them up.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import content_hash_of_values, raw_content_hash
-from backfill_assets.model.checks import KINDS, asked_of
+from backfill_assets.model.checks import asked_of
 from backfill_assets.model.contract import Contract, declared_types, is_list, is_nested, once, spark_types
 from backfill_assets.model.declaration import Aggregates, Source, Table
 from backfill_assets.model.landed_values import typed_value
@@ -33,75 +33,34 @@ _HASH = re.compile(f"(?:{_ROW_HASH}|{_CONTENT_HASH})_[0-9a-f]{{8}}")
 _OF_DAY = 10
 """The characters of a moment that say its day."""
 
-
-class Expression(ABC):
-    """A value of each row, or a condition on it."""
-
-    @abstractmethod
-    def __call__(self, rows: ir.Table) -> ir.Value: ...
+# ------------------------------------------------------------------ aggregates
 
 
-class Aggregate(ABC):
-    """A metric of all rows of a day."""
-
-    @abstractmethod
-    def __call__(self, rows: ir.Table) -> ir.Scalar: ...
-
-
-# ------------------------------------------------------------------ values
-
-
-@dataclass(frozen=True)
-class ValueOf(Expression):
-    """The value of a column."""
-
-    name: str
-
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        return rows[self.name]
-
-
-@dataclass(frozen=True)
-class FirstItem(Expression):
-    """The first item of an array column; null if it has none."""
-
-    name: str
-
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        return rows[self.name][0]
-
-
-@dataclass(frozen=True)
-class Only(Expression):
-    """A value in the rows that fulfil a condition, null in all others."""
-
-    value: Expression
-    where: Expression
-
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        return self.where(rows).ifelse(self.value(rows), None)
-
-
-@dataclass(frozen=True)
-class FirstBreach(Expression):
-    """The first reason why a row breaks the contract, in words and with the value; null for a sound row."""
-
-    contract: type[Contract]
-
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        import ibis
-
-        reasons = [
-            broken.ifelse(_words(rows, name, wrong), None) for name, wrong, broken in breaches(self.contract, rows)
-        ]
-        return ibis.coalesce(*reasons) if reasons else ibis.null("string")
-
-
-def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
+def exact_sum(values: ir.NumericColumn, where: ir.BooleanValue | None = None) -> ir.Scalar:
+    """The sum, to the last digit, of the rows that fulfil a condition; 0 for none."""
     import ibis
 
-    value = rows[name]
-    return ibis.literal(f"{name}: is missing") if not wrong else f"{name}: {wrong} (was " + value.cast("string") + ")"
+    # Beside a number of another type, a decimal would lose digits or gain some.
+    kind = f"decimal(38, {values.type().scale})" if values.type().is_decimal() else "int64"
+    return values.sum(where=where).fill_null(ibis.literal(0).cast(kind))
+
+
+def count_different(rows: ir.Table, names: Collection[str]) -> ir.IntegerScalar:
+    """How many different values some columns have together; nulls are equal."""
+    import ibis
+
+    if len(names) > 1:
+        return ibis.struct({name: rows[name] for name in names}).nunique()
+    (only,) = (rows[name] for name in names)
+    return only.nunique() + only.isnull().any().cast("int64")
+
+
+def least(values: ir.Column) -> ir.StringScalar:
+    """The smallest of the values as text, empty for none."""
+    return values.cast("string").min().fill_null("")
+
+
+# ------------------------------------------------------------------ what is wrong with a row
 
 
 def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, str, ir.BooleanValue]]:
@@ -116,24 +75,40 @@ def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, st
             yield name, kind.wrong(asked), ~kind.of(rows, name, asked).fill_null(True)
 
 
-@dataclass(frozen=True)
-class UnbelievedDay(Expression):
+def is_unsound(contract: type[Contract], rows: ir.Table) -> ir.BooleanValue:
+    """Whether a row breaks the contract; never null."""
+    import ibis
+
+    return reduce(or_, (broken for *_, broken in breaches(contract, rows)), ibis.literal(False))
+
+
+def first_breach(contract: type[Contract], rows: ir.Table) -> ir.StringValue:
+    """The first reason why a row breaks the contract, in words and with the value; null for a sound row."""
+    import ibis
+
+    reasons = [broken.ifelse(_words(rows, name, wrong), None) for name, wrong, broken in breaches(contract, rows)]
+    return ibis.coalesce(*reasons) if reasons else ibis.null("string")
+
+
+def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
+    import ibis
+
+    value = rows[name]
+    return ibis.literal(f"{name}: is missing") if not wrong else f"{name}: {wrong} (was " + value.cast("string") + ")"
+
+
+def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
     """The day that a received row names, if it can be read and the row is on its arrival day all the same."""
-
-    source: Source
-
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        text = rows[self.source.event_day_field].cast("string")
-        kind = self.source.type_of(self.source.event_day_field)
-        on_arrival = rows["day_is_arrival"] & rows["arrival_day"].notnull()
-        return on_arrival.ifelse(typed_value(text, kind).left(_OF_DAY).try_cast("date"), None)
+    text = rows[source.event_day_field].cast("string")
+    named = typed_value(text, source.type_of(source.event_day_field)).left(_OF_DAY).try_cast("date")
+    return (rows.day_is_arrival & rows.arrival_day.notnull()).ifelse(named, None)
 
 
 # ------------------------------------------------------------------ hashes that Spark writes
 
 
-class WrittenHash(Expression):
-    """A hash of a row (bigint) that Spark computes as it writes it, into a column of the file.
+class WrittenHash(ABC):
+    """A hash of a row (bigint) that Spark computes as it writes it, into a column of the file; measured is its sum.
 
     Delta's schema lacks that column. A file of another writer lacks it, too, and a watchdog does not believe it: then
     Spark computes the hash again.
@@ -148,8 +123,8 @@ class WrittenHash(Expression):
     def column(self) -> Column:
         """As Spark computes it."""
 
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        return rows[self.name]
+    def __call__(self, rows: ir.Table) -> ir.Scalar:
+        return exact_sum(rows[self.name])
 
     def is_absent(self, rows: ir.Table) -> ir.BooleanValue:
         """Whether a row ought to have it, and has none."""
@@ -254,182 +229,9 @@ def _digest(parts: Iterable[str]) -> str:
 
 def hashes_written_of(table: Table) -> tuple[WrittenHash, ...]:
     """The hashes that Spark writes beside each row of ``table``: one of everything in it, and what its rules add up."""
-    of_rules = {name: made for rule in table.rules for name, made in rule.measure().items()}
-    return tuple(dict.fromkeys([RowHash(table.contract), *hashes_of(of_rules).values()]))
+    return tuple(dict.fromkeys([RowHash(table.contract), *hashes_of(table.measured).values()]))
 
 
 def hashes_of(metrics: Aggregates) -> dict[str, WrittenHash]:
-    """By metric that adds up hashes which Spark writes, these hashes."""
-    sums = {name: made.hashes for name, made in metrics.items() if isinstance(made, SumOfHashes)}
-    return {name: hashes for name, hashes in sums.items() if isinstance(hashes, WrittenHash)}
-
-
-# ------------------------------------------------------------------ conditions
-
-
-@dataclass(frozen=True)
-class IsNull(Expression):
-    """A column has no value."""
-
-    name: str
-
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        return rows[self.name].isnull()
-
-
-@dataclass(frozen=True)
-class HasValue(Expression):
-    """A column, or what is computed of a row, has a value."""
-
-    of: str | Expression
-
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        return (rows[self.of] if isinstance(self.of, str) else self.of(rows)).notnull()
-
-
-@dataclass(frozen=True)
-class Both(Expression):
-    """Two conditions are fulfilled."""
-
-    one: Expression
-    other: Expression
-
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        return self.one(rows) & self.other(rows)
-
-
-@dataclass(frozen=True)
-class Fulfils(Expression):
-    """A column fulfils one of the checks that a contract may ask for: ``Fulfils("quantity", "ge", 1)``."""
-
-    name: str
-    check: str
-    asked: Any = field(hash=False)
-
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        return KINDS[self.check].of(rows, self.name, self.asked)
-
-
-@dataclass(frozen=True)
-class Unsound(Expression):
-    """A row breaks the contract; never null."""
-
-    contract: type[Contract]
-
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        import ibis
-
-        return reduce(or_, (broken for *_, broken in breaches(self.contract, rows)), ibis.literal(False))
-
-
-@dataclass(frozen=True)
-class DaysApart(Expression):
-    """One day is more than ``more_than`` days after another."""
-
-    later: str
-    earlier: str
-    more_than: int
-
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        return rows[self.later].delta(rows[self.earlier], unit="day") > self.more_than
-
-
-@dataclass(frozen=True)
-class IsNoQuotient(Expression):
-    """``converted`` is not ``amount`` divided by ``rate``, to half of the last of its ``digits``."""
-
-    amount: str
-    rate: str
-    converted: str
-    digits: int
-
-    @property
-    def allowance(self) -> float:
-        """What a product may be off by, as a part of the rate; a fiftieth covers what doubles lose."""
-        return float(0.51 * 10**-self.digits)
-
-    def __call__(self, rows: ir.Table) -> ir.Value:
-        """As doubles, which do not overflow."""
-        amount, rate, converted = (rows[name].cast("float64") for name in (self.amount, self.rate, self.converted))
-        return (converted * rate - amount).abs() > rate * self.allowance
-
-
-# ------------------------------------------------------------------ aggregates
-
-
-@dataclass(frozen=True)
-class Rows(Aggregate):
-    """How many rows there are."""
-
-    def __call__(self, rows: ir.Table) -> ir.Scalar:
-        return rows.count()
-
-
-@dataclass(frozen=True)
-class CountIf(Aggregate):
-    """How many rows fulfil a condition."""
-
-    condition: Expression
-
-    def __call__(self, rows: ir.Table) -> ir.Scalar:
-        return rows.count(where=self.condition(rows))
-
-
-@dataclass(frozen=True)
-class Total(Aggregate):
-    """The sum of a value, to the last digit; 0 for none."""
-
-    value: Expression
-
-    def __call__(self, rows: ir.Table) -> ir.Scalar:
-        import ibis
-
-        value = self.value(rows)
-        # Beside a number of another type, a decimal would lose digits or gain some.
-        kind = f"decimal(38, {value.type().scale})" if value.type().is_decimal() else "int64"
-        return value.sum().fill_null(ibis.literal(0).cast(kind))
-
-
-@dataclass(frozen=True)
-class SumOfHashes(Aggregate):
-    """The exact sum of bigint hashes; 0 for none."""
-
-    hashes: Expression
-
-    def __call__(self, rows: ir.Table) -> ir.Scalar:
-        return self.hashes(rows).sum().fill_null(0)
-
-
-@dataclass(frozen=True)
-class DifferentKeys(Aggregate):
-    """How many different values some columns have together; nulls are equal."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, rows: ir.Table) -> ir.Scalar:
-        import ibis
-
-        if len(self.names) > 1:
-            return ibis.struct({name: rows[name] for name in self.names}).nunique()
-        (only,) = (rows[name] for name in self.names)
-        return only.nunique() + only.isnull().any().cast("int64")
-
-
-@dataclass(frozen=True)
-class Least(Aggregate):
-    """The smallest of the texts, empty for none."""
-
-    text: Expression
-
-    def __call__(self, rows: ir.Table) -> ir.Scalar:
-        return self.text(rows).cast("string").min().fill_null("")
-
-
-@dataclass(frozen=True)
-class Listed(Aggregate):
-    """The different texts in their order, separated by commas; empty for none."""
-
-    text: Expression
-
-    def __call__(self, rows: ir.Table) -> ir.Scalar:
-        return self.text(rows).collect(distinct=True).sort().join(", ").fill_null("")
+    """Those of ``metrics`` that are sums of hashes which Spark writes."""
+    return {name: made for name, made in metrics.items() if isinstance(made, WrittenHash)}

@@ -42,7 +42,7 @@ class Refinement:
     """Text columns joined of others, such as a key of two fields: see :func:`joined_key`."""
 
     def __post_init__(self) -> None:
-        require_sound_refinement(self.source, self.contract, self.key, self.derived)
+        require_sound_refinement(self.source, self.key, self.derived)
 
     def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
         """Both tables of the source from its raw rows: ``bronze_<source>`` and ``quarantine_<source>``."""

@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from backfill_assets.model.declaration import (
     CORRECTED,
     DUPLICATES,
+    EXAMPLE,
     IDENTICAL,
     OWN,
     Aggregates,
     DayFacts,
     DayRule,
     GateFinding,
+    Metrics,
     Severity,
     Source,
 )
 from backfill_assets.model.deletion import DELETED, DELETED_HASHES
-from backfill_assets.model.measure import (
-    ContentHash,
-    CountIf,
-    DaysApart,
-    Fulfils,
-    HasValue,
-    IsNoQuotient,
-    IsNull,
-    Listed,
-    Only,
-    SumOfHashes,
-    Total,
-    ValueOf,
-)
+from backfill_assets.model.measure import ContentHash, exact_sum
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 from backfill_assets.text import format_count
 
-_CARRIED = ValueOf("content_hash")
-_IS_RECEIVED = HasValue("arrival_day")
-"""Markers and deletions in raw are the only rows without an arrival day."""
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
 _RECEIVED = ("received", "content_hash_sum")
 _DEDUPLICATED = ("deduplicated", "deduplicated_hash_sum")
 _SUPERSEDED = ("superseded", "superseded_hash_sum")
@@ -63,15 +53,14 @@ class ContentIntact(DayRule):
         return (*self.source.columns, "content_hash", *landed)
 
     def measure(self) -> Aggregates:
+        """Markers and deletions in raw are the only rows without an arrival day."""
+        recomputed = ContentHash(self.source, self.form)
         if self.form == "values":
-            return {
-                "content_hash_sum": SumOfHashes(_CARRIED),
-                "recomputed_hash_sum": SumOfHashes(ContentHash(self.source, "values")),
-            }
+            return {"content_hash_sum": lambda rows: exact_sum(rows.content_hash), "recomputed_hash_sum": recomputed}
         return {
-            "received": CountIf(_IS_RECEIVED),
-            "content_hash_sum": SumOfHashes(Only(_CARRIED, _IS_RECEIVED)),
-            "recomputed_hash_sum": SumOfHashes(ContentHash(self.source, "text")),
+            "received": lambda rows: rows.arrival_day.count(),
+            "content_hash_sum": lambda rows: exact_sum(rows.content_hash, rows.arrival_day.notnull()),
+            "recomputed_hash_sum": recomputed,
         }
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -91,12 +80,9 @@ class EverythingAccountedFor(DayRule):
     raw: str
     quarantine: str
     name_format = "everything_accounted_for"
+    columns = ("content_hash", "deduplicated_rows", "deduplicated_hash", "superseded_by_day")
     dimension = "completeness"
     judged_afresh = True
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ("content_hash", "deduplicated_rows", "deduplicated_hash", "superseded_by_day")
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
@@ -104,10 +90,10 @@ class EverythingAccountedFor(DayRule):
 
     def measure(self) -> Aggregates:
         return {
-            "deduplicated": Total(ValueOf("deduplicated_rows")),
-            "deduplicated_hash_sum": Total(ValueOf("deduplicated_hash")),
-            "superseded": CountIf(HasValue("superseded_by_day")),
-            "superseded_hash_sum": SumOfHashes(Only(_CARRIED, HasValue("superseded_by_day"))),
+            "deduplicated": lambda rows: exact_sum(rows.deduplicated_rows),
+            "deduplicated_hash_sum": lambda rows: exact_sum(rows.deduplicated_hash),
+            "superseded": lambda rows: rows.superseded_by_day.count(),
+            "superseded_hash_sum": lambda rows: exact_sum(rows.content_hash, rows.superseded_by_day.notnull()),
         }
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -142,7 +128,7 @@ class EverythingPublished(DayRule):
         return _needs((self.raw, *_RECEIVED), winners, (self.quarantine, "content_hash_sum"))
 
     def measure(self) -> Aggregates:
-        return {"recomputed_hash_sum": SumOfHashes(ContentHash(self.source, "values"))}
+        return {"recomputed_hash_sum": ContentHash(self.source, "values")}
 
     def judge(self, facts: DayFacts) -> GateFinding:
         return _accounting(
@@ -245,18 +231,35 @@ class VolumeWithin(DayRule):
 
 
 @dataclass(frozen=True)
-class FewRejected(DayRule):
-    """No more than a share of what was received is quarantined; a few rows are always tolerated.
-
-    A rejected row that came again, sound, is missing from nothing.
-    """
+class FewOfReceived(DayRule):
+    """No more than a share of what was received goes wrong; a few rows are always tolerated."""
 
     source: Source
     raw: str
     quarantine: str
     at_most: Decimal
     tolerated_rows: int = 0
+    nothing_found: ClassVar[Metrics]
+    """What ``judge/second_look.py`` counts where this :meth:`looks_closer`, of a day that has none of it."""
+
+    @abstractmethod
+    def looks_closer(self, facts: DayFacts) -> bool:
+        """Whether so many rows may have gone wrong that they are counted in raw."""
+
+    def most(self, facts: DayFacts) -> int:
+        """How many rows may go wrong on a day."""
+        return _most(facts.count("received", self.raw), self.at_most, self.tolerated_rows)
+
+
+@dataclass(frozen=True)
+class FewRejected(FewOfReceived):
+    """No more than a share of what was received is quarantined; a few rows are always tolerated.
+
+    A rejected row that came again, sound, is missing from nothing.
+    """
+
     name_format = "few_rejected"
+    nothing_found: ClassVar[Metrics] = {CORRECTED: 0}
     dimension = "validity"
 
     @property
@@ -265,11 +268,11 @@ class FewRejected(DayRule):
 
     def looks_closer(self, facts: DayFacts) -> bool:
         """Whether enough rows were rejected to count those that came again, sound."""
-        return facts.count("rows", self.quarantine) > self._at_most(facts)
+        return facts.count("rows", self.quarantine) > self.most(facts)
 
     def judge(self, facts: DayFacts) -> GateFinding:
         received, rejected = facts.count("received", self.raw), facts.count("rows", self.quarantine)
-        corrected, most = int(facts.own.get(CORRECTED) or 0), self._at_most(facts)
+        corrected, most = int(facts.own.get(CORRECTED) or 0), self.most(facts)
         again = f", {corrected} of them came again, sound" if corrected else ""
         return GateFinding(
             rejected - corrected <= most,
@@ -280,9 +283,6 @@ class FewRejected(DayRule):
                 "then build this day again."
             ),
         )
-
-    def _at_most(self, facts: DayFacts) -> int:
-        return _most(facts.count("received", self.raw), self.at_most, self.tolerated_rows)
 
     def _unbelieved(self, facts: DayFacts) -> str:
         """A hint on rows that are on their arrival day: they may be right, and the declared range of days wrong."""
@@ -298,19 +298,15 @@ class FewRejected(DayRule):
 
 
 @dataclass(frozen=True)
-class FewDuplicates(DayRule):
+class FewDuplicates(FewOfReceived):
     """No more than a share of the rows give way to one of equal key and version; a few are always tolerated.
 
     A newer version may replace an older one. A row that gives way to one of the same version was delivered twice, or
     the key is none, and rows are lost by it.
     """
 
-    source: Source
-    raw: str
-    quarantine: str
-    at_most: Decimal
-    tolerated_rows: int = 0
     name_format = "few_duplicates"
+    nothing_found: ClassVar[Metrics] = {DUPLICATES: 0, IDENTICAL: 0, f"{DUPLICATES}{EXAMPLE}": ""}
     dimension = "uniqueness"
 
     @property
@@ -322,10 +318,10 @@ class FewDuplicates(DayRule):
 
         The columns of bronze do not show that: ``judge/second_look.py`` counts them in raw.
         """
-        return facts.count("deduplicated") > self._at_most(facts)
+        return facts.count("deduplicated") > self.most(facts)
 
     def judge(self, facts: DayFacts) -> GateFinding:
-        received, most = facts.count("received", self.raw), self._at_most(facts)
+        received, most = facts.count("received", self.raw), self.most(facts)
         if self.looks_closer(facts):
             duplicates, identical = facts.count(DUPLICATES), facts.count(IDENTICAL)
             observed = (
@@ -346,9 +342,6 @@ class FewDuplicates(DayRule):
             ),
         )
 
-    def _at_most(self, facts: DayFacts) -> int:
-        return _most(facts.count("received", self.raw), self.at_most, self.tolerated_rows)
-
 
 # ------------------------------------------------------------------ what the values are
 
@@ -367,7 +360,7 @@ class FewNulls(DayRule):
         return (f"nulls_{self.column}",)
 
     def measure(self) -> Aggregates:
-        return {f"nulls_{self.column}": CountIf(IsNull(self.column))}
+        return {f"nulls_{self.column}": lambda rows: rows.count(where=rows[self.column].isnull())}
 
     def judge(self, facts: DayFacts) -> GateFinding:
         nulls, rows = facts.count(f"nulls_{self.column}"), facts.count("rows")
@@ -393,16 +386,13 @@ class FewUnknown(DayRule):
     times: int = 4
     tolerated_lines: int = 20
     name_format = "few_unknown_{column}"
+    column_fields = ("column", "lines")
     dimension = "validity"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column, self.lines)
 
     def measure(self) -> Aggregates:
         return {
-            f"unknown_{self.column}": Total(Only(ValueOf(self.lines), Fulfils(self.column, "eq", self.unknown))),
-            f"lines_by_{self.column}": Total(ValueOf(self.lines)),
+            f"unknown_{self.column}": lambda rows: exact_sum(rows[self.lines], rows[self.column] == self.unknown),
+            f"lines_by_{self.column}": lambda rows: exact_sum(rows[self.lines]),
         }
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -426,17 +416,19 @@ class RatesFound(DayRule):
     currency: str
     within_days: int
     name_format = "rates_found"
+    column_fields = ("rate", "currency")
     dimension = "completeness"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.rate, self.currency)
 
     def measure(self) -> Aggregates:
         return {
-            "without_rate": CountIf(IsNull(self.rate)),
-            "without_rate_example": Listed(Only(ValueOf(self.currency), IsNull(self.rate))),
+            "without_rate": lambda rows: rows.count(where=rows[self.rate].isnull()),
+            "without_rate_example": self._currencies_without,
         }
+
+    def _currencies_without(self, rows: ir.Table) -> ir.StringScalar:
+        """In their order; empty for none."""
+        found = rows[self.currency].collect(where=rows[self.rate].isnull(), distinct=True)
+        return found.sort().join(", ").fill_null("")
 
     def judge(self, facts: DayFacts) -> GateFinding:
         without, currencies = facts.count("without_rate"), facts.own.get("without_rate_example")
@@ -458,15 +450,16 @@ class ConvertedExactly(DayRule):
     digits: int
     """After the decimal point of ``converted``."""
     name_format = "converted_exactly_{converted}"
+    column_fields = ("amount", "rate", "converted")
     dimension = "consistency"
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.amount, self.rate, self.converted)
-
     def measure(self) -> Aggregates:
-        wrong = IsNoQuotient(self.amount, self.rate, self.converted, self.digits)
-        return {f"misconverted_{self.converted}": CountIf(wrong)}
+        return {f"misconverted_{self.converted}": lambda rows: rows.count(where=self._is_no_quotient(rows))}
+
+    def _is_no_quotient(self, rows: ir.Table) -> ir.BooleanValue:
+        """As doubles, which do not overflow: a fiftieth of the last digit covers what they lose."""
+        amount, rate, converted = (rows[name].cast("float64") for name in (self.amount, self.rate, self.converted))
+        return (converted * rate - amount).abs() > rate * (0.51 * 10**-self.digits)
 
     def judge(self, facts: DayFacts) -> GateFinding:
         wrong = facts.count(f"misconverted_{self.converted}")
@@ -491,17 +484,14 @@ class ArrivedWithin(DayRule):
     severity: Severity = "warning"
     """Late rows are rows: they are published unless a dataset says that they must not be."""
     name_format = "arrived_within"
+    columns = ("arrival_day",)
     dimension = "timeliness"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ("arrival_day",)
 
     def measure(self) -> Aggregates:
         """A marker in raw has no arrival day, and did not arrive."""
         return {
-            "late_rows": CountIf(DaysApart("arrival_day", "day", self.days)),
-            "arrived_rows": CountIf(HasValue("arrival_day")),
+            "late_rows": lambda rows: rows.count(where=rows.arrival_day.delta(rows.day, unit="day") > self.days),
+            "arrived_rows": lambda rows: rows.arrival_day.count(),
         }
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -527,7 +517,10 @@ class RecentReference(DayRule):
     dimension = "timeliness"
 
     def measure(self) -> Aggregates:
-        return {f"outdated_{self.column}": CountIf(DaysApart("day", self.column, self.within_days))}
+        return {f"outdated_{self.column}": lambda rows: rows.count(where=self._is_outdated(rows))}
+
+    def _is_outdated(self, rows: ir.Table) -> ir.BooleanValue:
+        return rows.day.delta(rows[self.column], unit="day") > self.within_days
 
     def judge(self, facts: DayFacts) -> GateFinding:
         outdated = facts.count(f"outdated_{self.column}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -120,6 +120,7 @@ def _name(rule: DayRule, table: Table, read: Collection[str]) -> str:
 # ------------------------------------------------------------------ how many gates held, known without judging again
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+_KEPT = ("passed", "rules")
 _BAR = 10
 _SHORTEST_FAILURE = _BAR - 1
 """One broken rule of many still leaves a gap in the bar."""
@@ -166,22 +167,16 @@ def to_metrics(outcomes: Iterable[RuleOutcome]) -> dict[str, int]:
     The numbers of several deliveries of a raw day add up.
     """
     judged = [each for each in summarize(outcomes) if each.rules]
-    return {
-        name: count
-        for each in judged
-        for name, count in zip(_names(each.dimension), (each.passed, each.rules), strict=True)
-    }
+    return {_metric(each.dimension, kind): getattr(each, kind) for each in judged for kind in _KEPT}
 
 
 def from_record(metrics: Metrics) -> tuple[DimensionQuality, ...] | None:
     """The numbers that :func:`to_metrics` kept; None for a day that was published before there were any."""
-    found = tuple(_from_metrics(metrics, name) for name in DIMENSIONS)
-    return found if any(each.rules for each in found) else None
-
-
-def _from_metrics(metrics: Metrics, dimension: Dimension) -> DimensionQuality:
-    passed, rules = (_count(metrics, name) for name in _names(dimension))
-    return DimensionQuality(dimension, passed, rules)
+    found = []
+    for name in DIMENSIONS:
+        passed, rules = (int(metrics.get(_metric(name, kind)) or 0) for kind in _KEPT)
+        found.append(DimensionQuality(name, passed, rules))
+    return tuple(found) if any(each.rules for each in found) else None
 
 
 def _of(dimension: Dimension, outcomes: Sequence[RuleOutcome]) -> DimensionQuality:
@@ -207,10 +202,5 @@ def _bar(quality: DimensionQuality) -> str:
     return f"{'█' * blocks}{'░' * (_BAR - blocks)} {quality.passed}/{quality.rules}"
 
 
-def _names(dimension: Dimension) -> tuple[str, str]:
-    return f"quality.{dimension}.passed", f"quality.{dimension}.rules"
-
-
-def _count(metrics: Mapping[str, object], name: str) -> int:
-    value = metrics.get(name)
-    return int(str(value)) if value is not None else 0
+def _metric(dimension: Dimension, kind: str) -> str:
+    return f"quality.{dimension}.{kind}"

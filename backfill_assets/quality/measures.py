@@ -7,55 +7,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Metric, Metrics, Source, Table
 from backfill_assets.model.deletion import DELETED, DELETED_HASHES, DELETED_MARKERS, DELETION, OF_DELETIONS
 from backfill_assets.model.measure import (
-    Both,
-    CountIf,
-    DaysApart,
-    DifferentKeys,
-    FirstBreach,
-    FirstItem,
-    Fulfils,
-    HasValue,
-    IsNull,
-    Least,
-    Only,
     RowHash,
-    Rows,
-    SumOfHashes,
-    Total,
-    UnbelievedDay,
-    Unsound,
-    ValueOf,
+    count_different,
+    exact_sum,
+    first_breach,
+    is_unsound,
+    least,
+    unbelieved_day,
 )
 from backfill_assets.model.placement import AHEAD_OF_ARRIVAL, ON_ARRIVAL_DAY
 from backfill_assets.model.rules import ContentIntact
 from backfill_assets.quality.gates import KEYS, VIOLATING
 
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
+
+@cache
 def numbers(table: Table) -> Aggregates:
     """Every metric of ``table`` but examples of what is wrong: of every table, its totals, and what its rules ask for.
 
     Of a quarantine, the first reason is always kept.
     """
-    first_reason: Aggregates = {f"rejected{EXAMPLE}": Least(FirstItem("reasons"))}
+    first_reason: Aggregates = {f"rejected{EXAMPLE}": lambda rows: least(rows.reasons[0])}
+    keys: Aggregates = {KEYS: lambda rows: count_different(rows, table.key)}
     return {
-        "rows": Rows(),
-        "checksum": SumOfHashes(RowHash(table.contract)),
-        VIOLATING: CountIf(Unsound(table.contract)),
-        **{f"total_{name}": Total(ValueOf(name)) for name in table.totals},
+        "rows": lambda rows: rows.count(),
+        "checksum": RowHash(table.contract),
+        VIOLATING: lambda rows: rows.count(where=is_unsound(table.contract, rows)),
+        **{f"total_{name}": partial(_total, name) for name in table.totals},
         **{name: made for name, made in _of_rules(table).items() if not name.endswith(EXAMPLE)},
         **(first_reason if table.layer == "quarantine" else {}),
-        **({KEYS: DifferentKeys(table.key)} if table.key else {}),
+        **(keys if table.key else {}),
     }
 
 
+@cache
 def examples(table: Table) -> Aggregates:
     """Example texts by the metric that counts them, made only for days where that is not 0."""
     of_rules = {name: made for name, made in _of_rules(table).items() if name.endswith(EXAMPLE)}
-    return {f"{VIOLATING}{EXAMPLE}": Least(FirstBreach(table.contract)), **of_rules}
+    return {f"{VIOLATING}{EXAMPLE}": lambda rows: least(first_breach(table.contract, rows)), **of_rules}
 
 
 def shows_examples(metrics: Metrics, table: Table) -> bool:
@@ -105,31 +102,30 @@ def _names(table: Table) -> tuple[str, ...]:
     return (*numbers(table), *examples(table))
 
 
+def _total(name: str, rows: ir.Table) -> ir.Scalar:
+    return exact_sum(rows[name])
+
+
 def _of_rules(table: Table) -> Aggregates:
     """What the rules of ``table`` measure, and of raw which of its days another placement concerns."""
-    found = {name: made for rule in table.rules for name, made in rule.measure().items()}
-    for source in (rule.source for rule in table.rules if isinstance(rule, ContentIntact) and table.layer == "raw"):
-        found |= {**_of_arrival(source), **_of_deletions()}
-    return found
+    sources = [rule.source for rule in table.rules if isinstance(rule, ContentIntact) and table.layer == "raw"]
+    return {**table.measured, **{name: made for source in sources for name, made in _of_raw(source).items()}}
 
 
-def _of_deletions() -> Aggregates:
-    """A deletion may also cancel a marker, which is no row that was received and has no file."""
-    is_deletion = Fulfils("record_kind", "eq", DELETION)
-    deletes = Both(is_deletion, HasValue("source_file"))
+def _of_raw(source: Source) -> Aggregates:
+    """Of rows whose day is in doubt, and of deletions: those without a file cancel a marker, which was not received."""
     return {
-        DELETED: CountIf(deletes),
-        DELETED_HASHES: SumOfHashes(Only(ValueOf("content_hash"), deletes)),
-        DELETED_MARKERS: CountIf(Both(is_deletion, IsNull("source_file"))),
+        ON_ARRIVAL_DAY: lambda rows: unbelieved_day(source, rows).count(),
+        AHEAD_OF_ARRIVAL: lambda rows: rows.count(where=rows.day > rows.arrival_day),
+        f"{ON_ARRIVAL_DAY}{EXAMPLE}": lambda rows: least(unbelieved_day(source, rows)),
+        DELETED: lambda rows: rows.count(where=_deletes_row(rows)),
+        DELETED_HASHES: lambda rows: exact_sum(rows.content_hash, _deletes_row(rows)),
+        DELETED_MARKERS: lambda rows: rows.count(where=(rows.record_kind == DELETION) & rows.source_file.isnull()),
     }
 
 
-def _of_arrival(source: Source) -> Aggregates:
-    return {
-        ON_ARRIVAL_DAY: CountIf(HasValue(UnbelievedDay(source))),
-        AHEAD_OF_ARRIVAL: CountIf(DaysApart("day", "arrival_day", 0)),
-        f"{ON_ARRIVAL_DAY}{EXAMPLE}": Least(UnbelievedDay(source)),
-    }
+def _deletes_row(rows: ir.Table) -> ir.BooleanValue:
+    return (rows.record_kind == DELETION) & rows.source_file.notnull()
 
 
 def _plain(value: object) -> Metric:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ import psutil
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.settings import Settings
-from backfill_assets.spark.java import require_java
+from backfill_assets.spark.java import require_java, spark_script
 from backfill_assets.spark.session import driver_options
 
 LOOPBACK = "127.0.0.1"
@@ -53,13 +53,7 @@ class ConnectServer:
 
     def stop(self) -> None:
         """End it and wait until it is gone; a second call does nothing."""
-        self.process.terminate()
-        try:
-            self.process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        dismiss_watch(self.process)
+        end_process(self.process)
 
 
 @contextmanager
@@ -99,7 +93,10 @@ def start_connect_server(
     process = _launch(profile_of_servers, chosen, options or {}, log, outlives_starter=outlives_starter)
     server = ConnectServer(chosen, process, log)
     try:
-        _wait_until_it_answers(server, timeout_seconds)
+        # Another server may have come to the port first, of another home for example.
+        wait_until(
+            lambda: answers(chosen) and _listens(server), "The Spark Connect server", [process], log, timeout_seconds
+        )
     except BaseException:
         server.stop()
         raise
@@ -127,21 +124,49 @@ def free_port() -> int:
     raise LakehouseUnusable(f"None of {_PORTS_TRIED} ports tried on {LOOPBACK} is free.", hint=hint)
 
 
-def spark_script(name: str) -> str:
-    """The path of one of Spark's own scripts, such as ``spark-submit``."""
-    from pyspark.find_spark_home import _find_spark_home
+def start_daemon(
+    command: Sequence[str], settings: Settings, log: Path, variables: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a process of Spark's with the profile of ``settings``, and nothing that would point it to another Spark.
 
-    return str(Path(_find_spark_home()) / "bin" / name)
-
-
-def daemon_environment(settings: Settings) -> dict[str, str]:
-    """For a process of Spark's: the profile of ``settings``, and nothing that would point it to another Spark."""
+    The shell of :data:`ENDED_WITH_ITS_STARTER`, if it is in the command, has a pipe to read from.
+    """
     elsewhere = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "MASTER")
     environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
-    return environment | {
-        "SPARK_CONF_DIR": str(settings.spark_conf / settings.spark_profile),
-        "PYSPARK_PYTHON": sys.executable,
-    }
+    profile = {"SPARK_CONF_DIR": str(settings.spark_conf / settings.spark_profile), "PYSPARK_PYTHON": sys.executable}
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE if ENDED_WITH_ITS_STARTER in command else subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment | profile | dict(variables or {}),
+            # Ctrl-C is for the starter, who ends its runs first and then their server.
+            start_new_session=True,
+        )
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """End it and wait until it is gone."""
+    process.terminate()
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    dismiss_watch(process)
+
+
+def wait_until(
+    done: Callable[[], bool], what: str, processes: Iterable[subprocess.Popen[bytes]], log: Path, timeout_seconds: float
+) -> None:
+    """Raise ``LakehouseUnusable`` with the last words in ``log`` if ``what`` is not ``done`` in time, or has ended."""
+    deadline = time.monotonic() + timeout_seconds
+    while not done():
+        if time.monotonic() > deadline or any(process.poll() is not None for process in processes):
+            last_words = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
+            raise LakehouseUnusable(f"{what} did not come up:\n{last_words}", hint=f"Everything it said is in {log}.")
+        time.sleep(0.1)
 
 
 def _launch(
@@ -159,27 +184,7 @@ def _launch(
         *(part for conf in confs for part in ("--conf", conf)),
         str(_DRIVER),
     ]
-    with log.open("wb") as output:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL if outlives_starter else subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            env=daemon_environment(settings),
-            # Ctrl-C is for the starter, who ends its runs first and then their server.
-            start_new_session=True,
-        )
-
-
-def _wait_until_it_answers(server: ConnectServer, timeout_seconds: float) -> None:
-    deadline = time.monotonic() + timeout_seconds
-    # Another server may have come to the port first, of another home for example.
-    while not (answers(server.port) and _listens(server)):
-        if server.process.poll() is not None or time.monotonic() > deadline:
-            last_words = "\n".join(server.log.read_text(errors="replace").splitlines()[-8:])
-            hint = f"Everything it said is in {server.log}."
-            raise LakehouseUnusable(f"The Spark Connect server did not come up:\n{last_words}", hint=hint)
-        time.sleep(0.1)
+    return start_daemon(command, settings, log)
 
 
 def _listens(server: ConnectServer) -> bool:

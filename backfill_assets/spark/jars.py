@@ -13,7 +13,7 @@ from pathlib import Path
 
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.settings import Settings
-from backfill_assets.spark.java import require_java
+from backfill_assets.spark.java import require_java, spark_script
 
 _FETCH = "python -m backfill_assets.spark.jars"
 # What Ivy leaves out of what the JARs of a lock ask for. Its patterns also hit what is asked for by name. For
@@ -107,11 +107,9 @@ def fetch_lock(lock: Path, folder: Path, left_out: str = "") -> list[LockedJar]:
 
 
 def _resolve(jars: Sequence[LockedJar], left_out: str, ivy: Path) -> None:
-    from pyspark.find_spark_home import _find_spark_home
-
     with tempfile.NamedTemporaryFile(suffix=".py") as nothing_to_run:
         command = [
-            str(Path(_find_spark_home()) / "bin" / "spark-submit"),
+            spark_script("spark-submit"),
             *("--master", "local[1]", "--conf", "spark.ui.enabled=false", "--conf", f"spark.jars.ivy={ivy}"),
             *("--packages", ",".join(jar.coordinate for jar in jars)),
             *(("--exclude-packages", left_out) if left_out else ()),

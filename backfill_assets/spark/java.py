@@ -38,6 +38,13 @@ def without_incubator(environ: Mapping[str, str] | None = None) -> dict[str, str
     return {"JAVA_HOME": str(_LAUNCHER), "BACKFILL_JAVA": str(java)} if java else {}
 
 
+def spark_script(name: str) -> str:
+    """The path of one of Spark's own scripts, such as ``spark-submit``."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return str(Path(_find_spark_home()) / "bin" / name)
+
+
 def java_version(java: Path) -> int | None:
     """Its feature release (17), or ``None`` when it does not start."""
     try:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import psutil
 
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.document import Documents
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import CONNECT_PLUGIN, answers, start_connect_server
 from backfill_assets.spark.session import run_a_job
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from backfill_assets.spark.standalone_cluster import StandaloneCluster
 
 STANDALONE = "standalone"
+_NOTE = "spark-connect"
 _PATIENCE_SECONDS = 20.0
 
 
@@ -49,18 +51,21 @@ class SparkService:
     log: str
     started: str
     processes: tuple[SparkProcess, ...]
+    home: str
+    """The folder that it serves: a copy of it has a copy of the note."""
 
     @property
     def port(self) -> int:
         return urlsplit(self.url).port or 0
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def record_file(settings: Settings) -> Path:
     """Where the server of a home is noted."""
-    return settings.home / "spark-connect.json"
+    return settings.home / f"{_NOTE}.json"
+
+
+def _notes(settings: Settings) -> Documents[SparkService]:
+    return Documents(Storage(str(settings.home)), ".", SparkService)
 
 
 def running_service(settings: Settings) -> SparkService | None:
@@ -102,9 +107,10 @@ def _start(
         log=str(server.log),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         processes=(SparkProcess(server.process.pid, CONNECT_PLUGIN), *behind),
+        home=str(settings.home.resolve()),
     )
     try:
-        _note(settings, service)
+        _notes(settings).replace(_NOTE, service)
         run_a_job(replace(settings, spark_remote=service.url, spark_profile=profile))
     except BaseException:
         stop_service(settings)
@@ -144,23 +150,11 @@ def _wait_while(condition: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def _note(settings: Settings, service: SparkService) -> None:
-    file = record_file(settings)
-    unfinished = file.with_suffix(".tmp")
-    unfinished.write_text(json.dumps({**service.as_json(), "home": str(settings.home.resolve())}, indent=2))
-    unfinished.replace(file)
-
-
 def _read_record(settings: Settings) -> SparkService | None:
-    try:
-        record = json.loads(record_file(settings).read_text())
-        # A copy of a home has a copy of the note; one of an earlier version names no home.
-        if record.pop("home", "") not in ("", str(settings.home.resolve())):
-            return None
-        processes = tuple(SparkProcess(**process) for process in record.pop("processes"))
-        return SparkService(**record, processes=processes) if processes else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+    with suppress(LakehouseUnusable):
+        noted = _notes(settings).get(_NOTE)
+        return noted if noted and noted.processes and noted.home == str(settings.home.resolve()) else None
+    return None
 
 
 def command_line(pid: int) -> str:

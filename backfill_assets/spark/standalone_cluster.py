@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.settings import Settings
-from backfill_assets.spark.connect_server import LOOPBACK, answers, daemon_environment, free_port, spark_script
-from backfill_assets.spark.java import require_java
+from backfill_assets.spark.connect_server import LOOPBACK, answers, end_process, free_port, start_daemon, wait_until
+from backfill_assets.spark.java import require_java, spark_script
 
 _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 _WORKERS = 2
@@ -35,12 +33,7 @@ class StandaloneCluster:
     def stop(self) -> None:
         """End the workers, then the master."""
         for process in (*self.workers, self.master):
-            process.terminate()
-            try:
-                process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_process(process)
 
 
 def start_standalone_cluster(settings: Settings, timeout_seconds: float = 120) -> StandaloneCluster:
@@ -73,28 +66,8 @@ def start_standalone_cluster(settings: Settings, timeout_seconds: float = 120) -
 
 def _launch(settings: Settings, java_class: str, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
     command = [spark_script("spark-class"), java_class, "--host", LOOPBACK, "--webui-port", "0", *arguments]
-    environment = daemon_environment(settings) | {
-        "SPARK_LOCAL_IP": LOOPBACK,
-        "SPARK_DAEMON_MEMORY": "256m",
-    }
-    with log.open("wb") as output:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=environment,
-            start_new_session=True,
-        )
+    return start_daemon(command, settings, log, {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_DAEMON_MEMORY": "256m"})
 
 
 def _wait(done: Callable[[], bool], cluster: StandaloneCluster, log: Path, timeout_seconds: float) -> None:
-    deadline = time.monotonic() + timeout_seconds
-    while not done():
-        ended = any(process.poll() is not None for process in (cluster.master, *cluster.workers))
-        if ended or time.monotonic() > deadline:
-            last_words = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
-            raise LakehouseUnusable(
-                f"The standalone cluster did not come up:\n{last_words}", hint=f"Its logs are in {log.parent}."
-            )
-        time.sleep(0.1)
+    wait_until(done, "The standalone cluster", (cluster.master, *cluster.workers), log, timeout_seconds)

@@ -107,5 +107,5 @@ def test_the_lakehouse_option_is_stronger_than_the_environment(backfill: Backfil
 
 def test_errors_of_an_added_command_look_the_same(backfill: Backfill) -> None:
     """``sample`` is added by an entry point."""
-    result = backfill("sample", "--seed", 1, exit_code=1)
-    assert result.stderr.startswith("Error: ") and "--synthetic" in result.stderr
+    result = backfill("sample", "real", "--days", "soon", exit_code=1)
+    assert result.stderr.startswith("Error: ") and "'soon' is not a day" in result.stderr

@@ -78,7 +78,8 @@ def test_its_spark_is_used_while_it_answers_unless_another_is_chosen(tmp_path: P
 def test_the_server_of_the_home_is_used_too(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings.at(tmp_path)
     processes = [{"pid": os.getpid(), "java_class": "pytest"}]
-    service = {"url": f"sc://127.0.0.1:{port}", "profile": "connect", "log": "", "started": "", "processes": processes}
+    texts = {"profile": "connect", "log": "", "started": "", "home": str(tmp_path.resolve())}
+    service = {"url": f"sc://127.0.0.1:{port}", "processes": processes, **texts}
     record_file(settings).write_text(json.dumps(service))
     monkeypatch.setattr("backfill_assets.spark.service.command_line", lambda pid: "pytest")
     assert shared_spark(settings)[1] == "backfill spark start"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal, localcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,8 +27,10 @@ from backfill_assets.judge.measure import FilesUnreadable, measure_files, unmeas
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model import measure as m
+from backfill_assets.model.checks import KINDS
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Aggregates, DayFacts, DayRule, GateFinding, Metrics, Table
+from backfill_assets.model.rules import ConvertedExactly, RatesFound
 from backfill_assets.quality.measures import numbers
 from backfill_assets_tests.judge.test_engine import InAStore
 from backfill_assets_tests.strategies.every_type import (
@@ -172,21 +175,25 @@ ROW_HASH, CONTENT_HASH = m.RowHash(EveryType).name, m.ContentHash(SOURCE, "value
 LANDED_HASH = m.ContentHash(SOURCE, "text").name
 OF_ALL_DIGITS = ("total hashes", "total finest")
 """Of several rows they have more digits than there are."""
+
+
+def _asked(name: str, check: str, asked: Any) -> Callable[[Any], Any]:
+    return lambda rows: rows.count(where=KINDS[check].of(rows, name, asked))
+
+
+def _total_of(name: str) -> Callable[[Any], Any]:
+    return lambda rows: m.exact_sum(rows[name])
+
+
 TYPED: Aggregates = {
-    **{f"{name} {check}": m.CountIf(m.Fulfils(name, check, asked)) for name, check, asked in CHECKS},
-    **{f"nulls {name}": m.CountIf(m.IsNull(name)) for name in EveryType.fields()},
-    **{f"values {name}": m.CountIf(m.HasValue(name)) for name in EveryType.fields()},
-    **{f"keys {name}": m.DifferentKeys((name,)) for name in EveryType.fields()},
-    **{f"total {name}": m.Total(m.ValueOf(name)) for name in TOTALS},
-    "two keys": m.DifferentKeys(("text", "code", "flag")),
-    "some": m.Total(m.Only(m.ValueOf("money"), m.Fulfils("kind", "eq", "USD"))),
-    "carried": m.SumOfHashes(m.ValueOf("big")),
-    "carried by some": m.SumOfHashes(m.Only(m.ValueOf("big"), m.HasValue("text"))),
-    "content": m.SumOfHashes(m.ContentHash(SOURCE, "values")),
-    "late": m.CountIf(m.DaysApart("calendar_day", "day", 7)),
-    "both": m.CountIf(m.Both(m.IsNull("text"), m.HasValue("code"))),
-    "first reason": m.Least(m.FirstItem("reasons")),
-    "listed": m.Listed(m.ValueOf("code")),
+    **{f"{name} {check}": _asked(name, check, asked) for name, check, asked in CHECKS},
+    **{f"keys {name}": partial(m.count_different, names=(name,)) for name in EveryType.fields()},
+    **{f"total {name}": _total_of(name) for name in TOTALS},
+    "two keys": partial(m.count_different, names=("text", "code", "flag")),
+    "some": lambda rows: m.exact_sum(rows.money, rows.kind == "USD"),
+    "carried": lambda rows: m.exact_sum(rows.big),
+    "content": m.ContentHash(SOURCE, "values"),
+    "first reason": lambda rows: m.least(rows.reasons[0]),
 }
 
 
@@ -215,19 +222,13 @@ OF_TYPED: Oracle = {
     "checksum": lambda rows: _sum(row[ROW_HASH] for row in rows),
     "violating": _counted(lambda row: _breaks(EveryType, row)),
     **{f"{name} {check}": _fulfilled(name, check, asked) for name, check, asked in CHECKS},
-    **{f"nulls {name}": _of(name, lambda values: values.count(None)) for name in EveryType.fields()},
-    **{f"values {name}": _of(name, lambda values: len(values) - values.count(None)) for name in EveryType.fields()},
     **{f"keys {name}": _different(name) for name in EveryType.fields()},
     **{f"total {name}": _of(name, _sum) for name in TOTALS},
     "two keys": _different("text", "code", "flag"),
     "some": lambda rows: _sum(row["money"] for row in rows if row["kind"] == "USD"),
     "carried": lambda rows: _sum(row["big"] for row in rows),
-    "carried by some": lambda rows: _sum(row["big"] for row in rows if row["text"] is not None),
     "content": lambda rows: _sum(row[CONTENT_HASH] for row in rows),
-    "late": _counted(lambda row: row["calendar_day"] and (row["calendar_day"] - row["day"]).days > 7),
-    "both": _counted(lambda row: row["text"] is None and row["code"] is not None),
     "first reason": lambda rows: next(iter(_texts(map(_first, rows))), ""),
-    "listed": lambda rows: ", ".join(_texts(row["code"] for row in rows)),
 }
 
 
@@ -402,8 +403,16 @@ def test_an_amount_that_is_not_the_quotient_is_counted(tmp_path: Path) -> None:
         for at, digits in ((0, 2), (1, 6), (2, 4))
     ]
     rows = pa.table([*columns, pa.array([DAY] * len(lines))], ["amount", "rate", "euros", "day"])
-    wrong = asking(Converted, {"wrong": m.CountIf(m.IsNoQuotient("amount", "rate", "euros", 4))})
-    assert measured(rows, wrong, tmp_path)[DAY]["wrong"] == 1
+    rule = ConvertedExactly("amount", "rate", "euros", digits=4)
+    converted = Table("converted", "fact", "", Converted, key=(), rules=(rule,))
+    assert measured(rows, converted, tmp_path)[DAY]["misconverted_euros"] == 1
+
+
+def test_currencies_without_a_rate_are_listed_once_in_their_order(tmp_path: Path) -> None:
+    table = Table("sales", "fact", "", Sale, key=(), rules=(RatesFound("amount", "code", within_days=7),))
+    rows = _sales((1, "USD", None), (2, "EUR", None), (3, "USD", None), (4, "CHF", "1.00"))
+    found = measured(rows, table, tmp_path)[DAY]
+    assert (found["without_rate"], found["without_rate_example"]) == (3, "EUR, USD")
 
 
 def test_nothing_is_measured_of_no_files() -> None:
@@ -431,7 +440,7 @@ def test_any_damage_of_a_file_is_the_damage_of_its_day(tmp_path: Path, at: int) 
     measured(rows, SALES, tmp_path)
     (path,) = tmp_path.rglob("*.parquet")
     file = AddedFile(str(path.relative_to(tmp_path)), str(DAY), 1, 0, "{}")
-    lookahead = asking(Sale, {"odd": m.CountIf(m.Fulfils("code", "str_matches", "(?=E)E"))})
+    lookahead = asking(Sale, {"odd": _asked("code", "str_matches", "(?=E)E")})
     with pytest.raises(LakehouseUnusable, match="cannot be measured") as refused:
         measure_files(Storage(str(tmp_path)), lookahead, {DAY: [file]}, pytest.fail, only=["odd"])
     assert not isinstance(refused.value, FilesUnreadable)
@@ -475,7 +484,7 @@ class Wrong(Contract):
 
 def test_what_the_judge_cannot_carry_out_is_named() -> None:
     """Each check by its column, and each metric of a rule."""
-    own = {"halves": lambda rows: rows.none.sum(), "odd": m.Rows()}
+    own = {"halves": lambda rows: rows.none.sum(), "odd": lambda rows: rows.count()}
     table = Table("wrong", "fact", "", Wrong, key=(), rules=(Asking(asked=own),))
     named = [reason.partition(" cannot be judged: ")[0] for reason in unmeasurable(table)]
     assert named == [

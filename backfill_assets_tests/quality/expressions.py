@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pyspark.sql import types as T
@@ -14,7 +15,6 @@ from backfill_assets.judge.measure import query
 from backfill_assets.model.checks import KINDS
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Table
-from backfill_assets.model.measure import CountIf, Fulfils
 from backfill_assets.quality.gates import KEYS, gates_of
 from backfill_assets.quality.measures import numbers
 
@@ -43,9 +43,13 @@ def of_checks() -> list[tuple[str, str]]:
     found = [("not `nullable`", "`number IS NOT NULL`")]
     for name in KINDS:
         column, asked = ASKED[name]
-        (sql,) = _sql(Checked, {"kept": CountIf(Fulfils(column, name, asked))}).values()
+        (sql,) = _sql(Checked, {"kept": partial(_kept, name, column, asked)}).values()
         found.append((f"`{name}={asked!r}`", f"`{sql.removeprefix('COUNT(*) FILTER(WHERE ').removesuffix(')')}`"))
     return found
+
+
+def _kept(check: str, column: str, asked: Any, rows: Any) -> Any:
+    return rows.count(where=KINDS[check].of(rows, column, asked))
 
 
 def of_rules() -> list[tuple[str, str, str, str]]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from backfill_assets.model.declaration import Aggregates, DayFacts, DayRule, GateFinding
-from backfill_assets.model.measure import CountIf, Fulfils
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,7 @@ class FewZeros(DayRule):
     dimension = "validity"
 
     def measure(self) -> Aggregates:
-        return {f"zeros_{self.column}": CountIf(Fulfils(self.column, "eq", 0))}
+        return {f"zeros_{self.column}": lambda rows: rows.count(where=rows[self.column] == 0)}
 
     def judge(self, facts: DayFacts) -> GateFinding:
         zeros, rows = facts.count(f"zeros_{self.column}"), facts.count("rows")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable
 from dataclasses import fields
@@ -56,9 +57,13 @@ def without_rules() -> set[tuple[str, str]]:
     return {(table.layer, name) for table in _tables() for name in DIMENSIONS if _rules_in(table, name) == NONE}
 
 
+def is_rule(each: object) -> bool:
+    return inspect.isclass(each) and issubclass(each, DayRule) and not inspect.isabstract(each)
+
+
 def rule_classes() -> set[str]:
     """Those that a table can declare."""
-    return {rule.__name__ for rule in DayRule.__subclasses__() if rule.__module__ == rules.__name__}
+    return {name for name, each in vars(rules).items() if is_rule(each) and each.__module__ == rules.__name__}
 
 
 def _tables() -> list[Table]:

@@ -145,7 +145,7 @@ Effect = Callable[[Terminal, str], None]
 
 def demo(terminal: Terminal) -> None:
     """What the demo does, and a line that is rejected."""
-    terminal(f"backfill sample --days {DAYS}")
+    terminal(f"backfill sample real --days {DAYS}")
     folders = terminal.settings.landing / "sales"
     assert [folder.name for folder in sorted(folders.iterdir())] == list(map(str, DAYS))
     broken = sale(basket_id="1", quantity="many", transaction_timestamp=f"{DAYS.first}T10:00:00Z")

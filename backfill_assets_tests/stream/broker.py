@@ -24,6 +24,7 @@ from backfill_assets.spark.connect_server import (
     LOOPBACK,
     answers,
     dismiss_watch,
+    end_process,
     free_port,
 )
 from backfill_assets.spark.java import java_command
@@ -110,14 +111,7 @@ class Broker:
 
     def stop(self) -> None:
         """End it as an operator would; kill it if that takes more than 20 seconds."""
-        process = self._require_process()
-        process.terminate()
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        dismiss_watch(process)
+        end_process(self._require_process())
 
     def kill(self) -> None:
         """As ``kill -9``: it writes nothing more."""

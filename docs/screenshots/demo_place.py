@@ -43,7 +43,7 @@ def fresh_home() -> dict[str, str]:
 def landed_home(days: str) -> dict[str, str]:
     """The demo's folder with ``days`` landed; returns the environment of every process that works on it."""
     environment = empty_home()
-    backfill("sample", "--days", days, within=environment)
+    backfill("sample", "real", "--days", days, within=environment)
     return environment
 
 

@@ -61,7 +61,7 @@ def stop(tour: Tour) -> None:
 
 def main() -> None:
     environment = empty_home()
-    live = ["-m", "backfill_assets.cli", "sample", "--live", "--events-per-second", "50"]
+    live = ["-m", "backfill_assets.cli", "sample", "live", "--events-per-second", "50"]
     with sync_playwright() as playwright, webserver(environment) as address, daemon(environment):
         browser = playwright.chromium.launch(
             executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]

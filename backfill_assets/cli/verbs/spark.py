@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -97,7 +98,7 @@ def status(ctx: click.Context) -> None:
 
 
 def _service_answer(service: SparkService | None, *, answering: bool) -> Answer:
-    facts = {"running": service is not None, "answers": answering, **(service.as_json() if service else {})}
+    facts = {"running": service is not None, "answers": answering, **(asdict(service) if service else {})}
     lines = []
     if service is None:
         lines = [Line("No Spark server is running.", do="backfill spark start")]

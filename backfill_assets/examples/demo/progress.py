@@ -1,4 +1,4 @@
-"""How ``backfill demo`` shows its phases and a backfill: in place on a terminal, elsewhere a line for each change."""
+"""How ``backfill demo`` shows its phases and a backfill: a line for each change."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rich.console import Group
-from rich.live import Live
-from rich.spinner import Spinner
-from rich.table import Table
-from rich.text import Text
-
 from backfill_assets.cli.output import console, say
 
 _DONE, _FAILED, _RUNNING, _WAITING = "done", "failed", "running", "waiting"
 _STATES = {"SUCCESS": _DONE, "FAILURE": _FAILED, "SKIPPED": "not run", "": _WAITING}
-_COLOURS = {_DONE: "green", _FAILED: "red", _RUNNING: "yellow"}
 
 
 @dataclass(frozen=True)
@@ -55,24 +48,22 @@ class Phases:
 
 @contextmanager
 def shown(steps: Sequence[str]) -> Iterator[Show]:
-    """Show a backfill that will have ``steps``; yields the function that takes where it stands, again and again."""
-    screen, began = console(), time.monotonic()
-    if screen.is_terminal:
-        spinner = Spinner("dots")
-        with Live(spinner, console=screen, refresh_per_second=4) as live:
-            yield lambda now: live.update(_picture(now, steps, spinner, began))
-        return
-    said: set[str] = set()
+    """Show a backfill that will have ``steps``; yields the function that takes where it stands, again and again.
 
-    def hear(now: BackfillProgress) -> None:
-        """For logs and pipes: each thing once, as a line."""
-        for step, state, took, note in step_rows(now, steps):
-            line = f"  {step:<26} {state:<8} {note or (took if state == _DONE else '')}".rstrip()
-            if state != _WAITING and line not in said:
-                said.add(line)
-                say(f"{_clock(began)}{line}")
+    Each thing is said once, as a line; a terminal also has what the demo waits for.
+    """
+    began, said = time.monotonic(), set[str]()
+    with console().status("") as status:
 
-    yield hear
+        def show(now: BackfillProgress) -> None:
+            status.update(f"backfill {now.backfill_id}, {_clock(began)}: {happening(now, steps)}")
+            for step, state, took, note in step_rows(now, steps):
+                line = f"  {step:<26} {state:<8} {note or (took if state == _DONE else '')}".rstrip()
+                if state != _WAITING and line not in said:
+                    said.add(line)
+                    say(f"{_clock(began)}{line}")
+
+        yield show
 
 
 def step_rows(now: BackfillProgress, steps: Sequence[str]) -> list[tuple[str, str, str, str]]:
@@ -99,15 +90,6 @@ def happening(now: BackfillProgress, steps: Sequence[str]) -> str:
     if set(states) == {_DONE}:
         return "every step is done, Dagster is closing the backfill"
     return f"{states.count(_DONE)} of {len(states)} steps done"
-
-
-def _picture(now: BackfillProgress, steps: Sequence[str], spinner: Spinner, began: float) -> Group:
-    spinner.update(text=Text(f"backfill {now.backfill_id}, {_clock(began)}: {happening(now, steps)}"))
-    grid = Table.grid("", "", "", "seconds", "", padding=(0, 2))
-    grid.columns[3].justify = "right"
-    for step, state, took, note in step_rows(now, steps):
-        grid.add_row("", step, Text(state, style=_COLOURS.get(state, "dim")), took, note)
-    return Group(spinner, grid)
 
 
 def _clock(began: float) -> str:

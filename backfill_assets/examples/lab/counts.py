@@ -46,8 +46,6 @@ class WayCounts:
     events: int
     tables: tuple[TableCount, ...]
     seconds: float
-    peak_memory_mb: int
-    """The most that Python and its JVM held together. Ways share one JVM: compare it within a hazard only."""
     source: SourceReads = SourceReads()
     days_computed: int = 0
     days_thrown_away: int = 0
@@ -162,7 +160,6 @@ def _cells(way: WayCounts, *, work: bool) -> Iterator[tuple[str, object]]:
         yield "files opened of the source", way.source.files
         yield "bytes read of the source", size(way.source.bytes)
         yield "most in one job", size(way.source.most_at_once)
-        yield "peak memory", f"{way.peak_memory_mb:,} MB"
     yield "time", seconds(way.seconds)
 
 

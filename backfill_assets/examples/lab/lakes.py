@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
@@ -238,13 +238,8 @@ class CountedZone(LandingZone):
     opened: list[int] = field(default_factory=list)
     """The size of each file that was opened, in bytes."""
 
-    def files(self, source: str, days: Iterable[date]) -> tuple[LandedFile, ...]:
-        found = super().files(source, days)
-        self.opened.extend(file.size for file in found)
-        return found
-
-    def file(self, source: str, path: Path) -> LandedFile:
-        found = super().file(source, path)
+    def _landed_file(self, source: str, day: date, path: Path) -> LandedFile:
+        found = super()._landed_file(source, day, path)
         self.opened.append(found.size)
         return found
 

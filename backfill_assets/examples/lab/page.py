@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.examples.lab.counts import Hazard, WayCounts, columns, count_rows, outcome
@@ -35,52 +34,28 @@ def page(hazard: Hazard) -> str:
     return _rendered("page.md", {"hazard": hazard, "text": hazard.text, "counts": counts, "outcome": outcome})
 
 
-@dataclass(frozen=True)
-class Part:
-    """A piece of a bar; ``x`` and ``width`` are in pixels."""
-
-    name: str
-    count: int
-    x: float
-    width: float
-
-
 def chart(hazard: Hazard) -> str:
-    """An SVG picture without scripts, with a bar for each way; names are escaped."""
-    drawn = bars(hazard)
-    shown = {part.name for parts in drawn for part in parts}
+    """An SVG picture without scripts, with a bar for each way, all at one scale; names are escaped."""
+    drawn = [parts(way) for way in hazard.ways]
     about = {
         "title": hazard.text.title,
-        "bars": [(way.way, outcome(way), parts) for way, parts in zip(hazard.ways, drawn, strict=True)],
+        "bars": [(way.way, outcome(way), each) for way, each in zip(hazard.ways, drawn, strict=True)],
+        "longest": max(1, *(sum(each.values()) for each in drawn)),
         "colours": _COLOURS,
-        "legend": [name for name in _COLOURS if name in shown],
+        "legend": [name for name in _COLOURS if any(name in each for each in drawn)],
         "size": {"width": _WIDTH, "left": _LEFT, "top": _TOP, "row": _ROW},
     }
     return _rendered("chart.svg", about)
 
 
-def bars(hazard: Hazard) -> list[list[Part]]:
-    """Of each way its parts, all at one scale: the longest bar has the whole width."""
-    counts = [_parts(way) for way in hazard.ways]
-    longest = max(sum(each.values()) for each in counts)
-    return [_placed(each, (_WIDTH - 2 * _LEFT) / max(1, longest)) for each in counts]
-
-
-def _parts(way: WayCounts) -> dict[str, int]:
-    """Days for ways whose work is counted; else rows of the table that is worst off."""
-    if way.is_about_work:
-        return {RIGHT: way.days_computed - way.days_thrown_away, LOST: way.days_thrown_away}
+def parts(way: WayCounts) -> dict[str, int]:
+    """What a bar is made of: days for a way whose work is counted, else rows of the table that is worst off."""
     worst = max(way.tables, key=lambda table: table.missing + table.doubled)
-    return {RIGHT: way.events - worst.missing, MISSING: worst.missing, DOUBLED: worst.doubled}
-
-
-def _placed(counts: Mapping[str, int], pixels: float) -> list[Part]:
-    placed, x = [], float(_LEFT)
-    for name, count in counts.items():
-        if count:
-            placed.append(Part(name, count, round(x, 1), round(count * pixels, 1)))
-        x += count * pixels
-    return placed
+    if way.is_about_work:
+        found = {RIGHT: way.days_computed - way.days_thrown_away, LOST: way.days_thrown_away}
+    else:
+        found = {RIGHT: way.events - worst.missing, MISSING: worst.missing, DOUBLED: worst.doubled}
+    return {name: count for name, count in found.items() if count}
 
 
 def _rendered(template: str, about: Mapping[str, object]) -> str:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import psutil
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.lab.counts import Hazard, WayCounts, hazard_texts
@@ -22,9 +18,6 @@ from backfill_assets.rebuild.lake import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_MEGABYTE = 1_000_000
-_EVERY_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -98,15 +91,14 @@ class Workbench:
     def _count(
         self, way: str, lake: PlainLake | SafeLake, play: Callable[[], str | None], tables: Sequence[str]
     ) -> WayCounts:
-        with metered(self.spark) as measured:
-            note = play()
+        started = time.monotonic()
+        note = play()
         return WayCounts(
             way=way,
             safe=isinstance(lake, SafeLake),
             events=lake.sent.total(),
             tables=tuple(lake.count(table) for table in tables),
-            seconds=measured.seconds,
-            peak_memory_mb=measured.peak_memory_mb,
+            seconds=time.monotonic() - started,
             source=lake.read,
             days_computed=lake.days_computed,
             days_thrown_away=lake.days_thrown_away,
@@ -119,51 +111,3 @@ class Workbench:
         home = self.folder / hazard / name
         home.mkdir(parents=True)
         return home
-
-
-@dataclass
-class Measured:
-    """Of a block of work; both are 0 until it has ended."""
-
-    seconds: float = 0.0
-    peak_memory_mb: int = 0
-
-
-@contextmanager
-def metered(spark: SparkSession) -> Iterator[Measured]:
-    """Measure the block. What the JVM still holds of the work before it is collected first."""
-    from py4j.java_gateway import JVMView
-
-    jvm = spark.sparkContext._jvm
-    if isinstance(jvm, JVMView):
-        jvm.System.gc()
-    measured, ended, peaks = Measured(), threading.Event(), [memory_mb()]
-
-    def watch() -> None:
-        while not ended.wait(_EVERY_SECONDS):
-            peaks.append(memory_mb())
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    started = time.monotonic()
-    try:
-        yield measured
-    finally:
-        measured.seconds = time.monotonic() - started
-        ended.set()
-        watcher.join()
-        measured.peak_memory_mb = max(peaks)
-
-
-def memory_mb() -> int:
-    """What this process and its JVM hold now: the largest of its children."""
-    own = psutil.Process()
-    # A process that is just being started is a copy of its parent for a moment: a sum would have it twice.
-    return (_resident(own) + max(map(_resident, own.children(recursive=True)), default=0)) // _MEGABYTE
-
-
-def _resident(process: psutil.Process) -> int:
-    try:
-        return int(process.memory_info().rss)
-    except psutil.Error:
-        return 0  # it ended meanwhile

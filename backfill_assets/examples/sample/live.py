@@ -30,29 +30,18 @@ from backfill_assets.examples.sample.sales_line import FIELDS, LINES_PER_BASKET,
 
 EventKind = Literal["sale", "late", "correction", "moved", "older_version", "duplicate", "new_field", "unreadable"]
 
-KINDS: Mapping[EventKind, str] = MappingProxyType(
-    {
-        "sale": "a new sale of this second",
-        "late": "a new sale of an earlier day",
-        "correction": "a newer version of a sale, with another amount",
-        "moved": "a newer version of a sale, on another day",
-        "older_version": "a version older than one that was sent",
-        "duplicate": "a line that was sent before",
-        "new_field": "a new sale with fields the schema does not know",
-        "unreadable": "no sale can be read from it: it goes to quarantine",
-    }
-)
-SHARES: Mapping[EventKind, float] = MappingProxyType(
-    {
-        "late": 0.015,
-        "correction": 0.006,
-        "moved": 0.002,
-        "older_version": 0.002,
-        "duplicate": 0.004,
-        "new_field": 0.002,
-        "unreadable": 0.004,
-    }
-)
+_KINDS: Mapping[EventKind, tuple[str, float]] = {
+    "sale": ("a new sale of this second", 0),
+    "late": ("a new sale of an earlier day", 0.015),
+    "correction": ("a newer version of a sale, with another amount", 0.006),
+    "moved": ("a newer version of a sale, on another day", 0.002),
+    "older_version": ("a version older than one that was sent", 0.002),
+    "duplicate": ("a line that was sent before", 0.004),
+    "new_field": ("a new sale with fields the schema does not know", 0.002),
+    "unreadable": ("no sale can be read from it: it goes to quarantine", 0.004),
+}
+KINDS: Mapping[EventKind, str] = MappingProxyType({kind: words for kind, (words, _) in _KINDS.items()})
+SHARES: Mapping[EventKind, float] = MappingProxyType({kind: share for kind, (_, share) in _KINDS.items() if share})
 """The rest are sales."""
 TICK_SECONDS = 1.0
 

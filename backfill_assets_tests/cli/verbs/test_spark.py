@@ -25,7 +25,8 @@ def _note(home: Path, pid: int) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     file = home / "spark-connect.json"
     process = {"pid": pid, "java_class": CONNECT_PLUGIN}
-    told = {"url": "sc://127.0.0.1:1", "profile": "connect", "log": "l", "started": "s", "processes": [process]}
+    texts = {"profile": "connect", "log": "l", "started": "s", "home": str(home.resolve())}
+    told = {"url": "sc://127.0.0.1:1", "processes": [process], **texts}
     file.write_text(json.dumps(told))
     return file
 
@@ -47,7 +48,7 @@ def test_a_number_that_another_process_has_by_now_is_not_the_server(backfill: Ba
 
 
 def test_the_server_of_another_home_is_not_stopped_from_a_copy_of_it(backfill: Backfill, tmp_path: Path) -> None:
-    """`cp -a` copies the note as well; without a home in it, it is one of an earlier version."""
+    """`cp -a` copies the note as well."""
     command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)", CONNECT_PLUGIN]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None and server.stdout.readline() == "up\n"

@@ -25,7 +25,7 @@ def invoke(*arguments: str | int | Path) -> Result:
 def test_synthetic_prints_its_seed_and_every_count_as_json(tmp_path: Path) -> None:
     """Scripts read the counts; a chosen seed must come back, a random one must be shown."""
     result = invoke(
-        "--synthetic", "--days", 2, "--rows-per-day", 30, "--defects", "late_row=3,broken_line=2",
+        "synthetic", "--days", 2, "--rows-per-day", 30, "--defects", "late_row=3,broken_line=2",
         "--landing", tmp_path, "--json", "--seed", 9,
     )  # fmt: skip
     told = json.loads(result.output)
@@ -35,13 +35,13 @@ def test_synthetic_prints_its_seed_and_every_count_as_json(tmp_path: Path) -> No
         "broken_line": 2,
     }
     assert told["lines"]["quarantined"] == 2 and told["lines"]["received"] == 60
-    random = invoke("--synthetic", "--days", "2017-03-01", "--rows-per-day", 1, "--landing", tmp_path / "b", "--json")
+    random = invoke("synthetic", "--days", "2017-03-01", "--rows-per-day", 1, "--landing", tmp_path / "b", "--json")
     assert json.loads(random.output)["seed"] >= 0
 
 
 def test_the_table_names_every_defect_and_the_seed(tmp_path: Path) -> None:
     """People read the table."""
-    result = invoke("--synthetic", "--days", 3, "--rows-per-day", 100, "--seed", 77, "--landing", tmp_path)
+    result = invoke("synthetic", "--days", 3, "--rows-per-day", 100, "--seed", 77, "--landing", tmp_path)
     assert result.exit_code == 0
     for expected in ("seed\t77", "overtaken_version", "superseded ", "files written\t20", "files already there\t0"):
         assert expected in result.output
@@ -51,14 +51,14 @@ def test_the_table_names_every_defect_and_the_seed(tmp_path: Path) -> None:
 def test_real_days_land_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same variable that the pipeline reads decides where sample data goes."""
     monkeypatch.setenv("BACKFILL_LANDING", str(tmp_path / "zone"))
-    result = invoke("--days", "2017-03-01", "--json")
+    result = invoke("real", "--days", "2017-03-01", "--json")
     assert json.loads(result.output)["lines"] == {"sales": 3881, "products": 92331, "fx_rates": 248}
     assert (tmp_path / "zone" / "sales" / "2017-03-01").is_dir()
 
 
 def test_the_other_dataset_lands_by_itself(tmp_path: Path) -> None:
     """A person who tries it does not need a year of groceries."""
-    result = invoke("--dataset", "sea_temperatures", "--days", "2017-03-21", "--json", "--landing", tmp_path)
+    result = invoke("real", "--dataset", "sea_temperatures", "--days", "2017-03-21", "--json", "--landing", tmp_path)
     assert json.loads(result.output)["lines"] == {"sea_temperatures": 49}
     assert [folder.name for folder in tmp_path.iterdir()] == ["sea_temperatures"]
 
@@ -66,7 +66,7 @@ def test_the_other_dataset_lands_by_itself(tmp_path: Path) -> None:
 def test_live_events_are_counted_by_kind(tmp_path: Path) -> None:
     """As a table for people, as JSON for scripts."""
     options: tuple[str | int | Path, ...]
-    options = ("--live", "--events-per-second", 500, "--seconds", "0.5", "--seed", 3, "--landing", tmp_path)
+    options = ("live", "--events-per-second", 500, "--seconds", "0.5", "--seed", 3, "--landing", tmp_path)
     counted = json.loads(invoke(*options, "--json").output)
     assert counted["events"] == sum(each["lines"] for each in counted["kinds"]) == 250
     assert (counted["seed"], counted["late_days"]) == (3, 5)
@@ -81,7 +81,7 @@ def test_ctrl_c_ends_live_events_with_their_counts(tmp_path: Path) -> None:
     command = [
         str(Path(sys.executable).with_name("backfill")),
         "sample",
-        "--live",
+        "live",
         "--json",
         "--landing",
         str(tmp_path),
@@ -108,19 +108,13 @@ def wait_for(done: Callable[[], bool], seconds: float = 15) -> bool:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--days", "2017-03-02..2017-03-01"], "Did you mean 2017-03-01..2017-03-02?"),
-        (["--days", "soon"], "'soon' is not a day"),
-        (["--days", "2030-01-01"], "Choose days in 2017-01-01..2018-01-01"),
-        (["--seed", "3"], "Add --synthetic or --live"),
-        (["--dataset", "sea_temperatures", "--days", "2018-01-01"], "Choose days in 2016-02-15..2017-03-22"),
-        (["--dataset", "sea_temperatures", "--synthetic"], "--dataset does not go with --synthetic"),
-        (["--synthetic", "--days", "0"], "not between 1 and 3650"),
-        (["--synthetic", "--defects", "late_row"], "not one defect and its count"),
-        (["--synthetic", "--defects", "late=1"], "There is no defect 'late'"),
-        (["--seconds", "5"], "Add --live"),
-        (["--live", "--synthetic"], "Leave out --synthetic or --live"),
-        (["--live", "--days", "3"], "--days does not go with --live"),
-        (["--live", "--dataset", "sea_temperatures"], "--dataset does not go with --live"),
+        (["real", "--days", "2017-03-02..2017-03-01"], "Did you mean 2017-03-01..2017-03-02?"),
+        (["real", "--days", "soon"], "'soon' is not a day"),
+        (["real", "--days", "2030-01-01"], "Choose days in 2017-01-01..2018-01-01"),
+        (["real", "--dataset", "sea_temperatures", "--days", "2018-01-01"], "Choose days in 2016-02-15..2017-03-22"),
+        (["synthetic", "--days", "0"], "not between 1 and 3650"),
+        (["synthetic", "--defects", "late_row"], "not one defect and its count"),
+        (["synthetic", "--defects", "late=1"], "There is no defect 'late'"),
     ],
 )
 def test_an_invalid_request_is_refused_with_what_to_do(tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -41,7 +41,7 @@ def test_a_fingerprint_covers_what_a_transform_calls_and_refers_to() -> None:
         "model.refinement._winners",
         "model.canonical.parsed",
         "model.declaration._PATTERNS",
-        "model.checks._Compared",
+        "model.checks._in_range",
         "model.checks.KINDS",
         "model.refinement.Refinement",
         "examples.datasets.sales.BronzeSales",

@@ -35,7 +35,6 @@ def way(
         events=events,
         tables=(TableCount("sales", rows, missing, doubled),),
         seconds=2.5,
-        peak_memory_mb=1_500,
         source=SourceReads(4, 4096, 2048),
         days_computed=days,
         days_thrown_away=lost,

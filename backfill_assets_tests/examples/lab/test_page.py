@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from backfill_assets.examples.lab.counts import hazard_texts
-from backfill_assets.examples.lab.page import DOUBLED, LOST, MISSING, RIGHT, bars, chart, page, write_pages
+from backfill_assets.examples.lab.page import DOUBLED, LOST, MISSING, RIGHT, chart, page, parts, write_pages
 from backfill_assets_tests.examples.lab.played import PLAYED, TEXT, WORKED
 
 NAMES = tuple(hazard_texts())
@@ -87,17 +87,19 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_bars_are_in_proportion_to_rows() -> None:
-    plain, safe = bars(PLAYED)
-    assert [(part.name, part.count) for part in plain] == [(RIGHT, 70), (MISSING, 30), (DOUBLED, 10)]
-    assert [(part.name, part.count) for part in safe] == [(RIGHT, 100)]
-    pixels = {part.width / part.count for bar in (plain, safe) for part in bar}
-    assert max(pixels) - min(pixels) < 0.01
-    assert plain[1].x == plain[0].x + plain[0].width
+    assert [list(parts(way).items()) for way in PLAYED.ways] == [
+        [(RIGHT, 70), (MISSING, 30), (DOUBLED, 10)],
+        [(RIGHT, 100)],
+    ]
+    drawn = [part.attrib for part in ET.fromstring(chart(PLAYED)).iter(f"{_SVG}rect") if len(part)]  # noqa: S314 - our own
+    widths = [float(part["width"]) for part in drawn]
+    for count, width in zip((70, 30, 10, 100), widths, strict=True):
+        assert width == pytest.approx(count * sum(widths[:3]) / 110, abs=0.2)
+    assert float(drawn[1]["x"]) == pytest.approx(float(drawn[0]["x"]) + widths[0], abs=0.2)
 
 
 def test_where_work_is_counted_bars_are_days() -> None:
-    one_job, _ = bars(WORKED)
-    assert [(part.name, part.count) for part in one_job] == [(RIGHT, 50), (LOST, 45)]
+    assert parts(WORKED.ways[0]) == {RIGHT: 50, LOST: 45}
 
 
 def test_it_is_well_formed_and_names_are_escaped() -> None:
