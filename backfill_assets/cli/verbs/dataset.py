@@ -26,24 +26,27 @@ if TYPE_CHECKING:
     from backfill_assets.model.dataset import Dataset
     from backfill_assets.rebuild.lake import Lake, Progress
 
-_EPILOG = """
-\b
-Examples:
-  backfill dataset new sea_temperatures       a module to change, in the package of your datasets
-  backfill dataset check sea_temperatures     tries it on the first landed file
-  backfill dataset check sales --json
-"""
 
-
-@click.group(epilog=_EPILOG)
+@click.group()
 def dataset() -> None:
-    """Work on the declaration of a dataset."""
+    """Work on the declaration of a dataset.
+
+    \b
+    Examples:
+      backfill dataset new sea_temperatures       a module to change, in the package of your datasets
+      backfill dataset check sea_temperatures     tries it on the first landed file
+      backfill dataset check sales --json
+    """
 
 
-@dataset.command(epilog=_EPILOG)
+@dataset.command()
 @click.argument("name")
 def new(name: str) -> None:
     """Write the declaration of a dataset called NAME, to be changed.
+
+    \b
+    Examples:
+      backfill dataset new sea_temperatures
 
     It is a module of the package that BACKFILL_DATASETS or pyproject.toml names, and is registered by being there.
     """
@@ -74,12 +77,17 @@ def _new_module_in(name: str) -> Path:
     return folder
 
 
-@dataset.command(epilog=_EPILOG)
+@dataset.command()
 @click.argument("name", shell_complete=complete_dataset)
 @as_json
 @click.pass_context
 def check(ctx: click.Context, name: str) -> None:
     """Try the declaration of the dataset NAME on the first file that has landed for it.
+
+    \b
+    Examples:
+      backfill dataset check sea_temperatures
+      backfill dataset check sales --json
 
     Shows how many of its rows would be quarantined and why, which gates would hold their day back, and which transforms
     return other columns than their contract declares. Of a long file, the first 10,000 lines are read. Starts Spark,

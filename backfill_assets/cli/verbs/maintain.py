@@ -13,16 +13,8 @@ from backfill_assets.cli.wiring import current_catalog, current_settings, open_p
 from backfill_assets.errors import NotDelivered
 from backfill_assets.text import format_count
 
-_EPILOG = """
-\b
-Examples:
-  backfill maintain --dry-run
-  backfill maintain --send-notices
-  backfill maintain --abort <publication>      gives up one that is open and cannot be finished
-"""
 
-
-@click.command(epilog=_EPILOG)
+@click.command()
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--clock-checked", is_flag=True, help="Count long pauses too: you have checked this machine's clock.")
 @click.option("--send-notices", is_flag=True, help="Send the notices that are due, and do nothing else.")
@@ -37,6 +29,12 @@ Examples:
 @as_json
 def maintain(dry_run: bool, clock_checked: bool, send_notices: bool, abort: str | None, reason: str, yes: bool) -> None:
     """Compact days of many small files, close abandoned timelines, and delete files that nothing needs.
+
+    \b
+    Examples:
+      backfill maintain --dry-run
+      backfill maintain --send-notices
+      backfill maintain --abort <publication>      gives up one that is open and cannot be finished
 
     Files that a rollback window, an open plan or a pinned version needs are kept. Starts no Spark. Readers and writers
     can work meanwhile.
@@ -62,7 +60,7 @@ def _maintain(dry_run: bool, clock_checked: bool) -> None:
 
     settings = current_settings()
     tables = current_catalog().table_names
-    found = Maintenance(open_publisher(settings), tables, settings.timeline_days, clock_checked)
+    found = Maintenance(open_publisher(), tables, settings.timeline_days, clock_checked)
     tasks = found.plan()
     done = [Done(task, "") for task in tasks] if dry_run else found.carry_out(tasks, report_progress)
     say_answer(maintenance_answer(done, dry_run=dry_run))
@@ -71,7 +69,7 @@ def _maintain(dry_run: bool, clock_checked: bool) -> None:
 def _abort(typed: str, reason: str, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.maintenance import abort_plan_answer, aborted_answer
 
-    publisher = open_publisher(current_settings())
+    publisher = open_publisher()
     publication = find_publication(publisher.storage, typed)
     known = prepared(publisher, publication)
     publisher.require_open(publication)
@@ -86,7 +84,7 @@ def _send_notices(dry_run: bool) -> None:
     from backfill_assets.publish.outbox import due_notices
 
     settings = current_settings()
-    publisher = open_publisher(settings)
+    publisher = open_publisher()
     if dry_run:
         say_answer(due_answer(due_notices(publisher)))
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +18,7 @@ from backfill_assets.cli.completion import (
     complete_timeline_or_plan,
 )
 from backfill_assets.cli.foreground import foreground_lake, report_progress, report_step, run_info
-from backfill_assets.cli.ids import find_moment, find_plan, find_state, find_timeline, is_plan
+from backfill_assets.cli.ids import find_moment, find_state, find_timeline, is_plan
 from backfill_assets.cli.options import as_json, days, version, yes
 from backfill_assets.cli.output import ask, go_on, say, say_answer, say_done, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
@@ -39,21 +38,20 @@ if TYPE_CHECKING:
     from backfill_assets.rebuild.lake import Lake
     from backfill_assets.timeline.forward import Forwarded
 
-_EPILOG = """
-\b
-Examples:
-  backfill timeline create trial
-  backfill run fact_daily_revenue --days 2017-03-01..2017-03-07 --version v2 --on trial
-  backfill diff main trial                       what `timeline publish trial` would change
-"""
 _MOST_MOMENTS = 20
 
 name_argument = click.argument("name", shell_complete=complete_timeline)
 
 
-@click.group(epilog=_EPILOG)
+@click.group()
 def timeline() -> None:
     """Work on days of tables beside what is published.
+
+    \b
+    Examples:
+      backfill timeline create trial
+      backfill run fact_daily_revenue --days 2017-03-01..2017-03-07 --version v2 --on trial
+      backfill diff main trial                       what `timeline publish trial` would change
 
     A timeline has a name and days of tables that differ from what is published; all other days read through to what was
     published when it was made, or last went forward. It is kept until it is deleted, or until the age that it is given.
@@ -68,7 +66,7 @@ def list_timelines() -> None:
     from backfill_assets.answers.timelines import timelines_answer
     from backfill_assets.timeline.view import all_places
 
-    publisher = open_publisher(current_settings())
+    publisher = open_publisher()
     say_answer(timelines_answer(all_places(publisher.storage, publisher.now())))
 
 
@@ -159,7 +157,7 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
 
     for table in tables:
         current_catalog().table(table)
-    storage = open_storage(current_settings())
+    storage = open_storage()
     if to is None:
         found = moments_worth_going_to(storage, tables, _MOST_MOMENTS)
         say_answer(moments_answer(found, tables))
@@ -244,7 +242,7 @@ def open_command(name: str, tables: tuple[str, ...]) -> None:
     from backfill_assets.answers.timelines import opened_answer
     from backfill_assets.timeline.opened import open_timeline, recipe_of
 
-    storage = open_storage(current_settings())
+    storage = open_storage()
     opened = open_timeline(storage, find_timeline(storage, name))
     views = opened.views(tables)
     say_answer(opened_answer(opened.timeline.name, views, recipe_of(opened, next(iter(views)))))
@@ -319,8 +317,7 @@ def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run:
     from backfill_assets.rebuild.outcome import os_person
     from backfill_assets.timeline.rewind import differing_from_main
 
-    settings = current_settings()
-    publisher = open_publisher(settings)
+    publisher = open_publisher()
     storage = publisher.storage
     found = _to_change(publisher, name)
     asked = timeline_request(current_catalog().steps, found, differing_from_main(storage, found), table)
@@ -329,7 +326,7 @@ def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run:
         report_step(f"{begun.id} was begun for this before: it goes on")
         stage_plan(begun.id, Options.of_plan)
         return False
-    plan, now = plan_and_keep(settings, current_catalog(), asked, expected, by=os_person())
+    plan, now = plan_and_keep(current_settings(), current_catalog(), asked, expected, by=os_person())
     if not wants_json():
         say_answer(plan_answer(plan, now))
         say(*filter(None, [left_sentence(asked, found.name, _statuses(storage, asked.target))]))
@@ -398,9 +395,9 @@ def delete(name: str, yes: bool) -> None:
     """
     from backfill_assets.lakehouse.named_timelines import delete_timeline
 
-    publisher = open_publisher(current_settings())
+    publisher = open_publisher()
     if is_plan(name):
-        name = _abandon(find_plan(publisher.storage, name), yes=yes)
+        name = _abandon(name, yes=yes)
     else:
         found = _to_change(publisher, name)
         name = found.name
@@ -414,8 +411,7 @@ def _abandon(plan: str, *, yes: bool) -> str:
     """Give up the campaign of ``plan``; its name."""
     from backfill_assets.campaign.steps import abandon
 
-    with ExitStack() as stack:
-        at = campaign_run(plan, "backfill timeline delete", stack)
+    with campaign_run(plan, "backfill timeline delete") as at:
         if not yes:
             ask(f"Give up {at.campaign}?")
         abandon(at)

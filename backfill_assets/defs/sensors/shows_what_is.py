@@ -185,7 +185,7 @@ def _materialization(day: BuiltDay, by: str) -> dg.AssetMaterialization:
     return dg.AssetMaterialization(
         day.table,
         partition=str(day.day),
-        metadata={**day_metadata(day), REPORTED_BY: dg.MetadataValue.text(by)},
+        metadata={**day_metadata(day), REPORTED_BY: by},
         tags={CODE_VERSION_TAG: day.code_version},
     )
 

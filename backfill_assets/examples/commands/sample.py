@@ -34,19 +34,9 @@ _TAKEN_BY: Mapping[str, frozenset[str]] = {
     LIVE: frozenset({"--live", "--seed", "--events-per-second", "--seconds"}),
 }
 """The options of each kind of data."""
-_EPILOG = """
-\b
-Examples:
-  backfill sample                                  all real lines of 2017
-  backfill sample --days 2017-03-01..2017-05-29    90 real days
-  backfill sample --synthetic --days 7 --rows-per-day 1000 --seed 42
-  backfill sample --synthetic --days 3 --defects late_row=5,broken_line=1
-  backfill sample --dataset sea_temperatures --days 2016-02-15..2016-05-14
-  backfill sample --live --events-per-second 20 --seconds 60
-"""
 
 
-@click.command(epilog=_EPILOG, short_help="Put real or synthetic data into the landing zone.")
+@click.command(short_help="Put real or synthetic data into the landing zone.")
 @click.option(
     "--days", "days_text", metavar="A..B|N", help="Days to land; with --synthetic also N, for N days from 2017-03-01."
 )
@@ -89,6 +79,15 @@ def sample(
     seconds: float | None,
 ) -> None:
     """Put sample data into the landing zone: sales with the product catalogue and the ECB's reference rates.
+
+    \b
+    Examples:
+      backfill sample                                  all real lines of 2017
+      backfill sample --days 2017-03-01..2017-05-29    90 real days
+      backfill sample --synthetic --days 7 --rows-per-day 1000 --seed 42
+      backfill sample --synthetic --days 3 --defects late_row=5,broken_line=1
+      backfill sample --dataset sea_temperatures --days 2016-02-15..2016-05-14
+      backfill sample --live --events-per-second 20 --seconds 60
 
     The whole catalogue is landed on the first day and on the first of each month. Rates are landed from ten days before
     the first day, so that each day has a rate.
