@@ -155,6 +155,7 @@ def _verdict(
     blocking: bool = False,
     target: Target | None = None,
 ) -> dg.AssetCheckEvaluation:
+    """What Dagster keeps of one check of one day; ``target`` is the materialization that it is about."""
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(table),
         check_name=check,
@@ -176,7 +177,7 @@ def again(verdict: dg.AssetCheckEvaluation, target: Target | None, why: str) -> 
     return replace(verdict, description=said, target_materialization_data=target)
 
 
-def publication_of(verdict: dg.AssetCheckEvaluation) -> str:
-    """The publication that a verdict of ``watchdog`` or ``fresh`` is on."""
-    named = verdict.metadata.get(PUBLICATION)
+def publication_of(told: dg.AssetCheckEvaluation | dg.AssetMaterialization | None) -> str:
+    """The publication that a verdict of ``watchdog`` or ``fresh``, or a materialization, is about; or empty."""
+    named = told.metadata.get(PUBLICATION) if told else None
     return str(named.value) if named else ""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from backfill_assets.cli.completion import complete_plan_or_state, complete_state, complete_table
+from backfill_assets.cli.completion import complete_plan_or_state
 from backfill_assets.cli.foreground import foreground_builder, foreground_lake, report_progress
 from backfill_assets.cli.group import CommandFailed
 from backfill_assets.cli.ids import campaign_meant, find_plan, find_state, find_undoable
-from backfill_assets.cli.options import as_json, days
+from backfill_assets.cli.options import STATE, TABLE, as_json, days
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
@@ -44,13 +44,12 @@ class DaysNotReproduced(CommandFailed):
 
 @click.command()
 @click.argument("left", shell_complete=complete_plan_or_state, metavar="PLAN|LEFT")
-@click.argument("right", shell_complete=complete_state, required=False)
+@click.argument("right", type=STATE, required=False)
 @click.option(
     "--table",
     "tables",
     multiple=True,
-    shell_complete=complete_table,
-    metavar="TABLE",
+    type=TABLE,
     help="Two states only: compare this table.",
 )
 @days("Two states only: compare these days.")
@@ -148,10 +147,7 @@ def _of_states(
     from backfill_assets.difference.find import StatesRequest, compare_states, declared_of
     from backfill_assets.difference.letter import difference_answer
 
-    for table in tables:
-        current_catalog().table(table)
-    left, right = (find_state(open_storage(), text) for text in (left, right))
-    steps, asked = current_catalog().steps, StatesRequest(left, right, tables, days)
+    steps, asked = current_catalog().steps, StatesRequest(find_state(open_storage(), left), right, tables, days)
     with foreground_lake() as lake:
         found = compare_states(lake, steps, asked, report_progress)
     return found, partial(difference_answer, found, declared_of(steps))

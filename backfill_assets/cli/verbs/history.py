@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import click
 
-from backfill_assets.cli.completion import complete_table
-from backfill_assets.cli.options import as_json, days
+from backfill_assets.cli.options import TABLE, as_json, days
 from backfill_assets.cli.output import say_answer, screen, wants_json
-from backfill_assets.cli.wiring import current_catalog, open_storage
+from backfill_assets.cli.wiring import open_storage
 from backfill_assets.days import DayRange
 
 
 @click.command()
-@click.argument("table", shell_complete=complete_table, required=False)
+@click.argument("table", type=TABLE, required=False)
 @days("Only publications that changed one of these days.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most publications.")
 @as_json
@@ -30,8 +29,6 @@ def history(table: str | None, days: DayRange | None, limit: int) -> None:
     """
     from backfill_assets.answers.history import history_answer
 
-    if table is not None:
-        current_catalog().table(table)
     answer = history_answer(open_storage(), table, days, limit)
     say_answer(answer)
     if answer.next and not (wants_json() or screen()):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from backfill_assets.cli.completion import complete_publication
 from backfill_assets.cli.foreground import report_progress, run_info
-from backfill_assets.cli.ids import find_publication, prepared
-from backfill_assets.cli.options import as_json, yes
+from backfill_assets.cli.ids import prepared
+from backfill_assets.cli.options import PUBLICATION, as_json, dry_run, yes
 from backfill_assets.cli.output import deliver_notices, go_on, say_answer, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.errors import NotDelivered
@@ -15,13 +14,12 @@ from backfill_assets.text import format_count
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@dry_run
 @click.option("--clock-checked", is_flag=True, help="Count long pauses too: you have checked this machine's clock.")
 @click.option("--send-notices", is_flag=True, help="Send the notices that are due, and do nothing else.")
 @click.option(
     "--abort",
-    shell_complete=complete_publication,
-    metavar="PUBLICATION",
+    type=PUBLICATION,
     help="Give up this publication, and do nothing else.",
 )
 @click.option("--reason", default="", help="With --abort: the reason, for the history.")
@@ -66,11 +64,10 @@ def _maintain(dry_run: bool, clock_checked: bool) -> None:
     say_answer(maintenance_answer(done, dry_run=dry_run))
 
 
-def _abort(typed: str, reason: str, dry_run: bool, yes: bool) -> None:
+def _abort(publication: str, reason: str, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.maintenance import abort_plan_answer, aborted_answer
 
     publisher = open_publisher()
-    publication = find_publication(publisher.storage, typed)
     known = prepared(publisher, publication)
     publisher.require_open(publication)
     if not go_on(abort_plan_answer(known), "Give this up?", dry_run=dry_run, yes=yes):

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import click
 
-from backfill_assets.cli.completion import complete_days, complete_publication, complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
-from backfill_assets.cli.ids import find_moment
-from backfill_assets.cli.options import DAYS, as_json
+from backfill_assets.cli.options import DAYS, MOMENT, TABLE, as_json, dry_run, table
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, open_storage
 from backfill_assets.days import DayRange
-
-dry_run = click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
 
 
 @click.group()
@@ -28,8 +24,8 @@ def raw() -> None:
 
 
 @raw.command()
-@click.argument("table", shell_complete=complete_table)
-@click.argument("days", type=DAYS, shell_complete=complete_days, metavar="A..B")
+@table
+@click.argument("days", type=DAYS, metavar="A..B")
 @dry_run
 @as_json
 def refresh(table: str, days: DayRange, dry_run: bool) -> None:
@@ -63,8 +59,8 @@ def refresh(table: str, days: DayRange, dry_run: bool) -> None:
 
 
 @raw.command()
-@click.argument("table", shell_complete=complete_table, required=False)
-@click.argument("days", type=DAYS, shell_complete=complete_days, metavar="[DAY|A..B]", required=False)
+@click.argument("table", type=TABLE, required=False)
+@click.argument("days", type=DAYS, metavar="[DAY|A..B]", required=False)
 @click.option("--replay", is_flag=True, help="Judge the rows again, and build the days on which some are accepted.")
 @click.option("--dry-run", is_flag=True, help="With --replay: judge only.")
 @as_json
@@ -100,11 +96,10 @@ def quarantine(table: str | None, days: DayRange | None, replay: bool, dry_run: 
 
 
 @raw.command()
-@click.argument("table", shell_complete=complete_table)
+@table
 @click.option(
     "--at",
-    shell_complete=complete_publication,
-    metavar="MOMENT",
+    type=MOMENT,
     help="A publication, a time in UTC, or a Delta version of TABLE.  [default: now]",
 )
 @as_json
@@ -123,6 +118,4 @@ def positions(table: str, at: str | None) -> None:
     """
     from backfill_assets.answers.raw import positions_answer
 
-    current_catalog().table(table)
-    storage = open_storage()
-    say_answer(positions_answer(storage, table, find_moment(storage, at) if at else None))
+    say_answer(positions_answer(open_storage(), table, at))

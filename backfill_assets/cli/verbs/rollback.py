@@ -11,7 +11,7 @@ import click
 from backfill_assets.cli.completion import complete_undoable
 from backfill_assets.cli.foreground import foreground_lake, report_progress, run_info
 from backfill_assets.cli.ids import campaign_meant, find_undoable, prepared
-from backfill_assets.cli.options import as_json, yes
+from backfill_assets.cli.options import as_json, dry_run, yes
 from backfill_assets.cli.output import ask, deliver_notices, go_on, say_done
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
@@ -26,7 +26,7 @@ _COMMAND, _QUESTION = "backfill rollback", "Put this back?"
 
 @click.command()
 @click.argument("what", shell_complete=complete_undoable, metavar="PUBLICATION|PLAN")
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@dry_run
 @yes
 @as_json
 def rollback(what: str, dry_run: bool, yes: bool) -> None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.campaigns import stage_plan
-from backfill_assets.cli.completion import complete_days, complete_table_or_plan
+from backfill_assets.cli.completion import complete_table_or_plan
 from backfill_assets.cli.foreground import foreground_builder, foreground_lake, report_progress, report_step, run_info
 from backfill_assets.cli.group import Interrupted
-from backfill_assets.cli.ids import find_timeline, is_plan
-from backfill_assets.cli.options import DAYS, as_json, on_timeline, refuse, version
+from backfill_assets.cli.ids import is_plan
+from backfill_assets.cli.options import DAYS, TIMELINE_TO_CHANGE, as_json, dry_run, refuse, version
 from backfill_assets.cli.output import go_on, say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
@@ -43,8 +43,6 @@ _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as
     "--days",
     type=DAYS,
     multiple=True,
-    shell_complete=complete_days,
-    metavar="A..B",
     help="The days; weekly and monthly tables get the periods with these days. Can be given several times.",
 )
 @click.option(
@@ -67,8 +65,8 @@ _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as
     is_flag=True,
     help="Also compute the days whole that a stream has extended, and publish those that differ.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be built, and stop.")
-@on_timeline
+@dry_run
+@click.option("--on", type=TIMELINE_TO_CHANGE, help="On this timeline.  [default: main]")
 @click.option(
     "--waves",
     default="",
@@ -140,7 +138,7 @@ def run(
     else:
         if verify:
             raise click.UsageError("--verify is about published days: give it without --on.")
-        _on_timeline(asked, find_timeline(open_storage(), on, change=True), dry_run=dry_run)
+        _on_timeline(asked, on, dry_run=dry_run)
 
 
 # ------------------------------------------------------------------ on main

@@ -6,19 +6,15 @@ from datetime import date
 
 import click
 
-from backfill_assets.cli.completion import complete_publication, complete_table
-from backfill_assets.cli.ids import find_publication, find_timeline
-from backfill_assets.cli.options import as_json, day, on_timeline
+from backfill_assets.cli.options import PUBLICATION, as_json, day, on_timeline, table
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, open_storage
 
 
 @click.command()
-@click.argument("table", shell_complete=complete_table)
+@table
 @day
-@click.option(
-    "--at", shell_complete=complete_publication, metavar="PUBLICATION", help="After this publication.  [default: now]"
-)
+@click.option("--at", type=PUBLICATION, help="After this publication.  [default: now]")
 @on_timeline
 @as_json
 def show(table: str, day: date, at: str | None, on: str | None) -> None:
@@ -34,14 +30,11 @@ def show(table: str, day: date, at: str | None, on: str | None) -> None:
     """
     from backfill_assets.answers.day import day_answer, look_at_day, look_at_day_on_timeline
 
-    catalog = current_catalog()
-    catalog.table(table)
     if on is not None and at is not None:
         raise click.UsageError("Give one of --on NAME and --at PUBLICATION.")
-    storage, steps = open_storage(), catalog.steps
+    storage, steps = open_storage(), current_catalog().steps
     if on is not None:
-        found = look_at_day_on_timeline(storage, steps, table, day, find_timeline(storage, on))
+        found = look_at_day_on_timeline(storage, steps, table, day, on)
     else:
-        publication = find_publication(storage, at) if at else None
-        found = look_at_day(storage, steps, table, day, publication)
+        found = look_at_day(storage, steps, table, day, at)
     say_answer(day_answer(found))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.options import as_json
-from backfill_assets.cli.output import say, say_answer, wants_json
+from backfill_assets.cli.output import say, say_answer
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.report.answer import Answer, Fact, Line
 from backfill_assets.settings import CONNECT_PORT
@@ -60,11 +60,7 @@ def start(port: int, profile: str) -> None:
     """
     from backfill_assets.spark.service import start_service
 
-    service = start_service(current_settings(), port=port, profile=profile)
-    if wants_json():
-        say_answer(_service_answer(service, answering=True))
-    else:
-        say(f"Spark answers at {service.url}. For commands and runs to use it:", f"  export SPARK_REMOTE={service.url}")
+    say_answer(_service_answer(start_service(current_settings(), port=port, profile=profile), answering=True))
 
 
 @spark.command()
@@ -105,9 +101,10 @@ def status(ctx: click.Context) -> None:
 
 def _service_answer(service: SparkService | None, *, answering: bool) -> Answer:
     facts = {"running": service is not None, "answers": answering, **(service.as_json() if service else {})}
-    lines = []
     if service is None:
-        lines = [Line("No Spark server is running.", do="backfill spark start")]
-    elif not answering:
-        lines = [Line("It may still be starting, or hang. To start another:", do="backfill spark stop")]
-    return Answer(parts=(*(Fact(name, value) for name, value in facts.items()), *lines))
+        line = Line("No Spark server is running.", do="backfill spark start")
+    elif answering:
+        line = Line("For commands and runs to use it:", do=f"export SPARK_REMOTE={service.url}")
+    else:
+        line = Line("It may still be starting, or hang. To start another:", do="backfill spark stop")
+    return Answer(parts=(*(Fact(name, value) for name, value in facts.items()), line))

@@ -6,7 +6,7 @@ import click
 
 from backfill_assets.cli.campaigns import campaign_run, say_campaign
 from backfill_assets.cli.completion import complete_table_or_plan
-from backfill_assets.cli.ids import find_timeline, is_plan
+from backfill_assets.cli.ids import is_plan
 from backfill_assets.cli.options import as_json, days, on_timeline
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, open_publisher
@@ -47,7 +47,7 @@ def status(tables: tuple[str, ...], days: DayRange | None, on: str | None) -> No
     if on is None:
         found = look_at_main(publisher.storage, steps, chosen, days)
     else:
-        found = look_at_timeline(publisher, find_timeline(publisher.storage, on), steps, chosen, days)
+        found = look_at_timeline(publisher, on, steps, chosen, days)
     say_answer(status_answer(found))
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.completion import complete_days, complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.options import DAY, as_json
+from backfill_assets.cli.options import table as table_argument
 from backfill_assets.cli.output import wants_json
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.errors import InvalidRequest
@@ -27,7 +27,7 @@ _MOST_FILES, _MOST_EVENTS = 100, 100_000
 
 
 @click.command()
-@click.argument("table", shell_complete=complete_table)
+@table_argument
 @click.option(
     "--from",
     "source_text",
@@ -40,7 +40,6 @@ _MOST_FILES, _MOST_EVENTS = 100, 100_000
 @click.option(
     "--since",
     type=DAY,
-    shell_complete=complete_days,
     help="With --from-beginning: history begins with what arrived on this day.",
 )
 @click.option("--available-now", is_flag=True, help="Read what there is now, and end.")

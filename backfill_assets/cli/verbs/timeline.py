@@ -10,16 +10,14 @@ import click
 
 from backfill_assets.cli.campaigns import campaign_run, stage_plan
 from backfill_assets.cli.completion import (
-    complete_publication,
-    complete_state,
     complete_step_version,
     complete_table,
     complete_timeline,
     complete_timeline_or_plan,
 )
 from backfill_assets.cli.foreground import foreground_lake, report_progress, report_step, run_info
-from backfill_assets.cli.ids import find_moment, find_state, find_timeline, is_plan
-from backfill_assets.cli.options import as_json, days, version, yes
+from backfill_assets.cli.ids import find_timeline, is_plan
+from backfill_assets.cli.options import MOMENT, STATE, TABLE, as_json, days, expect, version, yes
 from backfill_assets.cli.output import ask, go_on, say, say_answer, say_done, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.report.answer import Answer, Fact, Id
@@ -74,10 +72,9 @@ def list_timelines() -> None:
 @click.argument("name")
 @click.option(
     "--at",
+    type=STATE,
     default="main",
     show_default=True,
-    shell_complete=complete_state,
-    metavar="MOMENT",
     help="What its days read through to: main, a publication, a UTC time, or another timeline.",
 )
 @click.option(
@@ -108,7 +105,7 @@ def create(name: str, at: str, of_version: str | None, days: DayRange | None) ->
     with foreground_lake() as lake:
         storage, by = lake.storage, getpass.getuser()
         if of_version is None:
-            made = timeline_based_on(storage, find_state(storage, at), name, by, lake.publisher.now())
+            made = timeline_based_on(storage, at, name, by, lake.publisher.now())
             made = create_timeline(storage, made)
         else:
             made = _create_of_version(lake, name, of_version, str(days or ""))
@@ -128,11 +125,10 @@ def _create_of_version(lake: Lake, name: str, asked: str, days: str) -> NamedTim
 
 
 @timeline.command("rewind")
-@click.argument("tables", shell_complete=complete_table, nargs=-1, required=True)
+@click.argument("tables", type=TABLE, nargs=-1, required=True)
 @click.option(
     "--to",
-    shell_complete=complete_publication,
-    metavar="MOMENT",
+    type=MOMENT,
     help="A publication, PUBLICATION^ for the state just before it, a Delta version of the first table, or a UTC time. "
     " [default: list the moments worth going to]",
 )
@@ -155,8 +151,6 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     from backfill_assets.timeline.moments_listed import moments_worth_going_to
     from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 
-    for table in tables:
-        current_catalog().table(table)
     storage = open_storage()
     if to is None:
         found = moments_worth_going_to(storage, tables, _MOST_MOMENTS)
@@ -164,7 +158,7 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
         return
     asked = RewindRequest(name or f"{tables[0].replace('_', '-')}-rewound", tables, days, getpass.getuser())
     require_timeline_name(asked.name)
-    moment = moments.find_moment(storage, find_moment(storage, to), tables[0])
+    moment = moments.find_moment(storage, to, tables[0])
     with foreground_lake() as lake:
         made = rewound_timeline(storage, lake.catalog.steps, asked, moment, lake.publisher.now())
         _say(lake, create_timeline(storage, made))
@@ -230,7 +224,7 @@ def show(name: str) -> None:
 
 @timeline.command("open")
 @name_argument
-@click.argument("tables", shell_complete=complete_table, nargs=-1)
+@click.argument("tables", type=TABLE, nargs=-1)
 @as_json
 def open_command(name: str, tables: tuple[str, ...]) -> None:
     """Show how to read a timeline from any engine.
@@ -253,7 +247,7 @@ def open_command(name: str, tables: tuple[str, ...]) -> None:
 @click.option(
     "--table", default="", shell_complete=complete_table, help="Only this table, and what is computed from it."
 )
-@click.option("--expect", "expected", multiple=True, metavar="TEXT", help="As in `backfill plan`.")
+@expect
 @click.option("--as-current", is_flag=True, help="At once, and its version becomes the current one of its step.")
 @click.option("--new-days-only", is_flag=True, help="With --as-current: days that are published stay as they are.")
 @click.option("--dry-run", is_flag=True, help="Show what would be published, or make the plan, and stop.")

@@ -6,9 +6,7 @@ from datetime import date
 
 import click
 
-from backfill_assets.cli.completion import complete_days, complete_table
-from backfill_assets.cli.ids import find_timeline
-from backfill_assets.cli.options import DAY, as_json, on_timeline
+from backfill_assets.cli.options import DAY, TABLE, as_json, on_timeline
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 
@@ -17,11 +15,10 @@ from backfill_assets.cli.wiring import current_catalog, current_settings, open_p
 @click.argument("key")
 @click.option(
     "--table",
-    shell_complete=complete_table,
-    metavar="TABLE",
+    type=TABLE,
     help="The table that KEY belongs to.  [default: every table with one row a key]",
 )
-@click.option("--day", type=DAY, shell_complete=complete_days, help="Only the rows of this event day.")
+@click.option("--day", type=DAY, help="Only the rows of this event day.")
 @click.option(
     "--personal",
     metavar="TEXT",
@@ -54,6 +51,5 @@ def trace(key: str, table: str | None, day: date | None, personal: str | None, o
     publisher = open_publisher()
     if personal is not None:
         key = with_token(key, personal, publisher.storage, settings.token_key_file)
-    name = find_timeline(publisher.storage, on) if on else None
-    found = look_at_row(publisher, LandingZone(settings.landing), current_catalog(), key, table, day, name)
+    found = look_at_row(publisher, LandingZone(settings.landing), current_catalog(), key, table, day, on)
     say_answer(trace_answer(found))

@@ -9,7 +9,7 @@ from datetime import date
 
 import click
 
-from backfill_assets.cli.completion import complete_anything, complete_days
+from backfill_assets.cli.completion import complete_anything
 from backfill_assets.cli.options import DAY, as_json
 from backfill_assets.cli.output import say, say_json, screen, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
@@ -19,7 +19,7 @@ from backfill_assets.ui_addresses import asset_page
 
 @click.command()
 @click.argument("about", shell_complete=complete_anything, required=False)
-@click.option("--day", type=DAY, shell_complete=complete_days, help="Of a table: the page of this day.")
+@click.option("--day", type=DAY, help="Of a table: the page of this day.")
 @as_json
 def ui(about: str | None, day: date | None) -> None:
     """Open the page about a table, a plan, a campaign or a timeline in the browser; by default the overview.
