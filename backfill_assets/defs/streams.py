@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -186,11 +186,11 @@ _PATIENCE_SECONDS = ((signal.SIGINT, 45.0), (signal.SIGTERM, 10.0), (signal.SIGK
 
 @dataclass
 class StreamChild:
-    """A running process, which ends with this one, and the last lines that it wrote."""
+    """A running process, which ends with this one, and the last lines that it wrote to standard error."""
 
     process: subprocess.Popen[str]
-    last_lines: deque[str]
-    _reader: threading.Thread
+    last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
+    _readers: list[threading.Thread] = field(default_factory=list)
 
     @classmethod
     def start(
@@ -202,17 +202,19 @@ class StreamChild:
             ["/bin/sh", "-c", ENDED_WITH_ITS_STARTER, "INT", *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
             env=environment,
             # A signal to the whole group of the run would interrupt it twice.
             start_new_session=True,
         )
-        last_lines = deque[str](maxlen=_LAST_LINES)
-        reader = threading.Thread(target=_pass_on, args=(process.stdout, last_lines, write), daemon=True)
-        reader.start()
-        return cls(process, last_lines, reader)
+        child = cls(process)
+        for pipe, kept in ((process.stdout, deque[str](maxlen=0)), (process.stderr, child.last_lines)):
+            reader = threading.Thread(target=_pass_on, args=(pipe, kept, write), daemon=True)
+            child._readers.append(reader)
+            reader.start()
+        return child
 
     def wait(self, seconds: float) -> int | None:
         """The exit code, waiting for it at most so long; None while the process runs."""
@@ -231,7 +233,8 @@ class StreamChild:
         if self.process.stdin and not self.process.stdin.closed:
             with suppress(OSError), self.process.stdin as pipe:
                 pipe.write("\n")
-        self._reader.join(1)
+        for reader in self._readers:
+            reader.join(1)
 
     def require_success(self, table: str) -> None:
         """Raise :class:`StreamFailed` with the last words of a process that has ended with an error."""
