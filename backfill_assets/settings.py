@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 from backfill_assets.errors import InvalidRequest
 
+CONNECT_PORT = 15002
+"""Where a Spark Connect server listens unless it is told otherwise."""
 _PACKAGE = Path(__file__).resolve().parent
 
 

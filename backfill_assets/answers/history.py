@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 
 from backfill_assets.answers.run import stale_facts
 from backfill_assets.campaign.undo import Undone, UndoPlan
@@ -31,46 +30,27 @@ _TONES = {"done": Tone.GOOD, "aborted": Tone.BAD, "aborting": Tone.BAD, "open": 
 _RUN = 8
 
 
-@dataclass(frozen=True)
-class FoundHistory:
-    """Publications, newest first, and what each was made of."""
+def history_answer(storage: Storage, table: str | None, days: DayRange | None, limit: int) -> Answer:
+    """The newest ``limit`` publications that changed ``table`` and one of ``days``: a row for each of their tables.
 
-    lakehouse: str
-    table: str | None
-    days: DayRange | None
-    records: Sequence[PublicationRecord]
-    made_of: Mapping[tuple[str, datetime], InputSummary]
-    has_older: bool
-    """Whether there are more than were asked for."""
-
-
-def look_at_history(storage: Storage, table: str | None, days: DayRange | None, limit: int) -> FoundHistory:
-    """The newest ``limit`` publications that changed ``table`` and one of ``days``. Reads the log only."""
-    records = history(storage, table, days, most=limit + 1)
-    shown = records[:limit]
-    return FoundHistory(storage.root, table, days, shown, inputs(storage, shown), len(records) > limit)
-
-
-def history_answer(found: FoundHistory) -> Answer:
-    """A row for each table of each publication."""
+    Reads the log only.
+    """
+    found = history(storage, table, days, most=limit + 1)
+    made_of = inputs(storage, found[:limit])
     rows = [
         (*_publication(record), *part, *about)
-        for record in found.records
-        for about in [_about(record, found.made_of[record.publication, record.prepared_at])]
+        for record in found[:limit]
+        for about in [_about(record, made_of[record.publication, record.prepared_at])]
         for part in _parts(record)
     ]
     columns, groups = (*_PUBLICATION, *_PART, *_ABOUT), (*_PUBLICATION, *_ABOUT)
-    table = Grid("publications", columns, rows, groups=groups, drop=_LEFT_OUT_FIRST, keep=("table",))
-    if found.records:
-        return Answer(parts=(table,), next=(_older(found),) if found.has_older else ())
-    nothing = "No such publication in" if found.table or found.days else "Nothing was published yet in"
-    return Answer(parts=(table, Line(f"{nothing} {found.lakehouse}.")))
-
-
-def _older(found: FoundHistory) -> str:
-    days = f"--days {format_range(found.days)}" if found.days else ""
-    words = ("backfill history", found.table or "", days, f"--limit {5 * len(found.records)}")
-    return " ".join(word for word in words if word)
+    grid = Grid("publications", columns, rows, groups=groups, drop=_LEFT_OUT_FIRST, keep=("table",))
+    if not found:
+        nothing = "No such publication in" if table or days else "Nothing was published yet in"
+        return Answer(parts=(grid, Line(f"{nothing} {storage.root}.")))
+    asked = (table or "", f"--days {format_range(days)}" if days else "", f"--limit {5 * limit}")
+    older = " ".join(filter(None, ("backfill history", *asked)))
+    return Answer(parts=(grid,), next=(older,) if len(found) > limit else ())
 
 
 def _publication(record: PublicationRecord) -> Sequence[object]:

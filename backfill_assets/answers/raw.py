@@ -21,17 +21,14 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.rebuild.refresh import RefreshResult, RowCounts
+from backfill_assets.rebuild.refresh import RowCounts
 from backfill_assets.rebuild.replay import Judged, judge_again, rebuild
-from backfill_assets.report.answer import Answer, Datum, Days, Fact, Grid, Id, Line, Part, Tone, Worded
+from backfill_assets.report.answer import NOT_DONE, Answer, Datum, Days, Fact, Grid, Id, Line, Part, Tone, Worded
 from backfill_assets.state.boundaries import DaysBoundary, PartitionPosition, RawBoundary, versions_text
 from backfill_assets.state.moments import find_moment
 from backfill_assets.state.positions import is_raw, table_boundaries
 from backfill_assets.state.view import View
 from backfill_assets.text import format_range
-
-# ------------------------------------------------------------------ rejected rows
-
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_ROWS = 10
@@ -49,37 +46,27 @@ class StillBad(BackfillError):
 # ------------------------------------------------------------------ why, and which
 
 
-@dataclass(frozen=True)
-class FoundRejects:
-    """Rejected rows by reason; of chosen days also the rows themselves."""
+def rejects_answer(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> Answer:
+    """Rejected rows by reason, as they are published; of chosen days also the rows themselves.
 
-    rejects: Sequence[Rejects]
-    days: DayRange | None
-    groups: Sequence[Group]
-    rows: Sequence[Mapping[str, Any]] = ()
-
-
-def look_at_rejects(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> FoundRejects:
-    """Reads the quarantine as it is published."""
-    view = View.newest(storage)
-    rows = [row for each in rejects for row in (letters(view, each.table, days) if days else ())]
-    return FoundRejects(rejects, days, groups(storage, rejects, days), rows)
-
-
-def rejects_answer(found: FoundRejects) -> Answer:
-    """A row with two reasons is counted in two lines."""
+    A row with two reasons is counted in two lines.
+    """
+    found = groups(storage, rejects, days)
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
-    reasons = Grid("reasons", columns, [*map(_reason, found.groups)], drop=("resolved", "at", "days"))
-    if not found.groups:
-        on = f" on {format_range(found.days)}" if found.days else ""
-        return Answer(parts=(reasons, Line(f"Nothing is quarantined{on}.")))
-    parts: list[Part] = [reasons, *_advice_on_days(found)]
-    if found.days is None:
-        first = found.groups[0]
-        return Answer(parts=tuple(parts), next=(f"backfill raw quarantine {first.table} {first.days[0]}",))
+    reasons = Grid("reasons", columns, [*map(_reason, found)], drop=("resolved", "at", "days"))
+    if not found:
+        return Answer(parts=(reasons, _nothing_quarantined(days)))
+    parts: tuple[Part, ...] = (reasons, *_advice_on_days(rejects, found))
+    if days is None:
+        return Answer(parts=parts, next=(f"backfill raw quarantine {found[0].table} {found[0].days[0]}",))
+    view = View.newest(storage)
+    rows = [_row(row) for each in rejects for row in letters(view, each.table, days)]
     columns_of_rows = ("at", "day", "arrival day", "reasons", "landed")
-    rows = Grid("rows", columns_of_rows, [*map(_row, found.rows)], most=_MOST_ROWS, one_by_one=True)
-    return Answer(parts=(*parts, rows))
+    return Answer(parts=(*parts, Grid("rows", columns_of_rows, rows, most=_MOST_ROWS, one_by_one=True)))
+
+
+def _nothing_quarantined(days: DayRange | None) -> Line:
+    return Line(f"Nothing is quarantined{f' on {format_range(days)}' if days else ''}.")
 
 
 def _reason(group: Group) -> Sequence[object]:
@@ -104,10 +91,10 @@ def _place(file: str, line: int) -> Worded:
     return Worded(place_values(file, line), format_place(file, line))
 
 
-def _advice_on_days(found: FoundRejects) -> Iterator[Line]:
+def _advice_on_days(rejects: Sequence[Rejects], found: Sequence[Group]) -> Iterator[Line]:
     """What to do about days that the declaration does not allow: the rows may be right, and the declaration wrong."""
-    sources = {each.table: each.source for each in found.rejects}
-    for group in found.groups:
+    sources = {each.table: each.source for each in rejects}
+    for group in found:
         named = _DAY.search(group.example)
         if named and group.reason.endswith(IMPLAUSIBLE):
             source = sources[group.table]
@@ -163,8 +150,7 @@ def replay_answer(found: FoundReplay) -> Answer:
         "judged", ("table", "day", "freed", "still bad", "of which"), [_judged(each, found) for each in found.totals]
     )
     built = Grid("built", ("step", "days", "rows", "publications"), [_built(*each) for each in found.built])
-    on = f" on {format_range(found.days)}" if found.days else ""
-    nothing: list[Part] = [] if found.judged else [Line(f"Nothing is quarantined{on}.")]
+    nothing = [] if found.judged else [_nothing_quarantined(found.days)]
     totals = (Fact("freed", found.freed), Fact("still bad", found.still_bad))
     return Answer(parts=(judged, *nothing, *totals, built))
 
@@ -202,38 +188,24 @@ def require_one_freed(found: FoundReplay) -> None:
 # ------------------------------------------------------------------ corrected files
 
 
-@dataclass(frozen=True)
-class FoundRefresh:
-    """Files by arrival day, and rows that are added and deleted by event day."""
+def refresh_answer(
+    files: Sequence[ArrivalFiles], rows: RowCounts, publication: str = "", *, dry_run: bool = False
+) -> Answer:
+    """Files that differ, the days whose rows change, and what to do about what is computed from them.
 
-    files: Sequence[ArrivalFiles]
-    rows: RowCounts
-    publication: str = ""
-    """Empty if nothing was published."""
-    dry_run: bool = False
-
-    @classmethod
-    def previewed(cls, files: Sequence[ArrivalFiles], counts: RowCounts) -> FoundRefresh:
-        return cls(files, dict(sorted(counts.items())), dry_run=True)
-
-    @classmethod
-    def done(cls, result: RefreshResult) -> FoundRefresh:
-        return cls(result.files, result.rows, result.publication)
-
-
-def refresh_answer(found: FoundRefresh) -> Answer:
-    """Files that differ, the days whose rows change, and what to do about what is computed from them."""
-    files = Grid("files", ("arrival day", "unchanged", "changed", "gone", "new"), [*map(_files, found.files)])
-    rows = Grid("rows", ("event day", "added", "deleted"), [(day, *counts) for day, counts in found.rows.items()])
-    publication = Fact("publication", Id(found.publication))
-    if not (found.publication or (found.dry_run and (found.rows or any(each.differs for each in found.files)))):
-        return Answer(parts=(files, rows, Line("Raw has just what the source has: nothing was appended."), publication))
-    if found.dry_run:
-        return Answer(parts=(files, rows, Line("Nothing was done: --dry-run."), publication))
-    stale = Fact("stale now", Days.of(found.rows))
-    return Answer(
-        parts=(files, rows, publication, stale), next=("backfill status", f"backfill rollback {found.publication}")
+    ``rows`` are added and deleted by event day; ``publication`` is empty if nothing was published.
+    """
+    grids = (
+        Grid("files", ("arrival day", "unchanged", "changed", "gone", "new"), [*map(_files, files)]),
+        Grid("rows", ("event day", "added", "deleted"), [(day, *rows[day]) for day in sorted(rows)]),
     )
+    published = Fact("publication", Id(publication))
+    if publication:
+        stale = Fact("stale now", Days.of(sorted(rows)))
+        return Answer(parts=(*grids, published, stale), next=("backfill status", f"backfill rollback {publication}"))
+    would_change = dry_run and (rows or any(each.differs for each in files))
+    nothing = Line("Raw has just what the source has: nothing was appended.")
+    return Answer(parts=(*grids, NOT_DONE if would_change else nothing, published))
 
 
 def _files(found: ArrivalFiles) -> Sequence[object]:
@@ -248,19 +220,10 @@ def _paths(files: Sequence[LandedFile | str]) -> Worded:
 # ------------------------------------------------------------------ positions
 
 
-@dataclass(frozen=True)
-class FoundPositions:
-    """``boundaries`` has one of a raw table; of others one for each group of days that had read the same."""
+def positions_answer(storage: Storage, table: str, at: str | None) -> Answer:
+    """Of a raw table its partitions and landed files; of any other its days by what they were computed from.
 
-    table: str
-    version: int
-    log_entry: int
-    boundaries: Sequence[DaysBoundary]
-
-
-def look_at_positions(storage: Storage, table: str, at: str | None) -> FoundPositions:
-    """In the newest state, or in the one that ``at`` names: a publication, a Delta version of ``table``, or a time.
-
+    In the newest state, or in the one that ``at`` names: a publication, a Delta version of ``table``, or a time.
     Raises :class:`InvalidRequest` if nothing was published to the table by then.
     """
     view = View.newest(storage) if at is None else find_moment(storage, at, table).view
@@ -269,16 +232,8 @@ def look_at_positions(storage: Storage, table: str, at: str | None) -> FoundPosi
             f"Nothing was published to {table} in {storage.root}.", hint=f"backfill run {table} --days A..B builds it."
         )
     found = table_boundaries(view, table)
-    return FoundPositions(table, view.versions[table], view.sequence, found)
-
-
-# ------------------------------------------------------------------ the answer
-
-
-def positions_answer(found: FoundPositions) -> Answer:
-    """Of a raw table its partitions and landed files; of any other its days by what they were computed from."""
-    read = _of_raw(found.boundaries[0].boundary) if is_raw(found.table) else _of_days(found)
-    facts = (Fact("table", found.table), Fact("version", found.version), Fact("log entry", found.log_entry))
+    read = _of_raw(found[0].boundary) if is_raw(table) else _of_days(table, found)
+    facts = (Fact("table", table), Fact("version", view.versions[table]), Fact("log entry", view.sequence))
     return Answer(parts=(*facts, *read))
 
 
@@ -292,12 +247,12 @@ def _of_raw(boundary: RawBoundary) -> Iterator[Part]:
     yield Grid("partitions", columns, rows)
 
 
-def _of_days(found: FoundPositions) -> Iterator[Part]:
+def _of_days(table: str, found: Sequence[DaysBoundary]) -> Iterator[Part]:
     columns = ("days", "computed from", "versions", "positions", "landed files", "newest arrival", "unknown")
-    rows = [_boundary(each.days, each.boundary) for each in found.boundaries]
+    rows = [_boundary(each.days, each.boundary) for each in found]
     yield Grid("boundaries", columns, rows, drop=("newest arrival", "unknown"))
     if not rows:
-        yield Line(f"No published day of {found.table} says which raw version it was computed from.")
+        yield Line(f"No published day of {table} says which raw version it was computed from.")
 
 
 def _boundary(days: Sequence[date], read: RawBoundary) -> Sequence[object]:

@@ -9,7 +9,7 @@ from datetime import date
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, RawRead
 from backfill_assets.lakehouse.records import DayRecord, DayRecords
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Special, Tone, plain, size
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Worded, size
 from backfill_assets.state.view import View, differing
 from backfill_assets.text import format_count, format_ranges
 from backfill_assets.timeline.build import TimelineBuilt
@@ -149,47 +149,41 @@ def _next(timeline: NamedTimeline) -> tuple[str, ...]:
     return (f"backfill diff main {name}", f"backfill timeline publish {name}")
 
 
-@dataclass(frozen=True)
-class RawSince(Special):
-    """What a raw table held at the moment of a timeline and holds now, and the rows that arrived between the two."""
+def raw_since(timeline: NamedTimeline, new: TimelineBuilt | None = None) -> list[Worded]:
+    """What each raw table held at the timeline's moment and holds now, and the rows that arrived between the two.
 
-    then: RawRead
-    now: RawRead | None
-    arrived: Sequence[ArrivedRows]
-    arrived_since_last: Sequence[ArrivedRows] = ()
-    """Since it went forward before."""
-
-    def plain(self) -> object:
-        return {
-            "then": self.then.model_dump(mode="json"),
-            "now": self.now.model_dump(mode="json") if self.now else None,
-            "arrived": [each.model_dump(mode="json") for each in self.arrived],
-            "arrived_since_last": [each.model_dump(mode="json") for each in self.arrived_since_last],
-        }
-
-    def shown(self, *, short: bool) -> str:
-        line = f"{self.then.table}: {format_count(self.then.rows, 'row')} at its moment, version {self.then.version}"
-        if self.now is None or self.now.version == self.then.version:
-            return line
-        return f"{line}; {self._since()}; {self.now.rows:,} in version {self.now.version}"
-
-    def _since(self) -> str:
-        rows = sum(each.rows for each in self.arrived if each.rows is not None)
-        unknown = [each.day for each in self.arrived if each.rows is None]
-        on = f" on {format_ranges([each.day for each in self.arrived], _MOST_RANGES)}" if self.arrived else ""
-        foreign = (
-            f"; of {format_ranges(unknown, _MOST_RANGES)} it is not known, they have a foreign write" if unknown else ""
-        )
-        return f"{format_count(rows, 'row')} since{on}{foreign}"
-
-
-def raw_since(timeline: NamedTimeline, new: TimelineBuilt | None = None) -> list[RawSince]:
+    Of one that went forward by ``new``, also the rows that arrived since it went forward before.
+    """
     now = {each.table: each for each in timeline.reads}
     last = new.arrived.since_last if new is not None else {}
     return [
-        RawSince(each, now.get(each.table), timeline.arrived.get(each.table, ()), last.get(each.table, ()))
+        raw_since_then(each, now.get(each.table), timeline.arrived.get(each.table, ()), last.get(each.table, ()))
         for each in timeline.moment_reads
     ]
+
+
+def raw_since_then(
+    then: RawRead, now: RawRead | None, arrived: Sequence[ArrivedRows], since_last: Sequence[ArrivedRows] = ()
+) -> Worded:
+    """One raw table: a sentence for people, and its numbers for programs."""
+    values = {
+        "then": then.model_dump(mode="json"),
+        "now": now.model_dump(mode="json") if now else None,
+        "arrived": [each.model_dump(mode="json") for each in arrived],
+        "arrived_since_last": [each.model_dump(mode="json") for each in since_last],
+    }
+    words = f"{then.table}: {format_count(then.rows, 'row')} at its moment, version {then.version}"
+    if now is not None and now.version != then.version:
+        words += f"; {_arrived(arrived)}; {now.rows:,} in version {now.version}"
+    return Worded(values, words)
+
+
+def _arrived(arrived: Sequence[ArrivedRows]) -> str:
+    rows = sum(each.rows for each in arrived if each.rows is not None)
+    unknown = [each.day for each in arrived if each.rows is None]
+    on = f" on {format_ranges([each.day for each in arrived], _MOST_RANGES)}" if arrived else ""
+    foreign = f"; of {format_ranges(unknown, _MOST_RANGES)} it is not known, they have a foreign write"
+    return f"{format_count(rows, 'row')} since{on}{foreign if unknown else ''}"
 
 
 # ------------------------------------------------------------------ what was done
@@ -268,34 +262,29 @@ def opened_answer(name: str, views: dict[str, str], recipe: Sequence[str]) -> An
 # ------------------------------------------------------------------ the moments worth going to
 
 
-@dataclass(frozen=True)
-class Changed(Special):
+def _changed(moment: MomentWorthGoingTo) -> Worded:
     """What a publication changed, by table; or the gate that failed after it."""
+    gate = moment.failed
+    if gate is not None:
+        values = {"table": gate.table, "first_bad_day": str(gate.first_bad_day), "days": gate.days, "why": gate.why}
+    else:
+        values = {table: _changed_table(moment, table, days) for table, days in moment.changed.items()}
+    return Worded(values, what_changed(moment))
 
-    moment: MomentWorthGoingTo
 
-    def plain(self) -> object:
-        gate = self.moment.failed
-        if gate is not None:
-            return {"table": gate.table, "first_bad_day": str(gate.first_bad_day), "days": gate.days, "why": gate.why}
-        return {table: self._table(table, days) for table, days in self.moment.changed.items()}
-
-    def _table(self, table: str, days: int) -> dict[str, object]:
-        columns, switch = self.moment.columns.get(table), self.moment.switched.get(table)
-        return {
-            "days": days,
-            "versions": list(self.moment.versions[table]),
-            **({"version_before": switch[0]} if switch else {}),
-            **({"columns": plain(asdict(columns))} if columns else {}),
-        }
-
-    def shown(self, *, short: bool) -> str:
-        return what_changed(self.moment)
+def _changed_table(moment: MomentWorthGoingTo, table: str, days: int) -> dict[str, object]:
+    columns, switch = moment.columns.get(table), moment.switched.get(table)
+    return {
+        "days": days,
+        "versions": list(moment.versions[table]),
+        **({"version_before": switch[0]} if switch else {}),
+        **({"columns": asdict(columns)} if columns else {}),
+    }
 
 
 def moments_answer(found: Iterable[MomentWorthGoingTo], tables: Iterable[str]) -> Answer:
     columns = ("publication", "at", "by", "kind", "changed")
-    rows = [(Id(each.publication), each.at, each.by, ", ".join(each.kinds), Changed(each)) for each in found]
+    rows = [(Id(each.publication), each.at, each.by, ", ".join(each.kinds), _changed(each)) for each in found]
     table = Grid("moments", columns, rows, drop=("kind", "by"))
     if not rows:
         return Answer(parts=(table, Line("Nothing of these tables was published yet.")))

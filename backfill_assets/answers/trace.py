@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,20 +36,8 @@ _COLUMNS = ["sequence", "at", "publication", "kind", "run", "launched_by", "git_
 _COLUMNS += ["table", "day", "table_version", "code_version"]
 
 
-@dataclass(frozen=True)
-class Stamp:
-    """The publication that a day of a table holds."""
-
-    publication: str
-    published_at: datetime
-    kind: str
-    table_version: int
-    code_version: str
-    run: str
-    launched_by: str
-    git_commit: str
-    lineage: DayLineage | None = None
-    """What the publication computed the day from and with; None if it computed nothing, or that was not recorded."""
+Stamp = Mapping[str, Any]
+"""What the log says of the publication that a day of a table holds: the columns of its row."""
 
 
 def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Stamp]:
@@ -60,24 +48,15 @@ def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Stamp]:
     files = PublicationLog(view.storage).files()
     rows = files.rows(_COLUMNS, until=view.sequence, event="published", table=tables, day=days)
     newest = {TableDay(row["table"], date.fromisoformat(row["day"])): row for row in rows.to_pylist()}
-    rows_of = {each: newest[each] for each in of if each in newest}
-    made = lineages(view.storage, {row["publication"] for row in rows_of.values()})
+    return {each: newest[each] for each in of if each in newest}
+
+
+def lineages_of(view: View, found: Mapping[TableDay, Stamp]) -> dict[TableDay, DayLineage]:
+    """What the publication of each day computed it from and with; none if that was not recorded."""
+    made = lineages(view.storage, {stamp["publication"] for stamp in found.values()})
     by_id = {publication: days for (publication, _), days in made.items()}
-    return {each: _stamp_of(row, by_id.get(row["publication"], {}).get(each)) for each, row in rows_of.items()}
-
-
-def _stamp_of(row: dict[str, Any], lineage: DayLineage | None) -> Stamp:
-    return Stamp(
-        publication=row["publication"],
-        published_at=row["at"],
-        kind=row["kind"],
-        table_version=row["table_version"],
-        code_version=row["code_version"] or "",
-        run=row["run"] or "",
-        launched_by=row["launched_by"] or "",
-        git_commit=row["git_commit"] or "",
-        lineage=lineage,
-    )
+    all_made = {key: by_id.get(stamp["publication"], {}).get(key) for key, stamp in found.items()}
+    return {key: lineage for key, lineage in all_made.items() if lineage}
 
 
 # ------------------------------------------------------------------ who made which day
@@ -109,6 +88,7 @@ class FoundTrail:
     fates: Sequence[LineFate]
     lines: Mapping[tuple[str, int], str | None]
     stamps: Mapping[TableDay, Stamp]
+    lineages: Mapping[TableDay, DayLineage]
 
 
 @dataclass(frozen=True)
@@ -162,11 +142,13 @@ def _look(snapshot: View, landing: LandingZone, trail: Trail, place: ObservedTim
     typed, rejected = [found.row for found in trail.typed], [found.row for found in trail.quarantined]
     received = [row for row in raw if row["record_kind"] == RECEIVED]
     keys = {TableDay(found.table, found.day) for found in trail.rows}
+    stamped = stamps(snapshot, {key for key in keys if place is None or key.day not in place.own(key.table)})
     return FoundTrail(
         trail=trail,
         fates=fates(raw, typed, rejected, partial(overtakes, source), deleted_by(snapshot, trail)),
         lines={(row["source_file"], row["source_line"]): landed_line(landing, source, row) for row in received},
-        stamps=stamps(snapshot, {key for key in keys if place is None or key.day not in place.own(key.table)}),
+        stamps=stamped,
+        lineages=lineages_of(snapshot, stamped),
     )
 
 
@@ -231,16 +213,14 @@ def _stamp(found: FoundTrace, of: FoundTrail, row: Found) -> Sequence[object]:
     stamp = of.stamps.get(key)
     if stamp is None:
         return "", None, "", None, "", "", "", "", [], None
-    made = stamp.lineage
+    made = of.lineages.get(key)
+    run, commit = stamp["run"] or "", stamp["git_commit"] or ""
     return (
-        Id(stamp.publication),
-        stamp.published_at,
-        stamp.kind,
-        stamp.table_version,
-        stamp.code_version,
-        stamp.launched_by,
-        Worded(stamp.run, stamp.run[:_RUN]),
-        Worded(stamp.git_commit, short_commit(stamp.git_commit)),
+        Id(stamp["publication"]),
+        *(stamp[name] for name in ("at", "kind", "table_version")),
+        *(stamp[name] or "" for name in ("code_version", "launched_by")),
+        Worded(run, run[:_RUN]),
+        Worded(commit, short_commit(commit)),
         [read.model_dump() for read in made.reads] if made else [],
         made.environment.model_dump() if made and made.environment else None,
     )

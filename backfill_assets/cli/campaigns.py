@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
-from backfill_assets.cli.ids import find_plan, typed_storage
+from backfill_assets.cli.ids import find_plan
 from backfill_assets.cli.output import deliver_notices, notice_sender, say_answer
-from backfill_assets.cli.wiring import current_settings
+from backfill_assets.cli.wiring import current_settings, open_storage
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.run import CampaignRun, Options
@@ -18,23 +18,25 @@ if TYPE_CHECKING:
     from backfill_assets.report.answer import Part
 
 
-def campaign_run(plan: str, command: str, stack: ExitStack) -> CampaignRun:
-    """The campaign of ``plan``, by ``command``; Spark ends with ``stack``, if it is started."""
+@contextmanager
+def campaign_run(plan: str, command: str) -> Iterator[CampaignRun]:
+    """The campaign of the plan that is typed as ``plan``, by ``command``; Spark ends with it, if it is started."""
     from backfill_assets.campaign.run import CampaignRun
     from backfill_assets.cli.running_dev import running_ui
     from backfill_assets.plan.keep import plan_as_kept
 
     settings = current_settings()
-    price = settings.core_hour_price
-    return CampaignRun(
-        foreground_builder(settings, stack),
-        plan_as_kept(settings, plan),
-        run_info(command),
-        report_progress,
-        None if price is None else price / 3600,
-        approval_by=settings.approval_by,
-        ui=running_ui(settings),
-    )
+    price, kept = settings.core_hour_price, plan_as_kept(settings, find_plan(open_storage(), plan))
+    with foreground_builder() as builder:
+        yield CampaignRun(
+            builder,
+            kept,
+            run_info(command),
+            report_progress,
+            None if price is None else price / 3600,
+            approval_by=settings.approval_by,
+            ui=running_ui(settings),
+        )
 
 
 def carry_on(at: CampaignRun) -> None:
@@ -49,9 +51,9 @@ def carry_on(at: CampaignRun) -> None:
 
 def say_campaign(at: CampaignRun, *parts: Part, journal: bool = False) -> None:
     """How far it is, with ``parts`` after that; with ``journal`` what each step has found."""
-    from backfill_assets.answers.campaign import campaign_answer, look_at_campaign
+    from backfill_assets.answers.campaign import campaign_answer
 
-    answer = campaign_answer(look_at_campaign(at), journal=journal)
+    answer = campaign_answer(at, journal=journal)
     say_answer(replace(answer, parts=(*answer.parts, *parts)))
 
 
@@ -59,9 +61,7 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options]) -> None:
     """Carry ``plan`` out until it waits for approval, and show what it would change."""
     from backfill_assets.plan.keep import require_carried_out
 
-    plan = find_plan(typed_storage(), plan)
-    with ExitStack() as stack:
-        at = campaign_run(plan, "backfill run", stack)
+    with campaign_run(plan, "backfill run") as at:
         options = options_of(at.plan)
         require_carried_out(current_settings(), at.catalog, at.plan, started=at.state.started)
         at.start(options)

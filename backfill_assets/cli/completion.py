@@ -10,16 +10,13 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import date
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from backfill_assets.cli import ids
-from backfill_assets.cli.wiring import current_catalog
-
-if TYPE_CHECKING:
-    from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.cli.wiring import current_catalog, open_storage
 
 Offer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _RANGE = ".."
@@ -28,7 +25,7 @@ _RANGE = ".."
 def _quiet(offer: Offer) -> Offer:
     @wraps(offer)
     def offered(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        with suppress(Exception):
+        with suppress(Exception), ctx.scope(cleanup=False):
             return offer(ctx, param, incomplete)
         return []
 
@@ -72,17 +69,17 @@ def complete_days(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 @_quiet
 def complete_plan(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return _ids(incomplete, ids.plans(_storage(ctx)))
+    return _ids(incomplete, ids.plans(open_storage()))
 
 
 @_quiet
 def complete_publication(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return _ids(incomplete, ids.publications(_storage(ctx)))
+    return _ids(incomplete, ids.publications(open_storage()))
 
 
 @_quiet
 def complete_timeline(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    found = ids.timelines(_storage(ctx))
+    found = ids.timelines(open_storage())
     return [CompletionItem(each.name, help=each.change) for each in found if each.name.startswith(incomplete)]
 
 
@@ -108,11 +105,6 @@ complete_anything = _any_of(complete_table, complete_plan, complete_timeline)
 """What has a page in the UI."""
 
 
-def complete_command(incomplete: str, commands: Iterable[tuple[str, str]]) -> list[CompletionItem]:
-    """Commands with their line in the overview; none is imported for it."""
-    return [CompletionItem(name, help=line) for name, line in commands if name.startswith(incomplete)]
-
-
 def _ids(incomplete: str, known: list[str]) -> list[CompletionItem]:
     """Short, with the whole id beside it; whole once more than the short one was typed."""
     short = ids.ShortIds(frozenset(known))
@@ -133,20 +125,11 @@ def _given(ctx: click.Context) -> list[str]:
     return [value for value in values if isinstance(value, str)]
 
 
-def _storage(ctx: click.Context) -> Storage:
-    """The lakehouse of ``--lakehouse``, which no command has taken yet, or of the environment."""
-    from backfill_assets.lakehouse.storage import Storage
-    from backfill_assets.settings import Settings
-
-    given = ctx.find_root().params.get("lakehouse")
-    return Storage(str(given.absolute() if given else Settings.from_environment().lakehouse))
-
-
 def _published_days(ctx: click.Context) -> set[date]:
     from backfill_assets.lakehouse.delta_log import read_log
     from backfill_assets.state.reading import pinned_version
 
-    storage = _storage(ctx)
+    storage = open_storage()
     days: set[date] = set()
     known = set(current_catalog().table_names)
     for table in [word for word in _given(ctx) if word in known] or sorted(known):

@@ -36,28 +36,31 @@ _A_MOMENT_SECONDS = 0.01
 _IN_LOGS_TOO = ("Warning: ", "Waiting: ")
 
 
-def foreground_builder(settings: Settings, stack: ExitStack, options: Mapping[str, str] | None = None) -> Builder:
-    """A builder whose Spark session, if one is needed, ends with ``stack``; Ctrl-C stops it without stack traces.
+@contextmanager
+def foreground_builder(options: Mapping[str, str] | None = None) -> Iterator[Builder]:
+    """A builder whose Spark starts when a day has to be computed, and ends with the block; Ctrl-C stops it quietly.
 
     ``options`` are settings of Spark over those of the profile.
     """
     from backfill_assets.rebuild.builder import Builder
 
     # With options of its own, a command needs a Spark of its own.
+    settings = current_settings()
     chosen, keeper = shared_spark(settings) if options is None else (settings, "")
+    with ExitStack() as stack:
 
-    @cache
-    def spark() -> SparkSession:
-        return foreground_spark(chosen, stack, options, keeper)
+        @cache
+        def spark() -> SparkSession:
+            return foreground_spark(chosen, stack, options, keeper)
 
-    return Builder.from_settings(chosen, current_catalog(), spark)
+        yield Builder.from_settings(chosen, current_catalog(), spark)
 
 
 @contextmanager
 def foreground_lake() -> Iterator[Lake]:
-    """What a command works on that may compute: Spark starts when a day has to be, and ends with the block."""
-    with ExitStack() as stack:
-        yield foreground_builder(current_settings(), stack).lake
+    """What a command works on that may compute."""
+    with foreground_builder() as builder:
+        yield builder.lake
 
 
 def foreground_spark(

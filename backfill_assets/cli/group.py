@@ -5,69 +5,54 @@ from __future__ import annotations
 import atexit
 import gc
 from collections.abc import Mapping
-from copy import copy
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from backfill_assets.cli.wiring import LAKEHOUSE
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import lakehouse_path
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from click.shell_completion import CompletionItem
-
-SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Work": {
-        "plan": ("verbs.plan:plan", "Show what a rebuild would do, cost and risk."),
-        "run": ("verbs.run:run", "Build days of tables now, or stage a plan for approval."),
-        "diff": ("verbs.diff:diff", "Show what a plan or a timeline would change, day by day."),
-        "approve": ("verbs.approve:approve", "Publish what a plan has staged: all tables at once."),
-        "rollback": ("verbs.rollback:rollback", "Undo a publication or a plan: put back what was there before."),
+        "plan": "Show what a rebuild would do, cost and risk.",
+        "run": "Build days of tables now, or stage a plan for approval.",
+        "diff": "Show what a plan or a timeline would change, day by day.",
+        "approve": "Publish what a plan has staged: all tables at once.",
+        "rollback": "Undo a publication or a plan: put back what was there before.",
     },
     "Look": {
-        "status": ("verbs.status:status", "Show which days are fresh, stale or missing."),
-        "show": ("verbs.show:show", "Show one day of a table: its state and its rows."),
-        "history": ("verbs.history:history", "List what was published and undone, by whom, newest first."),
-        "trace": ("verbs.trace:trace", "Say where a number comes from, from its landed line on."),
+        "status": "Show which days are fresh, stale or missing.",
+        "show": "Show one day of a table: its state and its rows.",
+        "history": "List what was published and undone, by whom, newest first.",
+        "trace": "Say where a number comes from, from its landed line on.",
     },
-    "Timelines": {
-        "timeline": ("verbs.timeline:timeline", "Try a version, or an earlier state, beside what is published.")
-    },
+    "Timelines": {"timeline": "Try a version, or an earlier state, beside what is published."},
     "What came in": {
-        "raw": ("verbs.raw:raw", "Look at rejected rows, corrected files and positions in topics."),
-        "stream": ("verbs.stream:stream", "Read events into raw as they come; facts follow."),
+        "raw": "Look at rejected rows, corrected files and positions in topics.",
+        "stream": "Read events into raw as they come; facts follow.",
     },
     "Set up": {
-        "init": ("verbs.init:init", "Write a project with datasets of your own."),
-        "doctor": ("verbs.doctor:doctor", "Check this machine, and say what to do."),
-        "dataset": ("verbs.dataset:dataset", "Write the declaration of a dataset, and try it."),
-        "maintain": ("verbs.maintain:maintain", "Compact and delete files, give up what is stuck, send notices."),
-        "dev": ("verbs.dev:dev", "Serve Dagster's UI, its daemon and one Spark for this project."),
-        "spark": ("verbs.spark:spark", "Start, show and stop a Spark server that all runs share."),
-        "ui": ("verbs.ui:ui", "Open the page of Dagster's UI about a table, plan or timeline."),
+        "init": "Write a project with datasets of your own.",
+        "doctor": "Check this machine, and say what to do.",
+        "dataset": "Write the declaration of a dataset, and try it.",
+        "maintain": "Compact and delete files, give up what is stuck, send notices.",
+        "dev": "Serve Dagster's UI, its daemon and one Spark for this project.",
+        "spark": "Start, show and stop a Spark server that all runs share.",
+        "ui": "Open the page of Dagster's UI about a table, plan or timeline.",
     },
 }
-"""By what people do: where each command is in this package, and its line in ``backfill --help``."""
-COMMANDS = {name: found for section in SECTIONS.values() for name, found in section.items()}
+"""By what people do: each command and its line in ``backfill --help``. It is in the module of its name in ``verbs``."""
+COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 ADDED = "backfill.commands"
 """The group of entry points by which other packages add commands."""
-
-_EPILOG = """
-\b
-What people ask first:
-  which days are stale?        backfill status
-  undo what was published      backfill history, then backfill rollback PUBLICATION
-  why is a number what it is?  backfill show TABLE DAY, then backfill trace KEY
-  try a version beside main    backfill timeline --help
-  rebuild history              backfill plan TABLE --days A..B
-
-Settings come from the environment: backfill doctor --help lists them.
-"""
 
 
 class CommandFailed(click.ClickException):
@@ -122,17 +107,12 @@ class CommandGroup(click.Group):
         return command_names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return _with_examples_first(load_command(cmd_name)) if cmd_name in command_names() else None
+        return load_command(cmd_name) if cmd_name in command_names() else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        from backfill_assets.cli.completion import complete_command
-
-        named = complete_command(incomplete, ((name, _line(name)) for name in command_names()))
+        """Commands with their line in the overview; none of this package is imported for it."""
+        named = [CompletionItem(name, help=_line(name)) for name in command_names() if name.startswith(incomplete)]
         return [*named, *(click.Command.shell_complete(self, ctx, incomplete) if incomplete.startswith("-") else [])]
-
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for write in (self.format_usage, self.format_help_text, self.format_epilog, self.format_options):
-            write(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections = {**SECTIONS, "More": [name for name in command_names() if name not in COMMANDS]}
@@ -145,9 +125,10 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not ctx.resilient_parsing:
-            _refuse_unknown(ctx, args[0])
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(error.command_name, possibilities=command_names(), ctx=ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -173,53 +154,43 @@ def command_names() -> list[str]:
 
 def load_command(name: str) -> click.Command:
     """Import the command ``name``, which is one of :func:`command_names`."""
-    if name in COMMANDS:
-        module, _, attribute = COMMANDS[name][0].partition(":")
-        found: click.Command = getattr(import_module(f".{module}", __package__), attribute)
-    else:
-        found = _added()[name].load()
+    module = import_module(f".verbs.{name}", __package__) if name in COMMANDS else None
+    found: click.Command = getattr(module, name) if module else _added()[name].load()
     return found
 
 
 def _line(name: str) -> str:
     """The line of a command in the overview. Those of this package are not imported for it."""
-    return COMMANDS[name][1] if name in COMMANDS else load_command(name).get_short_help_str(80)
+    return COMMANDS[name] if name in COMMANDS else load_command(name).get_short_help_str(80)
 
 
-def _with_examples_first(command: click.Command) -> click.Command:
-    """The command with its examples at the top of its help, and those of its own commands too."""
-    found = copy(command)
-
-    def format_help(ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for write in (found.format_usage, found.format_epilog, found.format_help_text, found.format_options):
-            write(ctx, formatter)
-
-    found.format_help = format_help  # type: ignore[method-assign]
-    if isinstance(found, click.Group):
-        found.commands = {name: _with_examples_first(each) for name, each in found.commands.items()}
-    return found
-
-
-def _refuse_unknown(ctx: click.Context, name: str) -> None:
-    from backfill_assets.text import suggest_name
-
-    if name not in COMMANDS and not name.startswith("-") and name not in _added():
-        raise click.UsageError(f"There is no command {name!r}. {suggest_name(name, command_names())}".rstrip(), ctx)
+def _note_lakehouse(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
+    ctx.meta[LAKEHOUSE] = value
 
 
 @click.group(
     cls=CommandGroup,
     name="backfill",
-    epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(
     "--lakehouse",
+    expose_value=False,
+    callback=_note_lakehouse,
     type=_Lakehouse(file_okay=False, path_type=Path),
     help="The lakehouse: a folder, or s3://bucket/prefix.  [default: BACKFILL_LAKEHOUSE, or .data/lakehouse]",
 )
 @click.version_option(package_name="backfill-assets", prog_name="backfill")
-@click.pass_context
-def main(ctx: click.Context, lakehouse: Path | None) -> None:
-    """Rebuild history safely: see what is stale, publish atomically, undo."""
-    ctx.obj = lakehouse
+def main() -> None:
+    """Rebuild history safely: see what is stale, publish atomically, undo.
+
+    \b
+    What people ask first:
+      which days are stale?        backfill status
+      undo what was published      backfill history, then backfill rollback PUBLICATION
+      why is a number what it is?  backfill show TABLE DAY, then backfill trace KEY
+      try a version beside main    backfill timeline --help
+      rebuild history              backfill plan TABLE --days A..B
+
+    Settings come from the environment: backfill doctor --help lists them.
+    """

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, open_storage
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.text import format_count, format_first
 
@@ -101,7 +101,7 @@ class ShortIds:
 
 def all_ids() -> ShortIds:
     """Of everything that has an id, as a person is shown it."""
-    storage = typed_storage()
+    storage = open_storage()
     lists = (publications, plans, campaigns, timeline_ids)
     return ShortIds(frozenset(id for each in lists for id in each(storage)))
 
@@ -168,7 +168,7 @@ def is_plan(text: str) -> bool:
         return True
     if text in current_catalog().table_names or not _HEX.fullmatch(text):
         return False
-    return bool(matching(text, plans(typed_storage())))
+    return bool(matching(text, plans(open_storage())))
 
 
 def find_timeline(storage: Storage, text: str, *, change: bool = False) -> str:
@@ -237,11 +237,6 @@ def prepared(publisher: Publisher, publication: str) -> Prepared:
 def _campaigns_if(storage: Storage, text: str) -> list[str]:
     """Plan and campaign have one hash: only a text that begins as a campaign does means the campaign."""
     return campaigns(storage) if text.startswith("camp") else []
-
-
-def typed_storage() -> Storage:
-    """The lakehouse of the command that is running."""
-    return open_storage(current_settings())
 
 
 def _no_such_plan(storage: Storage, text: str, known: list[str]) -> InvalidRequest:

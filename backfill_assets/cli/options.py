@@ -3,35 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from datetime import date
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
-from backfill_assets.cli.completion import complete_days, complete_timeline, complete_version
+from backfill_assets.cli import ids
+from backfill_assets.cli.completion import (
+    Offer,
+    complete_days,
+    complete_publication,
+    complete_state,
+    complete_table,
+    complete_timeline,
+    complete_version,
+)
 from backfill_assets.cli.output import JSON
+from backfill_assets.cli.wiring import current_catalog, open_storage
 from backfill_assets.days import DayRange, parse_day
 
+Value = TypeVar("Value")
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
 
 
-class _Days(click.ParamType[DayRange]):
-    name = "A..B"
+class _Typed(click.ParamType[Value], Generic[Value]):
+    """What is typed for ``name``: what the Tab key offers for it, and what the command gets."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DayRange:
-        return value if isinstance(value, DayRange) else DayRange.parse(value)
+    def __init__(self, name: str, offer: Offer, read: Callable[[str], Value]) -> None:
+        self.name, self._offer, self._read = name, offer, read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Value:
+        found: Value = self._read(value) if isinstance(value, str) else value
+        return found
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return self._offer(ctx, param, incomplete)
 
 
-class _Day(click.ParamType[date]):
-    name = "YYYY-MM-DD"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        return value if isinstance(value, date) else parse_day(value)
+def _by(find: Callable[..., str], **how: bool) -> Callable[[str], str]:
+    """Looks into the lakehouse of the command for what a text means."""
+    return lambda text: find(open_storage(), text, **how)
 
 
-DAYS, DAY = _Days(), _Day()
+DAYS = _Typed("A..B", complete_days, DayRange.parse)
+DAY = _Typed("YYYY-MM-DD", complete_days, parse_day)
+TABLE = _Typed("TABLE", complete_table, lambda text: current_catalog().table(text).name)
+TIMELINE = _Typed("NAME", complete_timeline, _by(ids.find_timeline))
+TIMELINE_TO_CHANGE = _Typed("NAME", complete_timeline, _by(ids.find_timeline, change=True))
+PUBLICATION = _Typed("PUBLICATION", complete_publication, _by(ids.find_publication))
+MOMENT = _Typed("MOMENT", complete_publication, _by(ids.find_moment))
+STATE = _Typed("MOMENT", complete_state, _by(ids.find_state))
 
 
 def _note_json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -41,7 +64,7 @@ def _note_json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 def days(text: str, *, required: bool = False) -> Decorator[Any]:
     """``--days A..B``, as a :class:`DayRange`."""
-    return click.option("--days", type=DAYS, shell_complete=complete_days, metavar="A..B", required=required, help=text)
+    return click.option("--days", type=DAYS, required=required, help=text)
 
 
 def refuse(context: click.Context, given: Container[str], why: str) -> None:
@@ -53,13 +76,13 @@ def refuse(context: click.Context, given: Container[str], why: str) -> None:
             raise click.UsageError(f"{name} cannot be given {why}.")
 
 
-day = click.argument("day", type=DAY, shell_complete=complete_days, metavar="DAY")
+day = click.argument("day", type=DAY, metavar="DAY")
 """A day as an argument, after the table."""
 as_json = click.option("--json", is_flag=True, expose_value=False, callback=_note_json, help="Print JSON.")
+dry_run = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 yes = click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
-on_timeline = click.option(
-    "--on", shell_complete=complete_timeline, metavar="NAME", help="On this timeline.  [default: main]"
-)
+table = click.argument("table", type=TABLE)
+on_timeline = click.option("--on", type=TIMELINE, help="On this timeline.  [default: main]")
 expect = click.option(
     "--expect",
     "expected",

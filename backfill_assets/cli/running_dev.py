@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.settings import Settings
@@ -79,7 +77,7 @@ def running_ui(settings: Settings) -> str:
     """The address of the UI that ``BACKFILL_UI`` names, or of ``backfill dev``; empty if none answers."""
     dev = None if settings.ui else running_dev(settings)
     address = settings.ui or (dev.ui if dev else "")
-    return address if address and _listens(address) else ""
+    return address if address and _answers(address) else ""
 
 
 def shared_spark(settings: Settings) -> tuple[Settings, str]:
@@ -90,7 +88,7 @@ def shared_spark(settings: Settings) -> tuple[Settings, str]:
     if settings.spark_remote or not settings.share_spark or settings.spark_profile != "local":
         return settings, ""
     url, keeper = _shared_url(settings)
-    if not url or not _listens(url):
+    if not url or not _answers(url):
         return settings, ""
     return replace(settings, spark_remote=url, spark_profile="connect"), keeper
 
@@ -115,15 +113,10 @@ def no_ui() -> LakehouseUnusable:
     )
 
 
-def _listens(address: str) -> bool:
-    found = urlsplit(address)
-    port = found.port or (443 if found.scheme == "https" else 80)
-    with closing(socket.socket()) as probe:
-        probe.settimeout(_PROBE_SECONDS)
-        try:
-            return probe.connect_ex((found.hostname or "", port)) == 0
-        except OSError:
-            return False
+def _answers(address: str) -> bool:
+    from backfill_assets.spark.session import listens
+
+    return listens(address, _PROBE_SECONDS)
 
 
 def _read(file: Path) -> RunningDev | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,11 +16,15 @@ if TYPE_CHECKING:
     from backfill_assets.publish.publisher import Publisher
 
 
+LAKEHOUSE = "backfill_assets.lakehouse"
+"""What is typed as ``--lakehouse``, for all commands below the group."""
+
+
 def current_settings() -> Settings:
     """The environment's settings, with ``--lakehouse`` over them."""
     settings = Settings.from_environment()
     context = click.get_current_context(silent=True)
-    lakehouse = context.find_object(Path) if context else None
+    lakehouse = context.meta.get(LAKEHOUSE) if context else None
     return replace(settings, lakehouse=lakehouse.absolute()) if lakehouse else settings
 
 
@@ -39,13 +42,13 @@ def current_catalog() -> Catalog:
     return catalog.load(name)
 
 
-def open_storage(settings: Settings) -> Storage:
+def open_storage() -> Storage:
     from backfill_assets.lakehouse.storage import Storage
 
-    return Storage(str(settings.lakehouse))
+    return Storage(str(current_settings().lakehouse))
 
 
-def open_publisher(settings: Settings) -> Publisher:
+def open_publisher() -> Publisher:
     from backfill_assets.publish.publisher import Publisher
 
-    return Publisher(open_storage(settings), retention_days=settings.rollback_window_days)
+    return Publisher(open_storage(), retention_days=current_settings().rollback_window_days)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from typing import Any
 
 import dagster as dg
+from dagster_shared.record import replace
 
 from backfill_assets.defs.dagster_internals import Target
 from backfill_assets.defs.metadata import (
@@ -72,7 +74,7 @@ def _evaluation(
     check: TableCheck,
     outcomes: Sequence[RuleOutcome],
     target: Target | None,
-    more: Mapping[str, dg.MetadataValue],
+    more: Mapping[str, Any],
 ) -> dg.AssetCheckEvaluation:
     """A day with broken warnings is published, and its evaluation is a warning: Dagster shows it and blocks nothing."""
     broken = sorted((rule for rule in outcomes if not rule.passed), key=lambda rule: not rule.holds_back)
@@ -107,16 +109,13 @@ def _broken_rule(rule: RuleOutcome) -> str:
     return f"{kind}{rule.rule}: expected {rule.expected}, observed {rule.observed}{next_step}"
 
 
-def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, dg.MetadataValue]:
+def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, Any]:
     """What was seen and what was to be seen; several rules are a table. Beside it what pandera says of wrong rows."""
     details = [line for rule in outcomes for line in rule.details]
-    said = {"pandera": dg.MetadataValue.text("\n".join(details))} if details else {}
+    said = {"pandera": "\n".join(details)} if details else {}
     if len(outcomes) > 1:
         return {"rules": rules_table(outcomes, judged_for(day) if day.reused else ""), **said}
-    values = {
-        name: text for rule in outcomes for name, text in (("observed", rule.observed), ("expected", rule.expected))
-    }
-    return {**{name: dg.MetadataValue.text(text) for name, text in values.items()}, **said}
+    return {**{name: getattr(rule, name) for rule in outcomes for name in ("observed", "expected")}, **said}
 
 
 def freshness(
@@ -127,14 +126,14 @@ def freshness(
     words = (
         "built from what is published of its inputs" if is_fresh else f"{status}; the sensor `repairs` says what next"
     )
-    about = {PUBLICATION: dg.MetadataValue.text(publication)}
+    about = {PUBLICATION: publication}
     return _verdict(table, FRESH, str(day), words, about, passed=is_fresh, is_warning=not is_fresh, target=target)
 
 
 def withdrawn(table: str, day: date, publication: str) -> dg.AssetCheckEvaluation:
     """Dagster cannot forget the materialization of one partition: its check says that nothing is there."""
     words = f"Nothing is published for this day since {publication} withdrew it. Build it again."
-    return _verdict(table, FRESH, str(day), words, {PUBLICATION: dg.MetadataValue.text(publication)}, passed=False)
+    return _verdict(table, FRESH, str(day), words, {PUBLICATION: publication}, passed=False)
 
 
 def not_run(table: str, check: str, day: str, run: str) -> dg.AssetCheckEvaluation:
@@ -149,13 +148,14 @@ def _verdict(
     check: str,
     day: str,
     words: str,
-    metadata: Mapping[str, dg.MetadataValue],
+    metadata: Mapping[str, Any],
     *,
     passed: bool,
     is_warning: bool = False,
     blocking: bool = False,
     target: Target | None = None,
 ) -> dg.AssetCheckEvaluation:
+    """What Dagster keeps of one check of one day; ``target`` is the materialization that it is about."""
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(table),
         check_name=check,
@@ -174,20 +174,10 @@ def again(verdict: dg.AssetCheckEvaluation, target: Target | None, why: str) -> 
     words = verdict.description or ""
     # A day that is unchanged for the tenth time does not say so ten times.
     said = words if words.startswith(f"{why}: ") else f"{why}: {words}"
-    return _verdict(
-        verdict.asset_key.to_user_string(),
-        verdict.check_name,
-        str(verdict.partition),
-        said,
-        verdict.metadata,
-        passed=verdict.passed,
-        is_warning=verdict.severity is dg.AssetCheckSeverity.WARN,
-        blocking=bool(verdict.blocking),
-        target=target,
-    )
+    return replace(verdict, description=said, target_materialization_data=target)
 
 
-def publication_of(verdict: dg.AssetCheckEvaluation) -> str:
-    """The publication that a verdict of ``watchdog`` or ``fresh`` is on."""
-    named = verdict.metadata.get(PUBLICATION)
+def publication_of(told: dg.AssetCheckEvaluation | dg.AssetMaterialization | None) -> str:
+    """The publication that a verdict of ``watchdog`` or ``fresh``, or a materialization, is about; or empty."""
+    named = told.metadata.get(PUBLICATION) if told else None
     return str(named.value) if named else ""

@@ -115,24 +115,29 @@ def streamed_datasets(datasets: Sequence[Dataset]) -> list[StreamedDataset]:
 
 def table_partitions(datasets: Sequence[Dataset], last_days: Mapping[str, date] | None = None) -> dict[str, Partitions]:
     """The partitions of every table; ``last_days`` are those of datasets whose data has ended."""
-    ends = last_days or {}
+    chain_of = _chains(datasets, None, last_days or {})
     return {
-        table.name: Chain(dataset.first_day, last=ends.get(dataset.name)).of(step)
+        table.name: chain_of[dataset.name].of(step)
         for dataset in datasets
         for step in dataset.steps
         for table in step.tables
     }
 
 
+def _chains(datasets: Sequence[Dataset], days_per_run: int | None, ends: Mapping[str, date]) -> dict[str, Chain]:
+    """By dataset."""
+    return {
+        each.name: Chain(each.first_day, days_per_run, _name(chain), ends.get(each.name))
+        for chain in chains(datasets)
+        for each in chain
+    }
+
+
 def _assets(
-    datasets: Sequence[Dataset], days_per_run: int | None, pool: str | None, last_days: Mapping[str, date]
+    datasets: Sequence[Dataset], days_per_run: int | None, pool: str | None, ends: Mapping[str, date]
 ) -> list[dg.AssetsDefinition]:
     tables = {table.name: table for dataset in datasets for table in dataset.tables}
-    names = {dataset.name: _name(chain) for chain in chains(datasets) for dataset in chain}
-    chain_of = {
-        dataset.name: Chain(dataset.first_day, days_per_run, names[dataset.name], last_days.get(dataset.name))
-        for dataset in datasets
-    }
+    chain_of = _chains(datasets, days_per_run, ends)
     steps = build_order([step for dataset in datasets for step in dataset.steps])
     # Partitioned checks are in preview in this Dagster; its version is pinned, and the tests are the guard.
     with disable_dagster_warnings():

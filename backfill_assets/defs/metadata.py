@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from hashlib import sha256
+from typing import Any
 
 import dagster as dg
 
@@ -30,36 +31,33 @@ _RULE_COLUMNS = {
 _DIMENSION_COLUMNS = {"dimension": "string", "passed": "int", "rules": "int", "what": "string"}
 
 
-def day_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+def day_metadata(day: BuiltDay) -> dict[str, Any]:
     """Metadata of one published day: its rows, quality, publication, inputs and cost."""
+    told = {"built over the rollback": day.rolled_back_by, "verified": day.verified}
+    cost = {
+        "table_version": day.table_version,
+        "seconds": round(day.seconds, 3),
+        "bytes": day.bytes,
+        "files": day.files,
+    }
     return {
-        "dagster/partition_row_count": dg.MetadataValue.int(day.rows),
+        "dagster/partition_row_count": day.rows,
         **_accounting(day),
         **_totals(day),
-        "gates": dg.MetadataValue.text(gates_summary(day)),
+        "gates": gates_summary(day),
         **quality_metadata(day),
-        "reused": dg.MetadataValue.bool(day.reused),
-        **({"built over the rollback": dg.MetadataValue.text(day.rolled_back_by)} if day.rolled_back_by else {}),
-        **({"verified": dg.MetadataValue.text(day.verified)} if day.verified else {}),
-        "publication": dg.MetadataValue.text(day.publication),
-        "checksum": dg.MetadataValue.text(day.checksum),
-        "code_version": dg.MetadataValue.text(day.code_version),
-        "input_versions": dg.MetadataValue.json(dict(day.inputs)),
-        "input_fingerprint": dg.MetadataValue.text(day.input_fingerprint),
-        **({} if day.reused else _cost(day)),
+        "reused": day.reused,
+        **{name: text for name, text in told.items() if text},
+        "publication": day.publication,
+        "checksum": day.checksum,
+        "code_version": day.code_version,
+        "input_versions": dict(day.inputs),
+        "input_fingerprint": day.input_fingerprint,
+        **({} if day.reused else cost),
     }
 
 
-def _cost(day: BuiltDay) -> dict[str, dg.MetadataValue]:
-    return {
-        "table_version": dg.MetadataValue.int(day.table_version),
-        "seconds": dg.MetadataValue.float(round(day.seconds, 3)),
-        "bytes": dg.MetadataValue.int(day.bytes),
-        "files": dg.MetadataValue.int(day.files),
-    }
-
-
-def _accounting(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+def _accounting(day: BuiltDay) -> dict[str, int]:
     """Rows received, quarantined, deduplicated, superseded and deleted on the way to the day's own rows."""
     counts = {
         "received": _metric_of(day, "raw_", "received"),
@@ -68,21 +66,17 @@ def _accounting(day: BuiltDay) -> dict[str, dg.MetadataValue]:
         "superseded": _metric_of(day, "bronze_", "superseded"),
         "deleted": _metric_of(day, "raw_", DELETED),
     }
-    return {name: dg.MetadataValue.int(int(count)) for name, count in counts.items() if count is not None}
+    return {name: int(count) for name, count in counts.items() if count is not None}
 
 
-def rejects_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+def rejects_metadata(day: BuiltDay) -> dict[str, int]:
     """``received``, and the ``accepted`` and ``rejected`` rows that it is the sum of, with those that were deleted."""
-    received, rejected, deleted = (
-        _metric_of(day, "raw_", "received"),
-        _quarantined(day),
-        _metric_of(day, "raw_", DELETED),
-    )
+    received, rejected = _metric_of(day, "raw_", "received"), _quarantined(day)
     if received is None or rejected is None:
         return {}
-    gone = {"deleted": int(deleted)} if deleted else {}
-    counts = {"accepted": int(received) - rejected - gone.get("deleted", 0), "rejected": rejected, **gone}
-    return {name: dg.MetadataValue.int(count) for name, count in {"received": int(received), **counts}.items()}
+    deleted = int(_metric_of(day, "raw_", DELETED) or 0)
+    counts = {"received": int(received), "accepted": int(received) - rejected - deleted, "rejected": rejected}
+    return counts | ({"deleted": deleted} if deleted else {})
 
 
 def lacking(day: BuiltDay) -> str:
@@ -110,10 +104,10 @@ def _metric_of(day: BuiltDay, tables: str, metric: str) -> Metric:
     return day.metrics.get(metric)
 
 
-def _totals(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+def _totals(day: BuiltDay) -> dict[str, float]:
     # As floats, so that the UI can plot them; the exact decimals are in the publication log.
     totals = {name: value for name, value in day.metrics.items() if name.startswith("total_")}
-    return {name: dg.MetadataValue.float(float(value)) for name, value in totals.items() if value is not None}
+    return {name: float(value) for name, value in totals.items() if value is not None}
 
 
 def gates_summary(day: BuiltDay) -> str:
@@ -130,7 +124,7 @@ def judged_for(day: BuiltDay) -> str:
     return f"as judged for publication {day.publication}"
 
 
-def quality_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+def quality_metadata(day: BuiltDay) -> dict[str, Any]:
     """``quality``, ``quality_chart``, ``quality_score`` and ``quality_<dimension>``, the numbers from 0 to 1.
 
     A reused day was not judged again: it shows what the gates said when it was published, as far as that was kept.
@@ -139,18 +133,17 @@ def quality_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
         return _dimensions(summarize(day.rules), judged_for(day) if day.reused else "every rule passed")
     kept = from_record(day.metrics)
     if kept is None:
-        unchanged = f"unchanged since its gates passed for publication {day.publication}"
-        return {"quality": dg.MetadataValue.text(unchanged)}
+        return {"quality": f"unchanged since its gates passed for publication {day.publication}"}
     return _dimensions(kept, judged_for(day))
 
 
-def _dimensions(qualities: Sequence[DimensionQuality], otherwise: str) -> dict[str, dg.MetadataValue]:
+def _dimensions(qualities: Sequence[DimensionQuality], otherwise: str) -> dict[str, Any]:
     shares = {each.dimension: each.share for each in qualities}
     numbers = {"quality_score": score(qualities), **{f"quality_{name}": share for name, share in shares.items()}}
     return {
         "quality": metadata_table(_DIMENSION_COLUMNS, (_record(each, otherwise) for each in qualities)),
         "quality_chart": dg.MetadataValue.md(chart(qualities)),
-        **{name: dg.MetadataValue.float(share) for name, share in numbers.items() if share is not None},
+        **{name: share for name, share in numbers.items() if share is not None},
     }
 
 
@@ -201,17 +194,17 @@ def gate_failure(error: DaysFailed) -> dg.Failure:
     return dg.Failure(
         description=str(error),
         metadata={
-            "failed_days": dg.MetadataValue.text(format_ranges(failed_days)),
-            "failed_rules": dg.MetadataValue.json(broken),
-            "staged_days": dg.MetadataValue.int(error.staged),
+            "failed_days": format_ranges(failed_days),
+            "failed_rules": broken,
+            "staged_days": error.staged,
         },
         allow_retries=False,
     )
 
 
-def plain_failure(error: BackfillError, metadata: Mapping[str, dg.MetadataValue] | None = None) -> dg.Failure:
+def plain_failure(error: BackfillError, metadata: Mapping[str, Any] | None = None) -> dg.Failure:
     """An error that a person can act on, without a stack trace in front of it."""
-    hint = {"next_step": dg.MetadataValue.text(error.hint)} if error.hint else {}
+    hint = {"next_step": error.hint} if error.hint else {}
     return dg.Failure(description=str(error), metadata={**hint, **(metadata or {})}, allow_retries=False)
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cached_property
 
 import dagster as dg
 
 from backfill_assets.days import Cadence
 from backfill_assets.model.declaration import Step
-
-PARTITION_FORMAT = "%Y-%m-%d"
-
 
 Partitions = dg.DailyPartitionsDefinition | dg.WeeklyPartitionsDefinition | dg.MonthlyPartitionsDefinition
 _THE_CURRENT_ONE = 1
@@ -33,14 +31,15 @@ class Chain:
     """What the chain leads to; people select its tables by it."""
     last: date | None = None
     """The last day, if the data of the chain has ended; None if its days go on until yesterday."""
-    partitions: Mapping[Cadence, Partitions] = field(init=False)
-    policy: dg.BackfillPolicy = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "partitions", {cadence: _partitions(cadence, self.start, self.last) for cadence in Cadence}
-        )
-        object.__setattr__(self, "policy", backfill_policy(self.days_per_run))
+    @cached_property
+    def partitions(self) -> Mapping[Cadence, Partitions]:
+        return {cadence: _partitions(cadence, self.start, self.last) for cadence in Cadence}
+
+    @property
+    def policy(self) -> dg.BackfillPolicy:
+        days = self.days_per_run
+        return dg.BackfillPolicy.multi_run(days) if days else dg.BackfillPolicy.single_run()
 
     def of(self, step: Step) -> Partitions:
         return self.partitions[step.cadence]
@@ -56,21 +55,13 @@ def _partitions(cadence: Cadence, start: date, last: date | None) -> Partitions:
     offset = _THE_CURRENT_ONE if last is None else 0
     match cadence:
         case Cadence.DAILY:
-            return dg.DailyPartitionsDefinition(first, end_date=end, fmt=PARTITION_FORMAT, timezone="UTC")
+            return dg.DailyPartitionsDefinition(first, end_date=end, timezone="UTC")
         case Cadence.WEEKLY:
             return dg.WeeklyPartitionsDefinition(
-                first, end_date=end, fmt=PARTITION_FORMAT, timezone="UTC", day_offset=_MONDAY, end_offset=offset
+                first, end_date=end, timezone="UTC", day_offset=_MONDAY, end_offset=offset
             )
         case Cadence.MONTHLY:
-            return dg.MonthlyPartitionsDefinition(
-                first, end_date=end, fmt=PARTITION_FORMAT, timezone="UTC", end_offset=offset
-            )
-
-
-def backfill_policy(days_per_run: int | None) -> dg.BackfillPolicy:
-    if days_per_run is None:
-        return dg.BackfillPolicy.single_run()
-    return dg.BackfillPolicy.multi_run(max_partitions_per_run=days_per_run)
+            return dg.MonthlyPartitionsDefinition(first, end_date=end, timezone="UTC", end_offset=offset)
 
 
 def partition_mapping() -> dg.TimeWindowPartitionMapping:

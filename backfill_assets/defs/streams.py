@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import dagster as dg
 
@@ -27,6 +27,7 @@ from backfill_assets.errors import StreamFailed
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
+from backfill_assets.spark.connect_server import ENDED_WITH_ITS_STARTER
 from backfill_assets.stream.lease import RUN_VARIABLE, StreamPosition, StreamStatus, read_stream, refusal
 from backfill_assets.stream.restart import EarlierStart, Ending, RestartDecision, decide_restart
 
@@ -141,7 +142,7 @@ class _Watch:
     every_seconds: float
     _due: float = 0.0
 
-    def run(self, command: Sequence[str]) -> dict[str, dg.MetadataValue]:
+    def run(self, command: Sequence[str]) -> dict[str, Any]:
         """Run the stream until it ends or the run is terminated; the metadata of its last status."""
         self.context.log.info(f"Starting {' '.join(command[1:])}")
         # Its session is its own: a Spark server is shared with runs, and one of them could starve it.
@@ -171,7 +172,7 @@ class _Watch:
         self.context.log.info(stream_line(status))
         self.context.log_event(dg.AssetMaterialization(self.streamed.asset, metadata=self._metadata(status)))
 
-    def _metadata(self, status: StreamStatus | None) -> dict[str, dg.MetadataValue]:
+    def _metadata(self, status: StreamStatus | None) -> dict[str, Any]:
         run = {"run": dg.MetadataValue.dagster_run(self.context.run.run_id)}
         return {**run, **(stream_metadata(status) if status else {})}
 
@@ -181,18 +182,11 @@ class _Watch:
 _LAST_LINES = 20
 _PATIENCE_SECONDS = ((signal.SIGINT, 45.0), (signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0))
 """What a stream is sent to stop, gentlest first, and how long each is waited for."""
-# The run may be killed: then its end of the pipe closes, and the stream is interrupted as if by Ctrl-C.
-_ENDED_WITH_ITS_RUN = """
-exec 3<&0 </dev/null
-(read -r ended <&3 || kill -INT $$) >/dev/null 2>&1 &
-exec 3<&-
-exec "$@"
-"""
 
 
 @dataclass
 class StreamChild:
-    """A running process, and the last lines that it wrote to standard error."""
+    """A running process, which ends with this one, and the last lines that it wrote to standard error."""
 
     process: subprocess.Popen[str]
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
@@ -205,7 +199,7 @@ class StreamChild:
         """Start ``command``; each line of its output goes to ``write``. A variable that is None is taken away."""
         environment = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
         process = subprocess.Popen(
-            ["/bin/sh", "-c", _ENDED_WITH_ITS_RUN, "sh", *command],
+            ["/bin/sh", "-c", ENDED_WITH_ITS_STARTER, "INT", *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -287,19 +281,33 @@ def _seconds(milliseconds: int | None) -> str:
     return "unknown" if milliseconds is None else f"{milliseconds / 1000:.1f} s"
 
 
-def stream_metadata(status: StreamStatus) -> dict[str, dg.MetadataValue]:
-    """Numbers are plotted by the UI, from one materialization to the next."""
-    return {
-        "state": dg.MetadataValue.text(status.state),
-        "source": dg.MetadataValue.text(status.source),
-        **_figures(status),
-        "positions": _positions(status),
-        **_words(status),
+def stream_metadata(status: StreamStatus) -> dict[str, Any]:
+    """Numbers are plotted by the UI, from one materialization to the next; what is not known yet has no point there."""
+    delays = {
+        f"{status.table}_p50_seconds": status.delay_p50_ms,
+        f"{status.table}_p99_seconds": status.delay_p99_ms,
+        f"{status.followed}_p50_seconds": status.followed_p50_ms,
+        f"{status.followed}_p99_seconds": status.followed_p99_ms,
+        "source_answer_seconds": status.answer_ms,
     }
-
-
-def _positions(status: StreamStatus) -> dg.MetadataValue:
-    return metadata_table(_POSITION_COLUMNS, map(_position_record, status.positions))
+    words = {
+        "boundary": status.boundary or "not reached: everything so far is history, or the stream began live",
+        "slowed down": status.note,
+        "last error": status.error,
+    }
+    return {
+        "state": status.state,
+        "source": status.source,
+        **{name: ms / 1000 for name, ms in delays.items() if ms is not None},
+        **({} if status.lag is None else {"behind": status.lag}),
+        "pace": round(status.pace, 3),
+        "events_per_second": round(status.events_per_second, 1),
+        "events": status.events,
+        "batches": status.batch,
+        "batch_seconds": round(status.batch_seconds, 3),
+        "positions": metadata_table(_POSITION_COLUMNS, map(_position_record, status.positions)),
+        **{name: text for name, text in words.items() if text},
+    }
 
 
 def _position_record(position: StreamPosition) -> dict[str, str]:
@@ -307,35 +315,6 @@ def _position_record(position: StreamPosition) -> dict[str, str]:
     numbers = {"position": position.position, "end": position.end, "lag": position.lag}
     texts = {name: "" if number is None else f"{number:,}" for name, number in numbers.items()}
     return {"partition": position.partition, **texts}
-
-
-def _figures(status: StreamStatus) -> dict[str, dg.MetadataValue]:
-    """A delay that is not known yet has no point in the plot."""
-    delays = {
-        f"{status.table}_p50_seconds": status.delay_p50_ms,
-        f"{status.table}_p99_seconds": status.delay_p99_ms,
-        f"{status.followed}_p50_seconds": status.followed_p50_ms,
-        f"{status.followed}_p99_seconds": status.followed_p99_ms,
-    }
-    known = {name: dg.MetadataValue.float(ms / 1000) for name, ms in delays.items() if ms is not None}
-    answered = {} if status.answer_ms is None else {"source_answer_seconds": status.answer_ms / 1000}
-    behind = {} if status.lag is None else {"behind": dg.MetadataValue.int(status.lag)}
-    return {
-        **known,
-        **behind,
-        **{name: dg.MetadataValue.float(seconds) for name, seconds in answered.items()},
-        "pace": dg.MetadataValue.float(round(status.pace, 3)),
-        "events_per_second": dg.MetadataValue.float(round(status.events_per_second, 1)),
-        "events": dg.MetadataValue.int(status.events),
-        "batches": dg.MetadataValue.int(status.batch),
-        "batch_seconds": dg.MetadataValue.float(round(status.batch_seconds, 3)),
-    }
-
-
-def _words(status: StreamStatus) -> dict[str, dg.MetadataValue]:
-    boundary = status.boundary or "not reached: everything so far is history, or the stream began live"
-    words = {"boundary": boundary, "slowed down": status.note, "last error": status.error}
-    return {name: dg.MetadataValue.text(text) for name, text in words.items() if text}
 
 
 # ------------------------------------------------------------------ what starts it again

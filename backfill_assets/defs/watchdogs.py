@@ -191,9 +191,9 @@ def _evaluation(day: WatchedDay, target: Target | None) -> dg.AssetCheckEvaluati
         description=_BEHIND * day.is_behind + watchdogs.in_words(day.rules),
         metadata={
             "rules": rules_table(day.rules),
-            "rows": dg.MetadataValue.int(day.rows),
-            PUBLICATION: dg.MetadataValue.text(day.publication),
-            PHYSICAL: dg.MetadataValue.text(day.physical),
+            "rows": day.rows,
+            PUBLICATION: day.publication,
+            PHYSICAL: day.physical,
         },
         target_materialization_data=target,
     )

@@ -17,19 +17,21 @@ from pathlib import Path
 import psutil
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.settings import Settings
+from backfill_assets.settings import CONNECT_PORT, Settings
 from backfill_assets.spark.java import require_java, spark_script
 from backfill_assets.spark.session import driver_options
 
 LOOPBACK = "127.0.0.1"
-# A process killed with -9 cannot end its server. But its pipe closes, and the shell that reads from the pipe then ends
-# the server; a line on it says that the server has ended. The shell keeps no other file open, so none waits for it.
+# A process killed with -9 cannot end what it has started. But its pipe closes, and the shell that reads from the pipe
+# then sends the signal that it is given; a line on it says that there is nothing to end. It keeps no other file open,
+# so nobody waits for it.
 ENDED_WITH_ITS_STARTER = """
 exec 3<&0 </dev/null
-(read -r ended <&3 || kill -TERM $$) >/dev/null 2>&1 &
+(read -r ended <&3 || kill -"$0" $$) >/dev/null 2>&1 &
 exec 3<&-
 exec "$@"
 """
+"""For ``sh -c``, with a signal (``TERM``) and a command: the command gets the signal when its starter has ended."""
 
 
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
@@ -179,7 +181,7 @@ def _launch(
     }
     confs = [f"{key}={value}" for key, value in (driver_options(settings, options) | serving).items()]
     command = [
-        *(() if outlives_starter else ("sh", "-c", ENDED_WITH_ITS_STARTER, "sh")),
+        *(() if outlives_starter else ("sh", "-c", ENDED_WITH_ITS_STARTER, "TERM")),
         spark_script("spark-submit"),
         *(part for conf in confs for part in ("--conf", conf)),
         str(_DRIVER),
@@ -212,7 +214,7 @@ def answers(port: int) -> bool:
 def _serve() -> None:
     """Run a server until it is interrupted or terminated."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    with suppress(KeyboardInterrupt), connect_server(Settings.from_environment(), port=15002) as running:
+    with suppress(KeyboardInterrupt), connect_server(Settings.from_environment(), port=CONNECT_PORT) as running:
         print(f"Spark Connect answers: export SPARK_REMOTE={running.url} (Ctrl-C ends it)", flush=True)
         running.process.wait()
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from backfill_assets.errors import LakehouseUnusable, SparkLost
 from backfill_assets.lakehouse.object_store import ObjectStore
-from backfill_assets.settings import Settings
+from backfill_assets.settings import CONNECT_PORT, Settings
 from backfill_assets.spark.class_archive import start_folder, start_options
 from backfill_assets.spark.driver_memory import driver_memory
 from backfill_assets.spark.jars import base_jars, locked_jars
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Rows and files depend on these, so each session sets them; the rest of a server's settings are its own.
 _SET_BY_CLIENTS = ("spark.sql.session.timeZone", "spark.sql.parquet.outputTimestampType", "spark.databricks.delta.")
-_DEFAULT_PORT = 15002
+_PORTS = {"https": 443, "http": 80}
 # The client's own patience with a server that does not answer is ten minutes; with these it is half a minute.
 _RETRIES, _LONGEST_WAIT_MS = 8, 5_000
 # As Java reads properties: a key ends at the first blank, equals sign or colon.
@@ -116,7 +116,7 @@ def how_to_start() -> str:
 def answers_within(url: str, seconds: float) -> bool:
     """Wait until a Connect server listens at ``sc://host:port``; False after ``seconds`` without one."""
     until = time.monotonic() + seconds
-    while not _listens(url):
+    while not listens(url):
         if time.monotonic() > until:
             return False
         time.sleep(0.5)
@@ -202,11 +202,16 @@ def require_answer(url: str) -> None:
         raise LakehouseUnusable(f"Nothing answers at {url}.", hint=hint)
 
 
-def _listens(url: str) -> bool:
+def listens(url: str, patience_seconds: float = 5) -> bool:
+    """Whether something listens at ``url``; not if its host has no such name."""
     address = urlsplit(url)
     with closing(socket.socket()) as probe:
-        probe.settimeout(5)
-        return probe.connect_ex((address.hostname or "localhost", address.port or _DEFAULT_PORT)) == 0
+        probe.settimeout(patience_seconds)
+        try:
+            port = address.port or _PORTS.get(address.scheme, CONNECT_PORT)
+            return probe.connect_ex((address.hostname or "localhost", port)) == 0
+        except OSError:
+            return False
 
 
 def _remote_session(url: str, session_id: str | None) -> SparkSession:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
-from backfill_assets.answers.timelines import FoundTimeline, RawSince, timeline_answer, timelines_answer
+from backfill_assets.answers.timelines import FoundTimeline, raw_since_then, timeline_answer, timelines_answer
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, RawRead, TimelineBase, TimelineVersion
 from backfill_assets.lakehouse.records import DayContent, DayRecord
@@ -60,11 +60,11 @@ def test_stale_days_come_with_the_reason_and_the_command() -> None:
 def test_arrivals_are_a_sentence_for_people_and_numbers_for_programs() -> None:
     then, now = (RawRead(table="raw", version=n, sequence=n, rows=n, checksum="1") for n in (3, 5))
     arrived = (ArrivedRows(day=FIRST, rows=2, checksum="7"), ArrivedRows(day=SECOND, rows=None))
-    raw = RawSince(then, now, arrived)
+    raw = raw_since_then(then, now, arrived)
     unknown = f"of {SECOND} it is not known, they have a foreign write"
     on = f"{FIRST}..{SECOND}"
     assert shown(raw) == f"raw: 3 rows at its moment, version 3; 2 rows since on {on}; {unknown}; 5 in version 5"
-    assert shown(RawSince(then, None, ())) == "raw: 3 rows at its moment, version 3"
+    assert shown(raw_since_then(then, None, ())) == "raw: 3 rows at its moment, version 3"
     assert raw.plain() == {
         "then": then.model_dump(mode="json"),
         "now": now.model_dump(mode="json"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from backfill_assets.cli import main
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 from backfill_assets_tests.workshop import Workshop
 
-_COMPUTING = ("foreground", "campaigns", "verbs.diff", "verbs.raw", "verbs.rollback", "verbs.run", "verbs.stream")
+_COMPUTING = ("foreground", "campaigns", "verbs.diff", "verbs.raw", "verbs.run", "verbs.stream")
 """The modules of commands that ask for a builder."""
 
 
@@ -25,7 +26,7 @@ def work_with(monkeypatch: pytest.MonkeyPatch, workshop: Workshop) -> None:
     one that were imported later would take the changed name for its own, and keep it after the test.
     """
     for module in [importlib.import_module(f"backfill_assets.cli.{name}") for name in _COMPUTING]:
-        monkeypatch.setattr(module, "foreground_builder", lambda *_: workshop.builder)
+        monkeypatch.setattr(module, "foreground_builder", lambda *_: nullcontext(workshop.builder))
 
 
 class Backfill:

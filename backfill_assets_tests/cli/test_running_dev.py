@@ -98,9 +98,11 @@ def test_a_command_says_whose_spark_it_uses(
     monkeypatch.setattr("backfill_assets.spark.session.spark_session", session)
     monkeypatch.setattr("signal.signal", lambda *_: None)
     settings, url = Settings.at(tmp_path), f"sc://127.0.0.1:{port}"
+    monkeypatch.setenv("BACKFILL_HOME", str(tmp_path))
     with ExitStack() as stack, noted_dev(settings, "http://127.0.0.1:1", url):
-        foreground_builder(settings, stack).lake.spark()
-        foreground_builder(settings, stack, {"spark.master": "local[1]"}).lake.spark()
+        for options in (None, {"spark.master": "local[1]"}):
+            with foreground_builder(options) as builder:
+                builder.lake.spark()
         foreground_spark(settings, stack)
     assert [each.spark_remote for each in opened] == [url, None, None]
     lines = capsys.readouterr().err.splitlines()

@@ -183,7 +183,7 @@ def test_what_is_not_known_yet_has_no_point_in_a_plot() -> None:
     shown = stream_metadata(status())
     assert not [name for name in shown if name.endswith("_seconds") and name != "batch_seconds"]
     assert not {"behind", "last error"} & set(shown)
-    assert str(shown["boundary"].value).startswith("not reached")
+    assert str(shown["boundary"]).startswith("not reached")
     assert stream_line(status()) == (
         "starting: 0 events/s, in raw_sales after p50 unknown, p99 unknown, how far behind is unknown, "
         "batch 0 in 0.0 s; at the beginning"
@@ -197,7 +197,7 @@ def test_the_delay_until_raw_and_the_one_until_revenue_are_both_named() -> None:
     words = "in raw_sales after p50 1.9 s, p99 4.2 s, in fact_daily_revenue after p50 9.0 s, p99 26.0 s"
     assert words in stream_line(found)
     shown = stream_metadata(found)
-    assert (shown["raw_sales_p50_seconds"].value, shown["fact_daily_revenue_p99_seconds"].value) == (1.9, 26.0)
+    assert (shown["raw_sales_p50_seconds"], shown["fact_daily_revenue_p99_seconds"]) == (1.9, 26.0)
 
 
 def test_an_end_that_is_unknown_is_an_empty_cell() -> None:
@@ -212,8 +212,8 @@ def test_an_end_that_is_unknown_is_an_empty_cell() -> None:
 
 def test_the_answer_of_the_source_and_the_share_of_the_rate_are_plotted() -> None:
     shown = stream_metadata(status(answer_ms=4_100, pace=0.5, note="reading at 250 records/s"))
-    assert (shown["source_answer_seconds"].value, shown["pace"].value) == (4.1, 0.5)
-    assert shown["slowed down"].value == "reading at 250 records/s"
+    assert (shown["source_answer_seconds"], shown["pace"]) == (4.1, 0.5)
+    assert shown["slowed down"] == "reading at 250 records/s"
     assert "source_answer_seconds" not in stream_metadata(status())
     assert ", source answered in 4.1 s; at the beginning" in stream_line(status(answer_ms=4_100))
 

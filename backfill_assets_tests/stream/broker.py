@@ -203,7 +203,7 @@ class Broker:
         return self.home / "server.properties"
 
     def _command(self) -> list[str]:
-        return ["sh", "-c", ENDED_WITH_ITS_STARTER, "sh", *self._java(), "kafka.Kafka", str(self._properties)]
+        return ["sh", "-c", ENDED_WITH_ITS_STARTER, "TERM", *self._java(), "kafka.Kafka", str(self._properties)]
 
     def _java(self) -> list[str]:
         return [str(java_command()), *_JAVA, _LOG_LEVEL, "-cp", class_path(self.settings)]

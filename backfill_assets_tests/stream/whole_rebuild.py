@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 
-from backfill_assets.cli.foreground import foreground_builder
+from backfill_assets.cli.foreground import foreground_lake
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publish.log import utc_now
@@ -18,13 +17,11 @@ from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.settings import Settings
 from backfill_assets_tests.stream.tally_checks import BRONZE, FACT, REVENUE
 
 
 def main(days: str) -> None:
-    with ExitStack() as stack:
-        lake = foreground_builder(Settings.from_environment(), stack).lake
+    with foreground_lake() as lake:
         tomorrow = Publisher(lake.storage, now=lambda: utc_now() + timedelta(days=1))
         builder = Builder(replace(lake, publisher=tomorrow))
         for table in (BRONZE, FACT, REVENUE):

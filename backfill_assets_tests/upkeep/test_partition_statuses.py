@@ -67,20 +67,19 @@ def test_a_long_list_is_reported_in_portions() -> None:
 
 
 def test_withdrawn_days_of_one_publication_are_reported_in_portions_too() -> None:
-    """No materialization names the publication that withdrew a day: without a place in it, each portion is the first.
-
-    What was published later would never be reported.
-    """
+    """What was published later is reported after them."""
     states = [_state("undo", 9, day=date(2017, 3, n), withdrawn=True) for n in range(1, 6)]
     later = _state("p3", 11, day=date(2017, 3, 9))
     reported = {TableDay("bronze", state.day): "p1" for state in (*states, later)}
-    settled, within, days = -1, None, []
+    settled, days = -1, []
     for _ in range(3):
-        found = statuses_to_put_right([*states, later], reported, (), settled=settled, within=within, at_most=2)
-        settled, within = found.settled, found.within
-        days += [state.day.day for state in (*found.withdrawn, *found.published)]
+        found = statuses_to_put_right([*states, later], reported, (), settled=settled, at_most=2)
+        settled = found.settled
+        told = (*found.withdrawn, *found.published)
+        days += [state.day.day for state in told]
+        reported |= {TableDay("bronze", state.day): state.publication for state in told}
     assert days == [1, 2, 3, 4, 5, 9]
-    assert (settled, within) == (11, None)
+    assert settled == 11
 
 
 def test_a_withdrawn_day_that_its_own_run_reports_is_not_passed_over() -> None:
@@ -89,6 +88,7 @@ def test_a_withdrawn_day_that_its_own_run_reports_is_not_passed_over() -> None:
     other = _state("p0", 9, day=date(2017, 3, 1))
     reported = {TableDay("bronze", state.day): "p1" for state in mine}
     found = statuses_to_put_right([*mine, other], reported, ["undo"])
-    assert (found.withdrawn, found.settled, found.within) == ((), 8, TableDay("bronze", date(2017, 3, 1)))
-    ended = statuses_to_put_right([*mine, other], reported, (), settled=found.settled, within=found.within)
-    assert (ended.withdrawn, ended.settled, ended.within) == (tuple(mine), 9, None)
+    assert (found.published, found.withdrawn, found.settled) == ((other,), (), 8)
+    reported[TableDay("bronze", other.day)] = "p0"
+    ended = statuses_to_put_right([*mine, other], reported, (), settled=found.settled)
+    assert (ended.published, ended.withdrawn, ended.settled) == ((), tuple(mine), 9)

@@ -23,7 +23,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table as Rows
 
-from backfill_assets.cli.foreground import foreground_builder
+from backfill_assets.cli.foreground import foreground_spark
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
@@ -66,7 +66,7 @@ def measure(home: Path, rows: int, new: int, rounds: int) -> list[tuple[float, f
     """Clock, processor seconds and jobs of each round."""
     settings, found = Settings.at(home), []
     with ExitStack() as stack:
-        spark = foreground_builder(settings, stack, STREAM_SETTINGS).lake.spark()
+        spark = foreground_spark(settings, stack, STREAM_SETTINGS)
         workshop = Workshop(home, lambda: spark)
         workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=rows, seed=7, defects={}))
         workshop.build_all(DAYS)

@@ -199,40 +199,35 @@ def serve(settings: Settings, port: int, location: Location, commands: DagsterCo
     try:
         require_place(settings, port)
         variables |= {"DAGSTER_HOME": str(dagster_home(settings)), "DAGSTER_IS_DEV_CLI": "1"}
-        with only_daemon(settings, _COMMAND), TemporaryDirectory() as folder, _one_spark(settings) as spark:
-            variables |= spark.variables
+        with only_daemon(settings, _COMMAND), TemporaryDirectory() as folder, _one_spark(settings) as (spark, parts):
+            variables |= spark
+            serve_letters = (*_PYTHON, "backfill_assets.cli.dev.letters", str(letters))
             workspace = Path(folder) / "workspace.yaml"
-            dagster = _dagster(commands or DagsterCommands(), location, workspace, port, variables)
-            with noted_dev(settings, ui, spark.variables["SPARK_REMOTE"]):
-                _run_until_interrupted([*spark.parts, _letters(letters, variables), *dagster], make_lives)
+            beside = [
+                _part("letters", serve_letters, variables, lambda: answers(letters)),
+                *_dagster(commands or DagsterCommands(), location, workspace, port, variables),
+            ]
+            with noted_dev(settings, ui, spark["SPARK_REMOTE"]):
+                _run_until_interrupted([*parts, *beside], make_lives)
     except KeyboardInterrupt:
         return 130
     return 0
 
 
-@dataclass(frozen=True)
-class _Spark:
-    """The Spark settings of the runs, and the server to restart if this command started it."""
-
-    variables: Mapping[str, str]
-    parts: tuple[DevPart, ...] = ()
-
-
 @contextmanager
-def _one_spark(settings: Settings) -> Iterator[_Spark]:
+def _one_spark(settings: Settings) -> Iterator[tuple[Mapping[str, str], Sequence[DevPart]]]:
+    """The Spark settings of the runs, and the server to restart if this command starts it."""
     service = running_service(settings)
     if url := settings.spark_remote or (service.url if service else None):
         _say(f"Runs use Spark at {url}, which goes on afterwards.")
-        yield _Spark({"SPARK_REMOTE": url})
+        yield {"SPARK_REMOTE": url}, ()
         return
     _say("Starting Spark ...")
     own = _OwnSpark(settings, start_connect_server(settings))
     try:
         server = own.server
         _say(f"Runs share Spark at {server.url}; it ends with this command. Its log is {server.log}.")
-        yield _Spark(
-            {"SPARK_REMOTE": server.url, KEPT_BY: _COMMAND}, (DevPart("Spark server", own.start, has_owner=True),)
-        )
+        yield {"SPARK_REMOTE": server.url, KEPT_BY: _COMMAND}, [DevPart("Spark server", own.start, has_owner=True)]
     finally:
         _handle_signals(signal.SIG_IGN)
         own.server.stop()
@@ -277,12 +272,6 @@ def _dagster(
 def letters_port(ui_port: int) -> int:
     """The port after that of the UI: links that the UI keeps are good after a restart. If it is taken, a free one."""
     return free_port() if ui_port >= _LAST_PORT or answers(ui_port + 1) else ui_port + 1
-
-
-def _letters(port: int, variables: Mapping[str, str]) -> DevPart:
-    """Serves the letters about differences."""
-    command = (*_PYTHON, "backfill_assets.cli.dev.letters", str(port))
-    return _part("letters", command, variables, lambda: answers(port))
 
 
 def _part(

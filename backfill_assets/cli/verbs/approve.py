@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +9,6 @@ import click
 from backfill_assets.cli.campaigns import campaign_run, carry_on, say_campaign
 from backfill_assets.cli.completion import complete_plan
 from backfill_assets.cli.foreground import report_step
-from backfill_assets.cli.ids import find_plan, typed_storage
 from backfill_assets.cli.options import as_json, yes
 from backfill_assets.cli.output import ask, say_answer, wants_json
 from backfill_assets.errors import CampaignStopped
@@ -21,22 +19,20 @@ if TYPE_CHECKING:
     from backfill_assets.campaign.run import CampaignRun
     from backfill_assets.difference.kept import Difference
 
-_EPILOG = """
-\b
-Examples:
-  backfill approve plan-0123456789abcdef           look once more, then say yes
-  backfill approve plan-0123456789abcdef --yes     in a script
-  backfill rollback plan-0123456789abcdef          put all of its tables back
-"""
 
-
-@click.command(epilog=_EPILOG)
+@click.command()
 @click.argument("plan", shell_complete=complete_plan)
 @click.option("--without-held-back", is_flag=True, help="Publish the good days even if others are held back.")
 @yes
 @as_json
 def approve(plan: str, without_held_back: bool, yes: bool) -> None:
     """Publish everything that `backfill run PLAN` has staged: all tables in one publication, or nothing.
+
+    \b
+    Examples:
+      backfill approve plan-0123456789abcdef           look once more, then say yes
+      backfill approve plan-0123456789abcdef --yes     in a script
+      backfill rollback plan-0123456789abcdef          put all of its tables back
 
     Shows the difference and the notice to readers, and asks. Days whose inputs have changed since they were staged are
     then staged, compared and judged again. If an expectation is not met, or a limit is exceeded, nothing is published,
@@ -49,8 +45,7 @@ def approve(plan: str, without_held_back: bool, yes: bool) -> None:
     from backfill_assets.campaign.course import is_published
     from backfill_assets.lakehouse.campaign_journal import CampaignStep
 
-    with ExitStack() as stack:
-        at = campaign_run(find_plan(typed_storage(), plan), "backfill approve", stack)
+    with campaign_run(plan, "backfill approve") as at:
         back: RolledBack = {}
         if any(entry.step == CampaignStep.CUT_OVER for entry in at.catch_up()) and is_published(at.state):
             report_step(f"{at.facts.publication} was approved and begun by a process that died: it goes on")

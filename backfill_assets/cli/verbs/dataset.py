@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from backfill_assets.cli.output import say, say_answer
 from backfill_assets.cli.verbs.init import template_text
 from backfill_assets.cli.wiring import current_catalog, current_settings
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.report.answer import Answer, Fact, Grid, Line, Part, Tone
+from backfill_assets.report.answer import Answer, Fact, Grid, Line, Tone
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -26,24 +25,27 @@ if TYPE_CHECKING:
     from backfill_assets.model.dataset import Dataset
     from backfill_assets.rebuild.lake import Lake, Progress
 
-_EPILOG = """
-\b
-Examples:
-  backfill dataset new sea_temperatures       a module to change, in the package of your datasets
-  backfill dataset check sea_temperatures     tries it on the first landed file
-  backfill dataset check sales --json
-"""
 
-
-@click.group(epilog=_EPILOG)
+@click.group()
 def dataset() -> None:
-    """Work on the declaration of a dataset."""
+    """Work on the declaration of a dataset.
+
+    \b
+    Examples:
+      backfill dataset new sea_temperatures       a module to change, in the package of your datasets
+      backfill dataset check sea_temperatures     tries it on the first landed file
+      backfill dataset check sales --json
+    """
 
 
-@dataset.command(epilog=_EPILOG)
+@dataset.command()
 @click.argument("name")
 def new(name: str) -> None:
     """Write the declaration of a dataset called NAME, to be changed.
+
+    \b
+    Examples:
+      backfill dataset new sea_temperatures
 
     It is a module of the package that BACKFILL_DATASETS or pyproject.toml names, and is registered by being there.
     """
@@ -74,12 +76,17 @@ def _new_module_in(name: str) -> Path:
     return folder
 
 
-@dataset.command(epilog=_EPILOG)
+@dataset.command()
 @click.argument("name", shell_complete=complete_dataset)
 @as_json
 @click.pass_context
 def check(ctx: click.Context, name: str) -> None:
     """Try the declaration of the dataset NAME on the first file that has landed for it.
+
+    \b
+    Examples:
+      backfill dataset check sea_temperatures
+      backfill dataset check sales --json
 
     Shows how many of its rows would be quarantined and why, which gates would hold their day back, and which transforms
     return other columns than their contract declares. Of a long file, the first 10,000 lines are read. Starts Spark,
@@ -90,27 +97,17 @@ def check(ctx: click.Context, name: str) -> None:
     catalog = current_catalog()
     declared = catalog.dataset(name)
     with foreground_lake() as lake:
-        found = _try(lake, declared, catalog.table, report_progress)
-    say_answer(_trial_answer(found))
-    if not found.is_good:
+        problems, files = _try(lake, declared, catalog.table, report_progress)
+    say_answer(_trial_answer(declared, problems, files))
+    if problems or not all(each.good for each in files):
         ctx.exit(1)
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """Transforms that return other columns than their contract; without such problems, what became of each file."""
+def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> tuple[Sequence[str], Sequence[CheckedFile]]:
+    """Transforms that return other columns than their contract; without such problems, what became of each file.
 
-    dataset: Dataset
-    problems: Sequence[str]
-    files: Sequence[CheckedFile] = ()
-
-    @property
-    def is_good(self) -> bool:
-        return not self.problems and all(each.good for each in self.files)
-
-
-def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> _Trial:
-    """Starts Spark. ``find`` gives a table by its name. Writes nothing, and needs no lakehouse."""
+    Starts Spark. ``find`` gives a table by its name. Writes nothing, and needs no lakehouse.
+    """
     from backfill_assets.judge.measure import unmeasurable
     from backfill_assets.landing.declaration_trial import check_file, prepare_for_few_rows, schema_problems
 
@@ -122,26 +119,25 @@ def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> _Tria
         problems += schema_problems(spark, step, step.version(), find)
     sources = [step.source for step in declared.steps if step.source is not None]
     files = [check_file(spark, lake.landing, declared, each, find, progress) for each in ([] if problems else sources)]
-    return _Trial(declared, problems, files)
+    return problems, files
 
 
-def _trial_answer(found: _Trial) -> Answer:
+def _trial_answer(declared: Dataset, problems: Sequence[str], tried: Sequence[CheckedFile]) -> Answer:
     """What is wrong with the declaration; or how many rows of each file would be quarantined, and why."""
-    files = [(each.file, each.whole, each.rows, each.quarantined, each.good) for each in found.files]
-    reasons = [
-        (each.file, each.reason, each.rows, each.line, each.example) for file in found.files for each in file.reasons
-    ]
+    files = [(each.file, each.whole, each.rows, each.quarantined, each.good) for each in tried]
+    reasons = [(each.file, each.reason, each.rows, each.line, each.example) for file in tried for each in file.reasons]
     gates = [
         (each.table, each.day, rule.rule, rule.observed, rule.expected, rule.next_step)
-        for file in found.files
+        for file in tried
         for each in file.broken
         for rule in [each.outcome]
     ]
     columns = ("table", "day", "held back by", "observed", "expected", "what to do")
     return Answer(
         parts=(
-            Fact("problems", list(found.problems)),
-            *_sentences(found),
+            Fact("problems", list(problems)),
+            *([] if problems else [_sound(declared)]),
+            *map(_sentence, tried),
             Grid("files", ("file", "whole", "rows", "quarantined", "good"), files),
             Grid("reasons", ("file", "reason", "rows", "first line", "example"), reasons, drop=("file",)),
             Grid("gates", columns, gates, one_by_one=True),
@@ -149,12 +145,13 @@ def _trial_answer(found: _Trial) -> Answer:
     )
 
 
-def _sentences(found: _Trial) -> Iterator[Part]:
-    if not found.problems:
-        steps, tables = format_count(len(found.dataset.steps), "step"), format_count(len(found.dataset.tables), "table")
-        yield Line(f"{found.dataset.name}: {steps} and {tables} are declared soundly.", Tone.GOOD)
-    for file in found.files:
-        cut = "" if file.whole else f" The first {file.rows:,} rows were read."
-        because = ", because:" if file.quarantined else "."
-        rows = f"{file.quarantined:,} of {file.rows:,} rows would be quarantined"
-        yield Line(f"{file.file}: {rows}{because}{cut}", Tone.PLAIN if file.good else Tone.WARN)
+def _sound(declared: Dataset) -> Line:
+    steps, tables = format_count(len(declared.steps), "step"), format_count(len(declared.tables), "table")
+    return Line(f"{declared.name}: {steps} and {tables} are declared soundly.", Tone.GOOD)
+
+
+def _sentence(file: CheckedFile) -> Line:
+    cut = "" if file.whole else f" The first {file.rows:,} rows were read."
+    because = ", because:" if file.quarantined else "."
+    rows = f"{file.quarantined:,} of {file.rows:,} rows would be quarantined"
+    return Line(f"{file.file}: {rows}{because}{cut}", Tone.PLAIN if file.good else Tone.WARN)

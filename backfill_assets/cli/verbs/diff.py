@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,11 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from backfill_assets.cli.completion import complete_plan_or_state, complete_state, complete_table
+from backfill_assets.cli.completion import complete_plan_or_state
 from backfill_assets.cli.foreground import foreground_builder, foreground_lake, report_progress
 from backfill_assets.cli.group import CommandFailed
 from backfill_assets.cli.ids import campaign_meant, find_plan, find_state, find_undoable
-from backfill_assets.cli.options import as_json, days
+from backfill_assets.cli.options import STATE, TABLE, as_json, days
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
@@ -29,14 +28,6 @@ if TYPE_CHECKING:
     from backfill_assets.rebuild.reproduce import Reproduction
     from backfill_assets.report.answer import Answer
     from backfill_assets.settings import Settings
-
-_EPILOG = """
-\b
-Examples:
-  backfill diff plan-0123456789abcdef --html           also as a page with charts
-  backfill diff main with-v2                           what publishing a timeline would change
-  backfill diff <publication> --recomputed             prove that its days can be computed again
-"""
 
 
 class DaysDiffer(CommandFailed):
@@ -51,15 +42,14 @@ class DaysNotReproduced(CommandFailed):
     exit_code = 4
 
 
-@click.command(epilog=_EPILOG)
+@click.command()
 @click.argument("left", shell_complete=complete_plan_or_state, metavar="PLAN|LEFT")
-@click.argument("right", shell_complete=complete_state, required=False)
+@click.argument("right", type=STATE, required=False)
 @click.option(
     "--table",
     "tables",
     multiple=True,
-    shell_complete=complete_table,
-    metavar="TABLE",
+    type=TABLE,
     help="Two states only: compare this table.",
 )
 @days("Two states only: compare these days.")
@@ -86,6 +76,12 @@ def diff(
 ) -> None:
     """Compare what `backfill run PLAN` has staged with what is published, table by table and day by day.
 
+    \b
+    Examples:
+      backfill diff plan-0123456789abcdef --html           also as a page with charts
+      backfill diff main with-v2                           what publishing a timeline would change
+      backfill diff <publication> --recomputed             prove that its days can be computed again
+
     With LEFT and RIGHT, compare two states: main, a timeline, a publication, or a time in UTC. With --recomputed, stage
     each day of a publication, plan or campaign again from the inputs that were recorded with it, and compare rows and
     checksums; nothing is published.
@@ -111,7 +107,7 @@ def diff(
         raise click.UsageError("--table and --days are about two states: a plan says what is compared.")
     settings = current_settings()
     if right is None:
-        name = find_plan(open_storage(settings), left)
+        name = find_plan(open_storage(), left)
         found, answer = _of_plan(settings, name)
     else:
         found, answer = _of_states(settings, left, right, tables, days)
@@ -136,7 +132,7 @@ def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
     plan = plan_as_kept(settings, id)
     with foreground_lake() as lake:
         found = find_difference(lake, plan, report_progress)
-    steps, ui, publisher = current_catalog().steps, running_ui(settings), open_publisher(settings)
+    steps, ui, publisher = current_catalog().steps, running_ui(settings), open_publisher()
 
     def answer(*, drawn: bool) -> Answer:
         shown = plan_difference_answer(publisher.storage, plan, found, steps, settings.approval_by, ui=ui, drawn=drawn)
@@ -151,10 +147,7 @@ def _of_states(
     from backfill_assets.difference.find import StatesRequest, compare_states, declared_of
     from backfill_assets.difference.letter import difference_answer
 
-    for table in tables:
-        current_catalog().table(table)
-    left, right = (find_state(open_storage(settings), text) for text in (left, right))
-    steps, asked = current_catalog().steps, StatesRequest(left, right, tables, days)
+    steps, asked = current_catalog().steps, StatesRequest(find_state(open_storage(), left), right, tables, days)
     with foreground_lake() as lake:
         found = compare_states(lake, steps, asked, report_progress)
     return found, partial(difference_answer, found, declared_of(steps))
@@ -176,11 +169,10 @@ def _recompute(what: str) -> None:
     from backfill_assets.answers.difference import reproduction_answer
     from backfill_assets.state.reading import closing_entry
 
-    settings = current_settings()
-    publication = _publication(open_publisher(settings), what)
-    closing_entry(open_storage(settings), publication)
-    with ExitStack() as stack:
-        found = foreground_builder(settings, stack, {}).reproduce(publication, report_progress)
+    publication = _publication(open_publisher(), what)
+    closing_entry(open_storage(), publication)
+    with foreground_builder({}) as builder:
+        found = builder.reproduce(publication, report_progress)
     say_answer(reproduction_answer(publication, found))
     _judge(publication, found)
 

@@ -8,19 +8,17 @@ from backfill_assets.cli.options import as_json
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings
 
-_EPILOG = """
-\b
-Examples:
-  backfill doctor
-  backfill doctor --json
-"""
 
-
-@click.command(epilog=_EPILOG)
+@click.command()
 @as_json
 @click.pass_context
 def doctor(ctx: click.Context) -> None:
     """Check Java, JARs, memory, disk, ports, landing zone, token key and lakehouse; say what to do.
+
+    \b
+    Examples:
+      backfill doctor
+      backfill doctor --json
 
     Changes nothing. The exit code is 1 if something would stop a run.
 
@@ -44,5 +42,5 @@ def doctor(ctx: click.Context) -> None:
 
     findings = examine(current_settings(), current_catalog)
     say_answer(machine_answer(findings))
-    if any(finding.verdict == "fail" for finding in findings):
+    if any(finding.verdict == "fail" for finding in findings.values()):
         ctx.exit(1)

@@ -4,37 +4,32 @@ from __future__ import annotations
 
 import click
 
-from backfill_assets.cli.completion import complete_table
-from backfill_assets.cli.options import as_json, days
+from backfill_assets.cli.options import TABLE, as_json, days
 from backfill_assets.cli.output import say_answer, screen, wants_json
-from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
+from backfill_assets.cli.wiring import open_storage
 from backfill_assets.days import DayRange
 
-_EPILOG = """
-\b
-Examples:
-  backfill history
-  backfill history fact_daily_revenue --days 2017-03-01..2017-03-07
-  backfill history --limit 1 --json                 the newest, for a script
-"""
 
-
-@click.command(epilog=_EPILOG)
-@click.argument("table", shell_complete=complete_table, required=False)
+@click.command()
+@click.argument("table", type=TABLE, required=False)
 @days("Only publications that changed one of these days.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most publications.")
 @as_json
 def history(table: str | None, days: DayRange | None, limit: int) -> None:
     """List publications, newest first: their days, what they were made of, who made them, and what they replaced.
 
+    \b
+    Examples:
+      backfill history
+      backfill history fact_daily_revenue --days 2017-03-01..2017-03-07
+      backfill history --limit 1 --json                 the newest, for a script
+
     Of a stream's publication, the offsets of each partition of its topic; of days that are computed from a stream, up
     to which offset it had been read. Aborted publications, and those that are under way, are listed too.
     """
-    from backfill_assets.answers.history import history_answer, look_at_history
+    from backfill_assets.answers.history import history_answer
 
-    if table is not None:
-        current_catalog().table(table)
-    answer = history_answer(look_at_history(open_storage(current_settings()), table, days, limit))
+    answer = history_answer(open_storage(), table, days, limit)
     say_answer(answer)
     if answer.next and not (wants_json() or screen()):
         # On a pipe it is no line of the table that a script reads.

@@ -33,17 +33,16 @@ _BESIDE: Mapping[str, str] = MappingProxyType(
     }
 )
 _DAGSTER = "dagster.yaml"
-_EPILOG = """
-\b
-Examples:
-  backfill init shop        a package shop/, and beside it what a project needs
-"""
 
 
-@click.command(epilog=_EPILOG)
+@click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 def init(folder: Path) -> None:
     """Write a project: the package FOLDER with its datasets, and what belongs beside it.
+
+    \b
+    Examples:
+      backfill init shop        a package shop/, and beside it what a project needs
 
     FOLDER has `datasets/`, with one dataset to change, and `definitions.py` for Dagster. Beside it are written
     `pyproject.toml`, which names the datasets for commands, `dagster.yaml`, a test and a file for CI. What is there

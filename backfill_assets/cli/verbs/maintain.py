@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import click
 
-from backfill_assets.cli.completion import complete_publication
 from backfill_assets.cli.foreground import report_progress, run_info
-from backfill_assets.cli.ids import find_publication, prepared
-from backfill_assets.cli.options import as_json, yes
+from backfill_assets.cli.ids import prepared
+from backfill_assets.cli.options import PUBLICATION, as_json, dry_run, yes
 from backfill_assets.cli.output import deliver_notices, go_on, say_answer, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.errors import NotDelivered
 from backfill_assets.text import format_count
 
-_EPILOG = """
-\b
-Examples:
-  backfill maintain --dry-run
-  backfill maintain --send-notices
-  backfill maintain --abort <publication>      gives up one that is open and cannot be finished
-"""
 
-
-@click.command(epilog=_EPILOG)
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.command()
+@dry_run
 @click.option("--clock-checked", is_flag=True, help="Count long pauses too: you have checked this machine's clock.")
 @click.option("--send-notices", is_flag=True, help="Send the notices that are due, and do nothing else.")
 @click.option(
     "--abort",
-    shell_complete=complete_publication,
-    metavar="PUBLICATION",
+    type=PUBLICATION,
     help="Give up this publication, and do nothing else.",
 )
 @click.option("--reason", default="", help="With --abort: the reason, for the history.")
@@ -37,6 +27,12 @@ Examples:
 @as_json
 def maintain(dry_run: bool, clock_checked: bool, send_notices: bool, abort: str | None, reason: str, yes: bool) -> None:
     """Compact days of many small files, close abandoned timelines, and delete files that nothing needs.
+
+    \b
+    Examples:
+      backfill maintain --dry-run
+      backfill maintain --send-notices
+      backfill maintain --abort <publication>      gives up one that is open and cannot be finished
 
     Files that a rollback window, an open plan or a pinned version needs are kept. Starts no Spark. Readers and writers
     can work meanwhile.
@@ -62,17 +58,16 @@ def _maintain(dry_run: bool, clock_checked: bool) -> None:
 
     settings = current_settings()
     tables = current_catalog().table_names
-    found = Maintenance(open_publisher(settings), tables, settings.timeline_days, clock_checked)
+    found = Maintenance(open_publisher(), tables, settings.timeline_days, clock_checked)
     tasks = found.plan()
     done = [Done(task, "") for task in tasks] if dry_run else found.carry_out(tasks, report_progress)
     say_answer(maintenance_answer(done, dry_run=dry_run))
 
 
-def _abort(typed: str, reason: str, dry_run: bool, yes: bool) -> None:
+def _abort(publication: str, reason: str, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.maintenance import abort_plan_answer, aborted_answer
 
-    publisher = open_publisher(current_settings())
-    publication = find_publication(publisher.storage, typed)
+    publisher = open_publisher()
     known = prepared(publisher, publication)
     publisher.require_open(publication)
     if not go_on(abort_plan_answer(known), "Give this up?", dry_run=dry_run, yes=yes):
@@ -86,7 +81,7 @@ def _send_notices(dry_run: bool) -> None:
     from backfill_assets.publish.outbox import due_notices
 
     settings = current_settings()
-    publisher = open_publisher(settings)
+    publisher = open_publisher()
     if dry_run:
         say_answer(due_answer(due_notices(publisher)))
         return

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.completion import complete_table_or_plan
-from backfill_assets.cli.ids import find_plan, is_plan, typed_storage
+from backfill_assets.cli.ids import find_plan, is_plan
 from backfill_assets.cli.options import as_json, days, expect, refuse, version
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_catalog, current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.text import format_range
 
@@ -21,16 +21,9 @@ if TYPE_CHECKING:
 
 SCOPES = ("onwards", "whole", "downstream", "source")
 _OF_TABLES = ("target", "days", "version", "scope", "force", "expected")
-_EPILOG = """
-\b
-Examples:
-  backfill plan fact_sales_transactions --days 2017-03-01..2017-05-29 --version v2
-  backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29 --expect "revenue_eur < 2% a day"
-  backfill plan -f backfills --check             in CI: what would happen; nothing is stored
-"""
 
 
-@click.command(epilog=_EPILOG)
+@click.command()
 @click.argument("target", shell_complete=complete_table_or_plan, required=False, metavar="TABLE|PLAN")
 @click.option(
     "-f",
@@ -69,6 +62,12 @@ def plan(
 ) -> None:
     """Plan a rebuild of days of TABLE and of what is computed from it.
 
+    \b
+    Examples:
+      backfill plan fact_sales_transactions --days 2017-03-01..2017-05-29 --version v2
+      backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29 --expect "revenue_eur < 2% a day"
+      backfill plan -f backfills --check             in CI: what would happen; nothing is stored
+
     Reads logs only: nothing is computed, and Spark is not started. The plan is stored in the lakehouse, and its id is a
     hash of its content. With PLAN, a plan is shown again, with what has changed since.
 
@@ -93,7 +92,7 @@ def plan(
         if target is not None and is_plan(target):
             if expected:
                 raise click.UsageError("A plan that is kept does not change: plan again with --expect.")
-            found, moved, now = look_again(settings, current_catalog(), find_plan(typed_storage(), target))
+            found, moved, now = look_again(settings, current_catalog(), find_plan(open_storage(), target))
         else:
             table, chosen = _table_and_days(target, days)
             asked = PlanRequest(

@@ -2,60 +2,39 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 import click
 
-from backfill_assets.cli.completion import complete_days, complete_publication, complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
-from backfill_assets.cli.ids import find_moment
-from backfill_assets.cli.options import DAYS, as_json
+from backfill_assets.cli.options import DAYS, MOMENT, TABLE, as_json, dry_run, table
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
+from backfill_assets.cli.wiring import current_catalog, open_storage
 from backfill_assets.days import DayRange
 
-_EPILOG = """
-\b
-Examples:
-  backfill raw quarantine
-  backfill raw refresh raw_sales 2017-03-04 --dry-run
-  backfill raw positions raw_sales
-"""
-_REFRESH = """
-\b
-Examples:
-  backfill raw refresh raw_sales 2017-03-04 --dry-run
-  backfill raw refresh raw_sales 2017-03-01..2017-03-07
-"""
-_QUARANTINE = """
-\b
-Examples:
-  backfill raw quarantine                                  why rows were rejected
-  backfill raw quarantine quarantine_sales 2017-03-01      the rows of a day
-  backfill raw quarantine --replay --dry-run               what the contract of now would accept
-"""
-_POSITIONS = """
-\b
-Examples:
-  backfill raw positions raw_sales
-  backfill raw positions fact_daily_revenue
-  backfill raw positions raw_sales --at 2017-06-01T12:00
-"""
-dry_run = click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
 
-
-@click.group(epilog=_EPILOG)
+@click.group()
 def raw() -> None:
-    """Look at what came in: rejected rows, corrected files, positions in topics."""
+    """Look at what came in: rejected rows, corrected files, positions in topics.
+
+    \b
+    Examples:
+      backfill raw quarantine
+      backfill raw refresh raw_sales 2017-03-04 --dry-run
+      backfill raw positions raw_sales
+    """
 
 
-@raw.command(epilog=_REFRESH)
-@click.argument("table", shell_complete=complete_table)
-@click.argument("days", type=DAYS, shell_complete=complete_days, metavar="A..B")
+@raw.command()
+@table
+@click.argument("days", type=DAYS, metavar="A..B")
 @dry_run
 @as_json
 def refresh(table: str, days: DayRange, dry_run: bool) -> None:
     """Read the landed files of the raw TABLE again that arrived on A..B, if their source has changed some.
+
+    \b
+    Examples:
+      backfill raw refresh raw_sales 2017-03-04 --dry-run
+      backfill raw refresh raw_sales 2017-03-01..2017-03-07
 
     Raw is never rewritten. It gains the rows that the source has now, and a deletion for each row that the source no
     longer has; both are published together, with the files as they were read. A row that only moved to another line or
@@ -66,27 +45,33 @@ def refresh(table: str, days: DayRange, dry_run: bool) -> None:
 
     Events of a topic are not read again. A second refresh finds nothing, and starts no Spark.
     """
-    from backfill_assets.answers.raw import FoundRefresh, refresh_answer
+    from backfill_assets.answers.raw import refresh_answer
 
     step = current_catalog().step(table)
-    with ExitStack() as stack:
-        builder = foreground_builder(current_settings(), stack)
+    with foreground_builder() as builder:
         if dry_run:
-            found = FoundRefresh.previewed(*builder.preview_refresh(step, list(days), report_progress))
+            answer = refresh_answer(*builder.preview_refresh(step, list(days), report_progress), dry_run=True)
         else:
             run = run_info("backfill raw refresh")
-            found = FoundRefresh.done(builder.refresh(step, list(days), run=run, progress=report_progress))
-    say_answer(refresh_answer(found))
+            done = builder.refresh(step, list(days), run=run, progress=report_progress)
+            answer = refresh_answer(done.files, done.rows, done.publication)
+    say_answer(answer)
 
 
-@raw.command(epilog=_QUARANTINE)
-@click.argument("table", shell_complete=complete_table, required=False)
-@click.argument("days", type=DAYS, shell_complete=complete_days, metavar="[DAY|A..B]", required=False)
+@raw.command()
+@click.argument("table", type=TABLE, required=False)
+@click.argument("days", type=DAYS, metavar="[DAY|A..B]", required=False)
 @click.option("--replay", is_flag=True, help="Judge the rows again, and build the days on which some are accepted.")
 @click.option("--dry-run", is_flag=True, help="With --replay: judge only.")
 @as_json
 def quarantine(table: str | None, days: DayRange | None, replay: bool, dry_run: bool) -> None:
     """Show why rows of TABLE, or of every table, were rejected; of a DAY also the rows as they landed.
+
+    \b
+    Examples:
+      backfill raw quarantine                                  why rows were rejected
+      backfill raw quarantine quarantine_sales 2017-03-01      the rows of a day
+      backfill raw quarantine --replay --dry-run               what the contract of now would accept
 
     A row with two reasons is counted twice. A row is resolved if the source has landed an accepted version of it
     since. Personal fields are tokens. Starts no Spark.
@@ -98,38 +83,39 @@ def quarantine(table: str | None, days: DayRange | None, replay: bool, dry_run: 
     from backfill_assets.answers import raw as answers
     from backfill_assets.landing.quarantine import rejects_named
 
-    rejects, settings = rejects_named(current_catalog(), table), current_settings()
+    rejects = rejects_named(current_catalog(), table)
     if not replay:
-        found = answers.look_at_rejects(open_storage(settings), rejects, days)
-        say_answer(answers.rejects_answer(found))
+        say_answer(answers.rejects_answer(open_storage(), rejects, days))
         return
-    with ExitStack() as stack:
+    with foreground_builder() as builder:
         run = None if dry_run else run_info("backfill raw quarantine --replay")
-        done = answers.replay(foreground_builder(settings, stack), rejects, days, run, report_progress)
+        done = answers.replay(builder, rejects, days, run, report_progress)
     say_answer(answers.replay_answer(done))
     if not dry_run:
         answers.require_one_freed(done)
 
 
-@raw.command(epilog=_POSITIONS)
-@click.argument("table", shell_complete=complete_table)
+@raw.command()
+@table
 @click.option(
     "--at",
-    shell_complete=complete_publication,
-    metavar="MOMENT",
+    type=MOMENT,
     help="A publication, a time in UTC, or a Delta version of TABLE.  [default: now]",
 )
 @as_json
 def positions(table: str, at: str | None) -> None:
     """Show what had been read of each source when TABLE was in a published state.
 
+    \b
+    Examples:
+      backfill raw positions raw_sales
+      backfill raw positions fact_daily_revenue
+      backfill raw positions raw_sales --at 2017-06-01T12:00
+
     Of a raw table, the next offset to read of each partition of its topics, and its landed files. Of any other table,
     the same for the raw versions that its days were computed from. All events before the next offset had been read,
     and none from it on. "Live since" is the offset at which history ended. Starts no Spark.
     """
-    from backfill_assets.answers.raw import look_at_positions, positions_answer
+    from backfill_assets.answers.raw import positions_answer
 
-    current_catalog().table(table)
-    storage = open_storage(current_settings())
-    found = look_at_positions(storage, table, find_moment(storage, at) if at else None)
-    say_answer(positions_answer(found))
+    say_answer(positions_answer(open_storage(), table, at))

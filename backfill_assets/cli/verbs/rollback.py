@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from backfill_assets.cli.completion import complete_undoable
-from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
+from backfill_assets.cli.foreground import foreground_lake, report_progress, run_info
 from backfill_assets.cli.ids import campaign_meant, find_undoable, prepared
-from backfill_assets.cli.options import as_json, yes
+from backfill_assets.cli.options import as_json, dry_run, yes
 from backfill_assets.cli.output import ask, deliver_notices, go_on, say_done
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
@@ -23,22 +22,21 @@ if TYPE_CHECKING:
     from backfill_assets.publish.publisher import Published, Publisher
 
 _COMMAND, _QUESTION = "backfill rollback", "Put this back?"
-_EPILOG = """
-\b
-Examples:
-  backfill history                                    lists publications, newest first
-  backfill rollback <publication>                     shows what comes back, and asks; --yes in a script
-  backfill rollback plan-0123456789abcdef --dry-run   what undoing a campaign would do
-"""
 
 
-@click.command(epilog=_EPILOG)
+@click.command()
 @click.argument("what", shell_complete=complete_undoable, metavar="PUBLICATION|PLAN")
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@dry_run
 @yes
 @as_json
 def rollback(what: str, dry_run: bool, yes: bool) -> None:
     """Put back what the days held before a publication, in all its tables at once.
+
+    \b
+    Examples:
+      backfill history                                    lists publications, newest first
+      backfill rollback <publication>                     shows what comes back, and asks; --yes in a script
+      backfill rollback plan-0123456789abcdef --dry-run   what undoing a campaign would do
 
     Copies no data, and takes well under a second. A rollback is a publication itself, and can be rolled back.
 
@@ -46,7 +44,7 @@ def rollback(what: str, dry_run: bool, yes: bool) -> None:
     again first, with the version of the logic that they had before, so that rows that arrived since are kept. The
     command shows these days, and the time that they take, before it asks.
     """
-    publisher = open_publisher(current_settings())
+    publisher = open_publisher()
     what = find_undoable(publisher.storage, what)
     found = _find(publisher, _publication(publisher, what))
     if campaign := found.publication.provenance.campaign:
@@ -133,9 +131,7 @@ def _undo_campaign(found: Prepared, *, dry_run: bool, yes: bool) -> None:
     from backfill_assets.campaign.undo import plan_undo
     from backfill_assets.campaign.undo_days import require_undoable
 
-    settings = current_settings()
-    with ExitStack() as stack:
-        lake = foreground_builder(settings, stack).lake
+    with foreground_lake() as lake:
         plan = plan_undo(lake, found.publication.id)
         if not go_on(undo_plan_answer(plan), dry_run=dry_run):
             return
@@ -143,7 +139,7 @@ def _undo_campaign(found: Prepared, *, dry_run: bool, yes: bool) -> None:
         if not yes:
             ask(_QUESTION)
         done = carry_out_undo(lake, plan, run_info(_COMMAND), report_progress)
-        deliver_notices(settings, lake.publisher)
+        deliver_notices(current_settings(), lake.publisher)
     say_done(undo_plan_answer(done.plan), undone_answer(done))
 
 

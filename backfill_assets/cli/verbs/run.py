@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from datetime import UTC, date, datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -12,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.campaigns import stage_plan
-from backfill_assets.cli.completion import complete_days, complete_table_or_plan
-from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
+from backfill_assets.cli.completion import complete_table_or_plan
+from backfill_assets.cli.foreground import foreground_builder, foreground_lake, report_progress, report_step, run_info
 from backfill_assets.cli.group import Interrupted
-from backfill_assets.cli.ids import find_plan, find_timeline, is_plan, typed_storage
-from backfill_assets.cli.options import DAYS, as_json, on_timeline, refuse, version
+from backfill_assets.cli.ids import is_plan
+from backfill_assets.cli.options import DAYS, TIMELINE_TO_CHANGE, as_json, dry_run, refuse, version
 from backfill_assets.cli.output import go_on, say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
@@ -30,29 +29,19 @@ if TYPE_CHECKING:
     from backfill_assets.plan.table_run import RunPlan, RunRequest
     from backfill_assets.rebuild.builder import Builder
     from backfill_assets.rebuild.outcome import RunInfo
-    from backfill_assets.settings import Settings
     from backfill_assets.timeline.build import TimelineBuilt
 
 _OF_TABLES = ("days", "upstream", "downstream", "version", "force", "verify", "dry_run", "on")
 _OF_PLANS = ("waves", "limits", "daemon")
 _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as they are."
-_EPILOG = """
-\b
-Examples:
-  backfill run fact_daily_revenue --upstream --days 2017-03-01..2017-05-29
-  backfill run fact_daily_revenue --days 2017-03-01..2017-05-29 --on trial     on a timeline; nothing is published
-  backfill run plan-0123456789abcdef        stage a plan where no reader sees it
-"""
 
 
-@click.command(epilog=_EPILOG)
+@click.command()
 @click.argument("tables", shell_complete=complete_table_or_plan, nargs=-1, required=True, metavar="TABLES...|PLAN")
 @click.option(
     "--days",
     type=DAYS,
     multiple=True,
-    shell_complete=complete_days,
-    metavar="A..B",
     help="The days; weekly and monthly tables get the periods with these days. Can be given several times.",
 )
 @click.option(
@@ -75,8 +64,8 @@ Examples:
     is_flag=True,
     help="Also compute the days whole that a stream has extended, and publish those that differ.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be built, and stop.")
-@on_timeline
+@dry_run
+@click.option("--on", type=TIMELINE_TO_CHANGE, help="On this timeline.  [default: main]")
 @click.option(
     "--waves",
     default="",
@@ -106,6 +95,12 @@ def run(
 ) -> None:
     """Build days of TABLES in this process, step by step. Each step is published when its gates pass.
 
+    \b
+    Examples:
+      backfill run fact_daily_revenue --upstream --days 2017-03-01..2017-05-29
+      backfill run fact_daily_revenue --days 2017-03-01..2017-05-29 --on trial     on a timeline; nothing is published
+      backfill run plan-0123456789abcdef        stage a plan where no reader sees it
+
     If a step fails, those that read its tables are left out, all others are built, and the exit code is 1.
 
     The logs show which days are unchanged before Spark starts; if all are, Spark does not start. Days that a failed run
@@ -125,11 +120,10 @@ def run(
     if any(map(is_plan, tables)):
         if len(tables) > 1:
             raise click.UsageError("A plan is carried out alone: give its id, or tables with --days.")
-        plan = find_plan(typed_storage(), tables[0])
         refuse(context, _OF_TABLES, "with a plan: a kept plan does not change; plan anew")
         from backfill_assets.campaign.run import Options
 
-        stage_plan(plan, partial(Options.of_plan, waves=waves, limits=limits, daemon=daemon))
+        stage_plan(tables[0], partial(Options.of_plan, waves=waves, limits=limits, daemon=daemon))
         return
     refuse(context, _OF_PLANS, "with a table: it is about carrying out a plan")
     if not days:
@@ -143,7 +137,7 @@ def run(
     else:
         if verify:
             raise click.UsageError("--verify is about published days: give it without --on.")
-        _on_timeline(asked, find_timeline(typed_storage(), on, change=True), dry_run=dry_run)
+        _on_timeline(asked, on, dry_run=dry_run)
 
 
 # ------------------------------------------------------------------ on main
@@ -152,15 +146,14 @@ def run(
 def _on_main(asked: RunRequest, *, verify: bool, dry_run: bool) -> None:
     from backfill_assets.answers.run import ran_answer, run_plan_answer
 
-    settings = current_settings()
-    plan = _plan_on_main(settings, asked)
+    plan = _plan_on_main(asked)
     if go_on(run_plan_answer(plan), dry_run=dry_run):
-        with ExitStack() as stack:
-            ran = _run_on_main(plan, foreground_builder(settings, stack), verify=verify)
-        say_answer(ran_answer(ran, _stale_readers_of(settings, ran)))
+        with foreground_builder() as builder:
+            ran = _run_on_main(plan, builder, verify=verify)
+        say_answer(ran_answer(ran, _stale_readers_of(ran)))
 
 
-def _plan_on_main(settings: Settings, asked: RunRequest) -> RunPlan:
+def _plan_on_main(asked: RunRequest) -> RunPlan:
     """From the logs and from the names of landed files."""
     from backfill_assets.landing.zone import LandedSource, LandingZone, landed_source
     from backfill_assets.plan.table_run import RunContext, plan_run
@@ -169,7 +162,7 @@ def _plan_on_main(settings: Settings, asked: RunRequest) -> RunPlan:
 
     for table in asked.tables:
         current_catalog().table(table)
-    storage, zone = open_storage(settings), LandingZone(settings.landing)
+    storage, zone = open_storage(), LandingZone(current_settings().landing)
 
     @cache
     def landed_for(table: str) -> LandedSource:
@@ -254,7 +247,7 @@ def _say_ran(ran: Sequence[StepRan]) -> None:
         say_answer(ran_answer(ran, {}))
 
 
-def _stale_readers_of(settings: Settings, ran: Sequence[StepRan]) -> Mapping[str, Sequence[date]]:
+def _stale_readers_of(ran: Sequence[StepRan]) -> Mapping[str, Sequence[date]]:
     """The published days that read what was published now, and were not built with it."""
     from backfill_assets.state.observed import observe
     from backfill_assets.state.readers import stale_readers
@@ -265,7 +258,7 @@ def _stale_readers_of(settings: Settings, ran: Sequence[StepRan]) -> Mapping[str
     if not names:
         return {}
     tables = {*names, *(read.table for step in readers for read in step.reads)}
-    return stale_readers(readers, observe(open_storage(settings), tables), built, {})
+    return stale_readers(readers, observe(open_storage(), tables), built, {})
 
 
 # ------------------------------------------------------------------ on a timeline
@@ -284,21 +277,20 @@ def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool) -> None:
     from backfill_assets.timeline.view import observe_timeline, refuse_campaign
 
     refuse_campaign(name)
-    settings, catalog = current_settings(), current_catalog()
+    catalog, publisher = current_catalog(), open_publisher()
     asked_steps = [catalog.step(table) for table in asked.tables]
-    publisher = open_publisher(settings)
     place = observe_timeline(publisher, catalog.table_names, name)
     for step in asked_steps:
         refuse_raw(step, name)
     context = RunContext(place.view.with_current(catalog.steps), place.view, publisher.now().date())
     plan = plan_run(asked, context).without_raw()
     if go_on(run_plan_answer(plan, name), dry_run=dry_run):
-        done = _run_on_timeline(settings, place.timeline, plan)
-        stale = OpenedTimeline(typed_storage(), done.timeline).stale_days(catalog.steps)
+        done = _run_on_timeline(place.timeline, plan)
+        stale = OpenedTimeline(open_storage(), done.timeline).stale_days(catalog.steps)
         say_answer(built_answer(done, stale))
 
 
-def _run_on_timeline(settings: Settings, place: NamedTimeline, plan: RunPlan) -> TimelineBuilt:
+def _run_on_timeline(place: NamedTimeline, plan: RunPlan) -> TimelineBuilt:
     """Build what is planned on the timeline; Spark starts when a day has to be computed."""
     from backfill_assets.plan.records import days_of
     from backfill_assets.rebuild.step_look import StepRequest
@@ -316,8 +308,7 @@ def _run_on_timeline(settings: Settings, place: NamedTimeline, plan: RunPlan) ->
     ]
     report_step(f"On {place.name}: {', '.join(each.name for each in plan.steps)} ...")
     run, report = run_info("backfill run --on"), lambda done: report_step(str(done))
-    with ExitStack() as stack:
-        lake = foreground_builder(settings, stack).lake
+    with foreground_lake() as lake:
         try:
             return run_on(lake, place, asked, run, report_progress, report=report)
         except KeyboardInterrupt:

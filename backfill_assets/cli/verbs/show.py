@@ -6,44 +6,35 @@ from datetime import date
 
 import click
 
-from backfill_assets.cli.completion import complete_publication, complete_table
-from backfill_assets.cli.ids import find_publication, find_timeline
-from backfill_assets.cli.options import as_json, day, on_timeline
+from backfill_assets.cli.options import PUBLICATION, as_json, day, on_timeline, table
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
-
-_EPILOG = """
-\b
-Examples:
-  backfill show fact_daily_revenue 2017-03-01
-  backfill show fact_daily_revenue 2017-03-01 --at <publication>    as it was then
-  backfill show fact_daily_revenue 2017-03-01 --on with-v2          on a timeline
-"""
+from backfill_assets.cli.wiring import current_catalog, open_storage
 
 
-@click.command(epilog=_EPILOG)
-@click.argument("table", shell_complete=complete_table)
+@click.command()
+@table
 @day
-@click.option(
-    "--at", shell_complete=complete_publication, metavar="PUBLICATION", help="After this publication.  [default: now]"
-)
+@click.option("--at", type=PUBLICATION, help="After this publication.  [default: now]")
 @on_timeline
 @as_json
 def show(table: str, day: date, at: str | None, on: str | None) -> None:
     """Show one DAY of TABLE: status, publication, checksum, metrics, files, and its first rows.
 
+    \b
+    Examples:
+      backfill show fact_daily_revenue 2017-03-01
+      backfill show fact_daily_revenue 2017-03-01 --at <publication>    as it was then
+      backfill show fact_daily_revenue 2017-03-01 --on with-v2          on a timeline
+
     Reads published data as of one entry of the publication log. Starts no Spark.
     """
     from backfill_assets.answers.day import day_answer, look_at_day, look_at_day_on_timeline
 
-    catalog = current_catalog()
-    catalog.table(table)
     if on is not None and at is not None:
         raise click.UsageError("Give one of --on NAME and --at PUBLICATION.")
-    storage, steps = open_storage(current_settings()), catalog.steps
+    storage, steps = open_storage(), current_catalog().steps
     if on is not None:
-        found = look_at_day_on_timeline(storage, steps, table, day, find_timeline(storage, on))
+        found = look_at_day_on_timeline(storage, steps, table, day, on)
     else:
-        publication = find_publication(storage, at) if at else None
-        found = look_at_day(storage, steps, table, day, publication)
+        found = look_at_day(storage, steps, table, day, at)
     say_answer(day_answer(found))

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 import click
 
 from backfill_assets.cli.campaigns import campaign_run, say_campaign
 from backfill_assets.cli.completion import complete_table_or_plan
-from backfill_assets.cli.ids import find_plan, find_timeline, is_plan, typed_storage
+from backfill_assets.cli.ids import is_plan
 from backfill_assets.cli.options import as_json, days, on_timeline
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
+from backfill_assets.cli.wiring import current_catalog, open_publisher
 from backfill_assets.days import DayRange
 
-_EPILOG = """
-\b
-Examples:
-  backfill status                                     which days of which tables are stale
-  backfill status fact_daily_revenue --on trial       day by day, as they are on a timeline
-  backfill status plan-0123456789abcdef               each step of a campaign, and what comes next
-"""
 
-
-@click.command(epilog=_EPILOG)
+@click.command()
 @click.argument("tables", shell_complete=complete_table_or_plan, nargs=-1, metavar="[TABLES...|PLAN]")
 @days("Only these days.  [default: all known days]")
 @on_timeline
 @as_json
 def status(tables: tuple[str, ...], days: DayRange | None, on: str | None) -> None:
     """Show which days of TABLES, or of every table, are fresh, stale, missing or changed by another writer.
+
+    \b
+    Examples:
+      backfill status                                     which days of which tables are stale
+      backfill status fact_daily_revenue --on trial       day by day, as they are on a timeline
+      backfill status plan-0123456789abcdef               each step of a campaign, and what comes next
 
     Tables that are named are shown day by day. Reads the publication log and the Delta logs only: no data is read but
     the reasons of rejected rows, and Spark is not started. The exit code is 0 for every status.
@@ -47,17 +43,16 @@ def status(tables: tuple[str, ...], days: DayRange | None, on: str | None) -> No
     chosen, catalog = tuple(dict.fromkeys(tables)), current_catalog()
     for table in chosen:
         catalog.table(table)
-    publisher, steps = open_publisher(current_settings()), catalog.steps
+    publisher, steps = open_publisher(), catalog.steps
     if on is None:
         found = look_at_main(publisher.storage, steps, chosen, days)
     else:
-        found = look_at_timeline(publisher, find_timeline(publisher.storage, on), steps, chosen, days)
+        found = look_at_timeline(publisher, on, steps, chosen, days)
     say_answer(status_answer(found))
 
 
 def _of_plan(tables: tuple[str, ...], days: DayRange | None, on: str | None) -> None:
     if len(tables) > 1 or days or on:
         raise click.UsageError("A plan is shown alone: give its id, or tables.")
-    with ExitStack() as stack:
-        plan = find_plan(typed_storage(), tables[0])
-        say_campaign(campaign_run(plan, "backfill status", stack), journal=True)
+    with campaign_run(tables[0], "backfill status") as at:
+        say_campaign(at, journal=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.completion import complete_days, complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.options import DAY, as_json
+from backfill_assets.cli.options import table as table_argument
 from backfill_assets.cli.output import wants_json
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.errors import InvalidRequest
@@ -24,18 +23,11 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
     from backfill_assets.stream.run import StreamEvent
 
-_EPILOG = """
-\b
-Examples:
-  backfill stream raw_sales --from landing
-  backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning
-  backfill stream raw_sales --from landing --rate 2000 --rate 06:00-22:00=500
-"""
 _MOST_FILES, _MOST_EVENTS = 100, 100_000
 
 
-@click.command(epilog=_EPILOG)
-@click.argument("table", shell_complete=complete_table)
+@click.command()
+@table_argument
 @click.option(
     "--from",
     "source_text",
@@ -48,7 +40,6 @@ _MOST_FILES, _MOST_EVENTS = 100, 100_000
 @click.option(
     "--since",
     type=DAY,
-    shell_complete=complete_days,
     help="With --from-beginning: history begins with what arrived on this day.",
 )
 @click.option("--available-now", is_flag=True, help="Read what there is now, and end.")
@@ -90,6 +81,12 @@ def stream(
 ) -> None:
     """Read the events of a source into the raw table TABLE as they come. Ctrl-C ends it after the running batch.
 
+    \b
+    Examples:
+      backfill stream raw_sales --from landing
+      backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning
+      backfill stream raw_sales --from landing --rate 2000 --rate 06:00-22:00=500
+
     Each micro-batch is one publication: its rows, and the positions up to which the source was read. A restart goes on
     where raw ends. Bronze, facts and daily revenue of the days that gained rows follow in seconds. --json prints a line
     for each event.
@@ -114,11 +111,10 @@ def stream(
         checkpoint=settings.home / "streams" / table,
         properties=_kafka_properties(),
     )
-    with ExitStack() as stack:
-        lake = foreground_builder(settings, stack, STREAM_SETTINGS).lake
+    with foreground_builder(STREAM_SETTINGS) as builder:
         report = _json_report if wants_json() else _report
         try:
-            run_stream(lake, request, _run_info(table), report_progress, report)
+            run_stream(builder.lake, request, _run_info(table), report_progress, report)
         except KeyboardInterrupt:
             report_step("Stopped. What is published stays, and the next start goes on where raw ends.")
 

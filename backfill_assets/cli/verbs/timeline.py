@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
 
 from backfill_assets.cli.campaigns import campaign_run, stage_plan
 from backfill_assets.cli.completion import (
-    complete_publication,
-    complete_state,
     complete_step_version,
     complete_table,
     complete_timeline,
     complete_timeline_or_plan,
 )
 from backfill_assets.cli.foreground import foreground_lake, report_progress, report_step, run_info
-from backfill_assets.cli.ids import find_moment, find_plan, find_state, find_timeline, is_plan
-from backfill_assets.cli.options import as_json, days, version, yes
+from backfill_assets.cli.ids import find_timeline, is_plan
+from backfill_assets.cli.options import MOMENT, STATE, TABLE, as_json, days, expect, version, yes
 from backfill_assets.cli.output import ask, go_on, say, say_answer, say_done, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.report.answer import Answer, Fact, Id
@@ -38,21 +35,20 @@ if TYPE_CHECKING:
     from backfill_assets.publish.publisher import Publisher
     from backfill_assets.rebuild.lake import Lake
 
-_EPILOG = """
-\b
-Examples:
-  backfill timeline create trial
-  backfill run fact_daily_revenue --days 2017-03-01..2017-03-07 --version v2 --on trial
-  backfill diff main trial                       what `timeline publish trial` would change
-"""
 _MOST_MOMENTS = 20
 
 name_argument = click.argument("name", shell_complete=complete_timeline)
 
 
-@click.group(epilog=_EPILOG)
+@click.group()
 def timeline() -> None:
     """Work on days of tables beside what is published.
+
+    \b
+    Examples:
+      backfill timeline create trial
+      backfill run fact_daily_revenue --days 2017-03-01..2017-03-07 --version v2 --on trial
+      backfill diff main trial                       what `timeline publish trial` would change
 
     A timeline has a name and days of tables that differ from what is published; all other days read through to what was
     published when it was made, or last went forward. It is kept until it is deleted, or until the age that it is given.
@@ -67,7 +63,7 @@ def list_timelines() -> None:
     from backfill_assets.answers.timelines import timelines_answer
     from backfill_assets.timeline.view import all_places
 
-    publisher = open_publisher(current_settings())
+    publisher = open_publisher()
     say_answer(timelines_answer(all_places(publisher.storage, publisher.now())))
 
 
@@ -75,10 +71,9 @@ def list_timelines() -> None:
 @click.argument("name")
 @click.option(
     "--at",
+    type=STATE,
     default="main",
     show_default=True,
-    shell_complete=complete_state,
-    metavar="MOMENT",
     help="What its days read through to: main, a publication, a UTC time, or another timeline.",
 )
 @click.option(
@@ -109,7 +104,7 @@ def create(name: str, at: str, of_version: str | None, days: DayRange | None) ->
     with foreground_lake() as lake:
         storage, by = lake.storage, getpass.getuser()
         if of_version is None:
-            made = timeline_based_on(storage, find_state(storage, at), name, by, lake.publisher.now())
+            made = timeline_based_on(storage, at, name, by, lake.publisher.now())
             made = create_timeline(storage, made)
         else:
             made = _create_of_version(lake, name, of_version, str(days or ""))
@@ -129,11 +124,10 @@ def _create_of_version(lake: Lake, name: str, asked: str, days: str) -> NamedTim
 
 
 @timeline.command("rewind")
-@click.argument("tables", shell_complete=complete_table, nargs=-1, required=True)
+@click.argument("tables", type=TABLE, nargs=-1, required=True)
 @click.option(
     "--to",
-    shell_complete=complete_publication,
-    metavar="MOMENT",
+    type=MOMENT,
     help="A publication, PUBLICATION^ for the state just before it, a Delta version of the first table, or a UTC time. "
     " [default: list the moments worth going to]",
 )
@@ -156,16 +150,14 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     from backfill_assets.timeline.moments_listed import moments_worth_going_to
     from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 
-    for table in tables:
-        current_catalog().table(table)
-    storage = open_storage(current_settings())
+    storage = open_storage()
     if to is None:
         found = moments_worth_going_to(storage, tables, _MOST_MOMENTS)
         say_answer(moments_answer(found, tables))
         return
     asked = RewindRequest(name or f"{tables[0].replace('_', '-')}-rewound", tables, days, getpass.getuser())
     require_timeline_name(asked.name)
-    moment = moments.find_moment(storage, find_moment(storage, to), tables[0])
+    moment = moments.find_moment(storage, to, tables[0])
     with foreground_lake() as lake:
         made = rewound_timeline(storage, lake.catalog.steps, asked, moment, lake.publisher.now())
         _say(lake, create_timeline(storage, made))
@@ -227,7 +219,7 @@ def show(name: str) -> None:
 
 @timeline.command("open")
 @name_argument
-@click.argument("tables", shell_complete=complete_table, nargs=-1)
+@click.argument("tables", type=TABLE, nargs=-1)
 @as_json
 def open_command(name: str, tables: tuple[str, ...]) -> None:
     """Show how to read a timeline from any engine.
@@ -239,7 +231,7 @@ def open_command(name: str, tables: tuple[str, ...]) -> None:
     from backfill_assets.answers.timelines import opened_answer
     from backfill_assets.timeline.opened import open_timeline, recipe_of
 
-    storage = open_storage(current_settings())
+    storage = open_storage()
     opened = open_timeline(storage, find_timeline(storage, name))
     views = opened.views(tables)
     say_answer(opened_answer(opened.timeline.name, views, recipe_of(opened, next(iter(views)))))
@@ -250,7 +242,7 @@ def open_command(name: str, tables: tuple[str, ...]) -> None:
 @click.option(
     "--table", default="", shell_complete=complete_table, help="Only this table, and what is computed from it."
 )
-@click.option("--expect", "expected", multiple=True, metavar="TEXT", help="As in `backfill plan`.")
+@expect
 @click.option("--as-current", is_flag=True, help="At once, and its version becomes the current one of its step.")
 @click.option("--new-days-only", is_flag=True, help="With --as-current: days that are published stay as they are.")
 @click.option("--dry-run", is_flag=True, help="Show what would be published, or make the plan, and stop.")
@@ -314,8 +306,7 @@ def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run:
     from backfill_assets.rebuild.outcome import os_person
     from backfill_assets.timeline.rewind import differing_from_main
 
-    settings = current_settings()
-    publisher = open_publisher(settings)
+    publisher = open_publisher()
     storage = publisher.storage
     found = _to_change(publisher, name)
     expectations = tuple(map(Expectation.parse, expected))
@@ -325,7 +316,7 @@ def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run:
         report_step(f"{begun.id} was begun for this before: it goes on")
         stage_plan(begun.id, Options.of_plan)
         return False
-    plan, now = plan_and_keep(settings, current_catalog(), asked, os_person())
+    plan, now = plan_and_keep(current_settings(), current_catalog(), asked, os_person())
     if not wants_json():
         say_answer(plan_answer(plan, now))
         say(*filter(None, [left_sentence(asked, found.name, _statuses(storage, asked.target))]))
@@ -394,9 +385,9 @@ def delete(name: str, yes: bool) -> None:
     """
     from backfill_assets.lakehouse.named_timelines import delete_timeline
 
-    publisher = open_publisher(current_settings())
+    publisher = open_publisher()
     if is_plan(name):
-        name = _abandon(find_plan(publisher.storage, name), yes=yes)
+        name = _abandon(name, yes=yes)
     else:
         found = _to_change(publisher, name)
         name = found.name
@@ -410,8 +401,7 @@ def _abandon(plan: str, *, yes: bool) -> str:
     """Give up the campaign of ``plan``; its name."""
     from backfill_assets.campaign.steps import abandon
 
-    with ExitStack() as stack:
-        at = campaign_run(plan, "backfill timeline delete", stack)
+    with campaign_run(plan, "backfill timeline delete") as at:
         if not yes:
             ask(f"Give up {at.campaign}?")
         abandon(at)

@@ -6,30 +6,19 @@ from datetime import date
 
 import click
 
-from backfill_assets.cli.completion import complete_days, complete_table
-from backfill_assets.cli.ids import find_timeline
-from backfill_assets.cli.options import DAY, as_json, on_timeline
+from backfill_assets.cli.options import DAY, TABLE, as_json, on_timeline
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 
-_EPILOG = """
-\b
-Examples:
-  backfill trace 32074897568-825412                              a row of a fact
-  backfill trace USD --table bronze_fx_rates --day 2017-03-01    a row of this table
-  backfill trace @/2016-02-15T00:30:00Z --personal               @ is a personal value
-"""
 
-
-@click.command(epilog=_EPILOG)
+@click.command()
 @click.argument("key")
 @click.option(
     "--table",
-    shell_complete=complete_table,
-    metavar="TABLE",
+    type=TABLE,
     help="The table that KEY belongs to.  [default: every table with one row a key]",
 )
-@click.option("--day", type=DAY, shell_complete=complete_days, help="Only the rows of this event day.")
+@click.option("--day", type=DAY, help="Only the rows of this event day.")
 @click.option(
     "--personal",
     metavar="TEXT",
@@ -43,6 +32,12 @@ Examples:
 def trace(key: str, table: str | None, day: date | None, personal: str | None, on: str | None) -> None:
     """Follow the row with KEY from its landed line through raw, bronze or quarantine and fact to each report.
 
+    \b
+    Examples:
+      backfill trace 32074897568-825412                              a row of a fact
+      backfill trace USD --table bronze_fx_rates --day 2017-03-01    a row of this table
+      backfill trace @/2016-02-15T00:30:00Z --personal               @ is a personal value
+
     Reads all tables as of one entry of the publication log. KEY is the key of a bronze or fact table, with a slash
     between columns: B01/2016-02-15T00:30:00Z. Starts no Spark.
 
@@ -53,9 +48,8 @@ def trace(key: str, table: str | None, day: date | None, personal: str | None, o
     from backfill_assets.landing.zone import LandingZone
 
     settings = current_settings()
-    publisher = open_publisher(settings)
+    publisher = open_publisher()
     if personal is not None:
         key = with_token(key, personal, publisher.storage, settings.token_key_file)
-    name = find_timeline(publisher.storage, on) if on else None
-    found = look_at_row(publisher, LandingZone(settings.landing), current_catalog(), key, table, day, name)
+    found = look_at_row(publisher, LandingZone(settings.landing), current_catalog(), key, table, day, on)
     say_answer(trace_answer(found))

@@ -31,12 +31,14 @@ from backfill_assets.defs.checks import (
     evaluations,
     freshness,
     not_run,
+    publication_of,
     withdrawn,
 )
 from backfill_assets.defs.dagster_internals import (
     CODE_VERSION_TAG,
     CheckStatus,
     ShownCheck,
+    newest_evaluations,
     newest_materializations,
     reload_code,
     report_checks,
@@ -147,12 +149,18 @@ class ShownDays:
         }
 
     def publications(self, states: Iterable[DayState]) -> dict[TableDay, str]:
-        """The publication that the newest materialization of each day names; empty for one that names none."""
+        """The publication that Dagster shows of each materialized day; empty if it names none.
+
+        The newest materialization names it; of a withdrawn day, its check says which publication withdrew it.
+        """
         found: dict[TableDay, str] = {}
         for table, of_table in _by_table(states).items():
             newest = newest_materializations(self.instance, table, [str(each.day) for each in of_table])
-            for day, record in newest.items():
-                found[TableDay(table, parse_day(day))] = _publication_of(record.asset_materialization)
+            for state in (each for each in of_table if str(each.day) in newest):
+                event, day = newest[str(state.day)].asset_materialization, str(state.day)
+                checked = [] if state.content else newest_evaluations(self.instance, check_key(table, FRESH), day=day)
+                named = publication_of(checked[0] if checked else event)
+                found[TableDay(table, state.day)] = named
         return found
 
     def report(self, states: Sequence[DayState], run_of: Callable[[str], str], by: str) -> None:
@@ -185,7 +193,7 @@ def _materialization(day: BuiltDay, by: str) -> dg.AssetMaterialization:
     return dg.AssetMaterialization(
         day.table,
         partition=str(day.day),
-        metadata={**day_metadata(day), REPORTED_BY: dg.MetadataValue.text(by)},
+        metadata={**day_metadata(day), REPORTED_BY: by},
         tags={CODE_VERSION_TAG: day.code_version},
     )
 
@@ -213,17 +221,16 @@ def _days(
         "Reported {} as fresh or stale.": (put_freshness_right(shown, steps, backfill.storage), "day"),
     }
     words = [text.format(format_count(count, noun)) for text, (count, noun) in counts.items() if count]
-    return " ".join(words), replace(place, settled=found.settled, within=found.within).cursor()
+    return " ".join(words), replace(place, settled=found.settled).cursor()
 
 
 @dataclass(frozen=True)
 class ReportedUpTo:
-    """The entry of the log, and within the one after it the day, that the sensor has come to."""
+    """The entry of the log that the sensor has come to."""
 
     world: str = ""
     """A digest of the log and the partitions: days that had no partition then were passed over."""
     settled: int = -1
-    within: TableDay | None = None
 
     @classmethod
     def of(cls, seen: Any, partitions: Mapping[str, Partitions], log: str = "") -> "ReportedUpTo":
@@ -231,14 +238,11 @@ class ReportedUpTo:
         # One table may grow to where another one ends already, so each table's end is in it.
         ends = {name: str(each.end.date()) if each.end else "open" for name, each in partitions.items()}
         world = sha256(f"{log}{json.dumps(ends, sort_keys=True)}".encode()).hexdigest()[:16]
-        if not seen or seen[0] != world:
-            return cls(world)
-        _, settled, *within = seen
-        return cls(world, settled, TableDay(within[0], parse_day(within[1])) if within else None)
+        return cls(*seen) if seen and seen[0] == world else cls(world)
 
     def cursor(self) -> list[str | int]:
         """As it is kept."""
-        return [self.world, self.settled, *([self.within.table, str(self.within.day)] if self.within else [])]
+        return [self.world, self.settled]
 
 
 def put_statuses_right(shown: ShownDays, place: ReportedUpTo, now: datetime | None = None) -> Corrections:
@@ -248,7 +252,7 @@ def put_statuses_right(shown: ShownDays, place: ReportedUpTo, now: datetime | No
     differing = {each.publication for each in known if reported.get(TableDay(each.table, each.day)) != each.publication}
     runs = {name: _run_behind(shown, name, now or datetime.now(UTC)) for name in sorted(differing)}
     under_way = {name for name, run in runs.items() if run.under_way}
-    found = statuses_to_put_right(known, reported, under_way, settled=place.settled, within=place.within)
+    found = statuses_to_put_right(known, reported, under_way, settled=place.settled)
     by = f"the sensor {SENSOR}: no run reported this publication to Dagster"
     shown.report([*found.published, *found.withdrawn], lambda publication: runs[publication].run_id, by)
     return found
@@ -259,11 +263,6 @@ def _by_table(states: Iterable[DayState]) -> dict[str, list[DayState]]:
     for state in states:
         found[state.table].append(state)
     return found
-
-
-def _publication_of(event: dg.AssetMaterialization | None) -> str:
-    named = event.metadata.get("publication") if event else None
-    return str(named.value) if named else ""
 
 
 @dataclass(frozen=True)

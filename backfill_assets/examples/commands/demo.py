@@ -31,16 +31,9 @@ FACT = "fact_sales_transactions"
 SELECTION = f'key:"{FACT}"+'
 """The fact and all that is made of it: the first range that a person launches."""
 _LEFT_OUT_FIRST = ("superseded", "deduplicated", "quarantined", "seconds", "unchanged", "received", "deleted")
-_EPILOG = """
-\b
-Examples:
-  backfill demo
-  backfill demo --days 2017-03-01..2017-03-07
-  backfill demo --with-the-bug
-"""
 
 
-@click.command(epilog=_EPILOG, short_help="Rebuild 90 real days in a native Dagster backfill.")
+@click.command(short_help="Rebuild 90 real days in a native Dagster backfill.")
 @click.option(
     "--days", "days_text", default=NINETY_DAYS, show_default=True, metavar="A..B", help="The days to rebuild."
 )
@@ -49,6 +42,12 @@ Examples:
 )
 def demo(days_text: str, *, with_the_bug: bool) -> None:
     """Land real data, then build its days in every table with a native Dagster backfill.
+
+    \b
+    Examples:
+      backfill demo
+      backfill demo --days 2017-03-01..2017-03-07
+      backfill demo --with-the-bug
 
     Uses the daemon and the Spark of a running `make dev`, or starts both and stops them at the end. A second run finds
     every day unchanged.
@@ -133,7 +132,7 @@ def is_to_build(settings: Settings, days: DayRange, version: str) -> bool:
     from backfill_assets.plan.status import DayStatus, day_statuses
     from backfill_assets.state.observed import observe
 
-    observed = observe(open_storage(settings), [table.name for step in _steps() for table in step.tables])
+    observed = observe(open_storage(), [table.name for step in _steps() for table in step.tables])
     steps = [step for step in _steps() if not version or step.name != FACT]
     statuses = day_statuses(steps, observed, days)
     if any(status is not DayStatus.FRESH for by_day in statuses.values() for status in by_day.values()):
@@ -168,14 +167,14 @@ def _newest_entry(settings: Settings) -> int:
     """The newest entry of the publication log: what is published later is this demo's work."""
     from backfill_assets.publish.log import anything_published
 
-    return open_publisher(settings).log.head().version if anything_published(open_storage(settings)) else -1
+    return open_publisher().log.head().version if anything_published(open_storage()) else -1
 
 
 def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str, float], before: int) -> None:
     from backfill_assets.examples.catalog import CATALOG
     from backfill_assets.upkeep.accounting import account
 
-    log = open_publisher(settings).log
+    log = open_publisher().log
     states = log.day_states(log.head())
     unchanged = {key for key, state in states.items() if state.sequence <= before}
     accounts = account(_steps(), list(days), states)

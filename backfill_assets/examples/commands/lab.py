@@ -26,19 +26,11 @@ if TYPE_CHECKING:
 
 ALL = "all"
 NAMES = tuple(hazard_texts())
-_EPILOG = """
-\b
-Examples:
-  backfill lab collision
-  backfill lab all
-  backfill lab boundary --keep      then look into its tables
-  backfill lab scale --json
-"""
 _SMALL = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
 """Settings that are enough for some days of real lines."""
 
 
-@click.command(epilog=_EPILOG, short_help="Play the hazards of a backfill, without this and with it.")
+@click.command(short_help="Play the hazards of a backfill, without this and with it.")
 @click.argument("hazard", type=click.Choice([*NAMES, ALL]))
 @click.option("--keep", is_flag=True, help="Keep the scratch folder, with each way's tables.")
 @click.option(
@@ -49,6 +41,13 @@ _SMALL = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
 @click.option("--json", "as_json_text", is_flag=True, help="Print JSON.")
 def lab(hazard: str, keep: bool, pages: Path | None, as_json_text: bool) -> None:
     """Show what can go wrong when history is rebuilt beside a live stream.
+
+    \b
+    Examples:
+      backfill lab collision
+      backfill lab all
+      backfill lab boundary --keep      then look into its tables
+      backfill lab scale --json
 
     Each HAZARD is played on real lines in a scratch folder: first with a plain stream and plain jobs, then the same
     events with this project. Each way's rows are compared with what was sent. Your lakehouse is not touched. One takes

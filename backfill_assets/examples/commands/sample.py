@@ -23,17 +23,6 @@ MOST_EVENTS = 20_000
 """A second."""
 DATASETS = ("sales", "sea_temperatures")
 
-_EPILOG = """
-\b
-Examples:
-  backfill sample real                                  all real lines of 2017
-  backfill sample real --days 2017-03-01..2017-05-29    90 real days
-  backfill sample real --dataset sea_temperatures --days 2016-02-15..2016-05-14
-  backfill sample synthetic --days 7 --rows-per-day 1000 --seed 42
-  backfill sample synthetic --days 3 --defects late_row=5,broken_line=1
-  backfill sample live --events-per-second 20 --seconds 60
-"""
-
 _into = click.option(
     "--landing",
     type=click.Path(file_okay=False, path_type=Path),
@@ -48,9 +37,18 @@ _from_seed = click.option(
 )
 
 
-@click.group(epilog=_EPILOG, short_help="Put real or synthetic data into the landing zone.")
+@click.group(short_help="Put real or synthetic data into the landing zone.")
 def sample() -> None:
     """Put sample data into the landing zone: sales with the product catalogue and the ECB's reference rates.
+
+    \b
+    Examples:
+      backfill sample real                                  all real lines of 2017
+      backfill sample real --days 2017-03-01..2017-05-29    90 real days
+      backfill sample real --dataset sea_temperatures --days 2016-02-15..2016-05-14
+      backfill sample synthetic --days 7 --rows-per-day 1000 --seed 42
+      backfill sample synthetic --days 3 --defects late_row=5,broken_line=1
+      backfill sample live --events-per-second 20 --seconds 60
 
     The whole catalogue is landed on the first day and on the first of each month. Rates are landed from ten days before
     the first day, so that each day has a rate.
@@ -61,7 +59,7 @@ def sample() -> None:
     """
 
 
-@sample.command(epilog=_EPILOG)
+@sample.command()
 @click.option("--days", metavar="A..B", help="Days to land.  [default: all that there are]")
 @click.option(
     "--dataset",
@@ -85,7 +83,7 @@ def real(days: str | None, dataset: str, landing: Path) -> None:
     say_answer(Answer(parts=(*_files(wanted, landing, landed), Fact("lines", landed.lines))))
 
 
-@sample.command(epilog=_EPILOG)
+@sample.command()
 @click.option(
     "--days", metavar="A..B|N", default="7", show_default=True, help="Days to land; N is N days from 2017-03-01."
 )
@@ -115,7 +113,7 @@ def synthetic(days: str, rows_per_day: int, seed: int, defects: str | None, land
     )
 
 
-@sample.command(epilog=_EPILOG)
+@sample.command()
 @click.option(
     "--events-per-second",
     type=click.FloatRange(0, MOST_EVENTS, min_open=True),

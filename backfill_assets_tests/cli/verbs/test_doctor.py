@@ -122,7 +122,7 @@ def test_landing_zone(home: Settings) -> None:
     (day / "a.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
     assert machine.landed_files(home.landing, "sales").found == f"1 day in {home.landing / 'sales'}: 2017-03-01"
     (home.landing / "sales" / "march").mkdir()
-    found = {each.what: each for each in machine.landing_zone(home, CATALOG.steps)}
+    found = machine.examine(home, lambda: CATALOG)
     assert found["landed sales"].verdict == "warn" and "sales/march" in found["landed sales"].found
     assert found["landed fx_rates"].verdict == "warn"
 
@@ -144,11 +144,11 @@ def test_a_second_machine_is_asked_to_bring_the_key_of_the_lakehouse(home: Setti
     require_token_key(Storage(str(home.lakehouse)), home.token_key_file, [])
     assert machine.token_key(home, CATALOG).found.endswith("the key of this lakehouse")
     home.token_key_file.write_text("the key of another machine")
-    named = {each.what: each for each in machine.examine(home, lambda: CATALOG)}["token key"]
+    named = machine.examine(home, lambda: CATALOG)["token key"]
     assert named.verdict == "fail" and "another token key" in named.found
     assert str(home.token_key_file) in named.found and "docs/operations.md" in named.next_step
     home.token_key_file.unlink()
-    named = {each.what: each for each in machine.examine(home, lambda: CATALOG)}["token key"]
+    named = machine.examine(home, lambda: CATALOG)["token key"]
     assert named.verdict == "fail" and "There is no token key" in named.found
 
 

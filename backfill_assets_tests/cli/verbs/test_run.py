@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -180,7 +181,7 @@ def test_without_a_terminal_each_step_has_a_line_before_and_after_it(
     backfill: Backfill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On standard error, with the time; standard output keeps the result, and stays JSON if that was asked for."""
-    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda *_: _Builder())
+    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda: nullcontext(_Builder()))
     result = backfill("run", "fact_daily_revenue", "report_store_ranking", "--days", "2017-03-01..2017-03-02", "--json")
     lines = [re.sub(r"\d+\.\d s$", "? s", line) for line in result.stderr.splitlines()]
     assert [re.sub(r"^\d\d:\d\d:\d\dZ ", "AT ", line) for line in lines] == [
@@ -210,7 +211,7 @@ def test_what_does_not_read_a_failed_table_is_built(backfill: Backfill, monkeypa
                 raise SourceUnreadable("The landing zone has no folder 'fx_rates'.", hint="Land them.")
             return super().build(step, days, **more)
 
-    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda *_: WithoutRates())
+    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda: nullcontext(WithoutRates()))
     failed = backfill("run", "fact_daily_revenue", "--upstream", "--days", "2017-03-01", exit_code=1)
     assert asked == ["raw_fx_rates", "raw_sales", "bronze_sales"]
     assert "raw_fx_rates: failed, the tables that do not read it go on" in failed.stderr
@@ -228,7 +229,7 @@ def test_a_lost_lakehouse_ends_the_run_at_once(backfill: Backfill, monkeypatch: 
             asked.append(step.name)
             raise LakehouseUnusable("Java is not there.")
 
-    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda *_: WithoutSpark())
+    monkeypatch.setattr("backfill_assets.cli.verbs.run.foreground_builder", lambda: nullcontext(WithoutSpark()))
     backfill("run", "fact_daily_revenue", "--upstream", "--days", "2017-03-01", exit_code=1)
     assert len(asked) == 1
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from backfill_assets.cli import ids
-from backfill_assets.cli.verbs import ui as pages
 from backfill_assets.cli.verbs.ui import page_about
-from backfill_assets.lakehouse.campaign_journal import JournalEntry, write
+from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of, write
+from backfill_assets.lakehouse.named_timelines import create_timeline
+from backfill_assets.timeline.rewind import new_timeline
 from backfill_assets.ui_addresses import asset_page
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.golden import MADE
 
-
-@pytest.fixture(autouse=True)
-def timelines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two timelines, and no campaign."""
-    monkeypatch.setattr(pages, "_timeline", lambda word: word if word in ("before", "after") else "")
-    monkeypatch.setattr(pages, "_campaign", lambda word: "")
+PLAN = "plan-0123456789abcdef"
 
 
 @pytest.mark.parametrize(
@@ -29,7 +24,9 @@ def timelines(monkeypatch: pytest.MonkeyPatch) -> None:
         ("nothing", "", ""),
     ],
 )
-def test_a_table_and_a_timeline_have_pages(word: str, day: str, page: str) -> None:
+def test_a_table_and_a_timeline_have_pages(backfill: Backfill, word: str, day: str, page: str) -> None:
+    lakehouse = backfill.lakehouse
+    create_timeline(lakehouse.storage, new_timeline(lakehouse.storage, "before", "ana", MADE))
     assert page_about(word, day) == page
 
 
@@ -38,17 +35,15 @@ def test_a_table_and_a_timeline_have_pages(word: str, day: str, page: str) -> No
     [
         ([], asset_page("start_here")),
         ([False], asset_page("start_here")),
-        ([True], asset_page("campaign", "campaign-x")),
-        ([True, False], asset_page("campaign", "campaign-x")),
+        ([True], asset_page("campaign", campaign_of(PLAN))),
+        ([True, False], asset_page("campaign", campaign_of(PLAN))),
     ],
 )
 def test_a_campaign_that_commands_carry_has_no_page_of_its_own(
-    backfill: Backfill, monkeypatch: pytest.MonkeyPatch, carried: list[bool], page: str
+    backfill: Backfill, carried: list[bool], page: str
 ) -> None:
     """The first page names the commands that it waits for."""
-    monkeypatch.setattr(pages, "_campaign", lambda word: "campaign-x")
-    monkeypatch.setattr(ids, "typed_storage", lambda: backfill.lakehouse.storage)
     for number, daemon in enumerate(carried):
         entry = JournalEntry(kind="resumed" if number else "started", report={"daemon": daemon}, at=MADE)
-        write(backfill.lakehouse.storage, "campaign-x", entry)
-    assert page_about("plan-x") == page
+        write(backfill.lakehouse.storage, campaign_of(PLAN), entry)
+    assert page_about(PLAN) == page

@@ -13,7 +13,6 @@ import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from backfill_assets.campaign.rollback import roll_back
-from backfill_assets.days import TableDay
 from backfill_assets.defs.checks import FRESH, check_key, checks_by_table
 from backfill_assets.defs.dagster_internals import newest_evaluations
 from backfill_assets.defs.location import table_partitions
@@ -254,7 +253,7 @@ def test_days_that_get_a_partition_later_are_reported_then() -> None:
     """A stream goes on after data that had ended: its days are published before the code location is loaded again."""
     ended = table_partitions([SMALL], {"small": date(2017, 5, 29)})
     assert ReportedUpTo.of(None, ended).settled == -1
-    cursor = replace(ReportedUpTo.of(None, ended), settled=7, within=TableDay("raw_sales", DATES[0])).cursor()
+    cursor = replace(ReportedUpTo.of(None, ended), settled=7).cursor()
     assert ReportedUpTo.of(cursor, ended).cursor() == cursor
     assert ReportedUpTo.of(cursor, PARTITIONS).settled == -1
 
