@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from backfill_assets.answers.difference import plan_difference_answer
 from backfill_assets.answers.plan import boundaries_table, terms_facts
 from backfill_assets.answers.status import campaign_table
 from backfill_assets.campaign.course import is_published
-from backfill_assets.campaign.look import CampaignDays, campaign_days, look
+from backfill_assets.campaign.look import campaign_days, look, plan_difference_answer
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanFacts, next_command, standing_of
 from backfill_assets.campaign.steps import staged_notice
@@ -20,7 +19,7 @@ from backfill_assets.lakehouse.plans import page_uri
 from backfill_assets.plan.cost import times_table
 from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.keep import planned_by
-from backfill_assets.plan.records import Plan, PlannedBoundary, Ranges, days_of
+from backfill_assets.plan.records import Plan, Ranges, days_of
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.senders import notice_lines
 from backfill_assets.rebuild.outcome import Person
@@ -30,55 +29,6 @@ from backfill_assets.text import format_count
 
 RolledBack = Mapping[str, Mapping[str, Sequence[str]]]
 """Ranges of days by table, by the rollback that put them back."""
-
-
-@dataclass(frozen=True)
-class FoundCampaign:
-    """A plan being carried out, as its journal and the publication log have it."""
-
-    plan: Plan
-    entries: Sequence[JournalEntry]
-    days: Sequence[CampaignDays]
-    facts: PlanFacts
-    comes_next: str
-    people: Mapping[str, object]
-    """Who planned, started and approved it, and who may approve it."""
-    boundaries: Sequence[PlannedBoundary]
-    """Up to where topics had been read for the days that were published, or that the plan reads."""
-    held_back: Sequence[str]
-    difference: Answer | None
-    """The newest that is kept, without its detail."""
-
-    @property
-    def cut_over(self) -> Mapping[str, Any]:
-        """What was reported when it was published; empty if nothing of it is, or if it was rolled back."""
-        now = self.facts.course
-        return now.done[CampaignStep.CUT_OVER].report if is_published(now) else {}
-
-
-def look_at_campaign(at: CampaignRun) -> FoundCampaign:
-    """Reads logs and the journal only."""
-    publisher, plan = at.builder.lake.publisher, at.plan
-    storage, facts = publisher.storage, at.facts
-    published = facts.publication if is_published(facts.course) else ""
-    read = publication_boundaries(storage, [published]).get(published, []) if published else None
-    people = {
-        "planned by": str(planned_by(storage, plan.id) or ""),
-        "started by": str(at.state.started_by or ""),
-        "approved by": at.approved_by,
-        "who may approve": at.approval_by.value,
-    }
-    return FoundCampaign(
-        plan=plan,
-        entries=at.entries(),
-        days=campaign_days(storage, plan),
-        facts=facts,
-        comes_next=at.next().reason,
-        people=people,
-        boundaries=plan.boundaries if read is None else planned_boundaries(read),
-        held_back=at.validation.get("held_back", ()),
-        difference=kept_difference_answer(at),
-    )
 
 
 def kept_difference_answer(at: CampaignRun) -> Answer | None:
@@ -100,32 +50,43 @@ def next_of_plan(publisher: Publisher, plan: Plan) -> tuple[str, ...]:
 # ------------------------------------------------------------------ the answers
 
 
-def campaign_answer(found: FoundCampaign, *, journal: bool = True) -> Answer:
-    """With ``journal``, also each entry of the journal, and what it says."""
-    entries = _entries(found.entries) if journal else ()
-    parts = (*_standing(found), *_what_is_published(found), *entries, *_days(found))
-    sections = (found.difference,) if found.difference else ()
-    return Answer(found.facts.course.campaign, parts, sections, next=tuple(filter(None, [next_command(found.facts)])))
+def campaign_answer(at: CampaignRun, *, journal: bool = True) -> Answer:
+    """How far it is, by logs and the journal. With ``journal``, also each entry of it, and what it says."""
+    facts, entries, difference = at.facts, at.entries(), kept_difference_answer(at)
+    said = _entries(entries) if journal else ()
+    parts = (*_standing(at, facts), *_what_is_published(at, facts), *said, *_days(at, entries))
+    next_line = tuple(filter(None, [next_command(facts)]))
+    return Answer(facts.course.campaign, parts, (difference,) if difference else (), next=next_line)
 
 
-def _standing(found: FoundCampaign) -> Iterator[Part]:
-    yield Fact("plan", Id(found.plan.id))
-    yield Fact("standing", standing_of(found.facts).value)
-    yield Fact("waits", found.comes_next)
-    if found.facts.course.daemon:
+def _standing(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
+    yield Fact("plan", Id(at.plan.id))
+    yield Fact("standing", standing_of(facts).value)
+    yield Fact("waits", at.next().reason)
+    if facts.course.daemon:
         yield Fact("carried on by", "Dagster's daemon")
-    yield from (Fact(name, value) for name, value in found.people.items() if value)
-    yield from terms_facts(found.plan.terms)
+    people = {
+        "planned by": str(planned_by(at.builder.lake.storage, at.plan.id) or ""),
+        "started by": str(at.state.started_by or ""),
+        "approved by": at.approved_by,
+        "who may approve": at.approval_by.value,
+    }
+    yield from (Fact(name, value) for name, value in people.items() if value)
+    yield from terms_facts(at.plan.terms)
 
 
-def _what_is_published(found: FoundCampaign) -> Iterator[Part]:
-    report = found.cut_over
-    if report:
+def _what_is_published(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
+    """Nothing that was rolled back; up to where topics had been read for it, or for what the plan reads."""
+    boundaries = at.plan.boundaries
+    if is_published(facts.course):
+        report = facts.course.done[CampaignStep.CUT_OVER].report
         yield Fact("publication", Id(str(report["publication"])))
         yield Fact("staged again", report.get("staged again", {}))
         yield Fact("moved after the approval", report.get("moved", {}))
-    if found.boundaries:
-        yield boundaries_table(found.boundaries)
+        if by := facts.publication:
+            boundaries = planned_boundaries(publication_boundaries(at.builder.lake.storage, [by]).get(by, []))
+    if boundaries:
+        yield boundaries_table(boundaries)
 
 
 def _entries(entries: Sequence[JournalEntry]) -> Iterator[Part]:
@@ -149,11 +110,11 @@ def _by(entry: JournalEntry) -> str:
     return f"{entry.by} ({known_by})" if known_by else entry.by
 
 
-def _days(found: FoundCampaign) -> Iterator[Part]:
-    if found.days:
-        yield campaign_table(found.days)
-    yield Fact("held back", list(found.held_back))
-    yield times_table(found.plan, found.entries)
+def _days(at: CampaignRun, entries: Sequence[JournalEntry]) -> Iterator[Part]:
+    if days := campaign_days(at.builder.lake.storage, at.plan):
+        yield campaign_table(days)
+    yield Fact("held back", list(at.validation.get("held_back", ())))
+    yield times_table(at.plan, entries)
 
 
 def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:

@@ -22,19 +22,10 @@ def campaign_run(plan: str, command: str, stack: ExitStack) -> CampaignRun:
     """The campaign of ``plan``, by ``command``; Spark ends with ``stack``, if it is started."""
     from backfill_assets.campaign.run import CampaignRun
     from backfill_assets.cli.running_dev import running_ui
-    from backfill_assets.plan.keep import plan_as_kept
 
     settings = current_settings()
-    price = settings.core_hour_price
-    return CampaignRun(
-        foreground_builder(settings, stack),
-        plan_as_kept(settings, plan),
-        run_info(command),
-        report_progress,
-        None if price is None else price / 3600,
-        approval_by=settings.approval_by,
-        ui=running_ui(settings),
-    )
+    builder, ui = foreground_builder(settings, stack), running_ui(settings)
+    return CampaignRun.of_settings(settings, builder, plan, run_info(command), report_progress, ui)
 
 
 def carry_on(at: CampaignRun) -> None:
@@ -49,9 +40,9 @@ def carry_on(at: CampaignRun) -> None:
 
 def say_campaign(at: CampaignRun, *parts: Part, journal: bool = False) -> None:
     """How far it is, with ``parts`` after that; with ``journal`` what each step has found."""
-    from backfill_assets.answers.campaign import campaign_answer, look_at_campaign
+    from backfill_assets.answers.campaign import campaign_answer
 
-    answer = campaign_answer(look_at_campaign(at), journal=journal)
+    answer = campaign_answer(at, journal=journal)
     say_answer(replace(answer, parts=(*answer.parts, *parts)))
 
 
