@@ -7,6 +7,7 @@ another campaign has brought into the same days since is not overwritten: that i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
@@ -18,6 +19,7 @@ from backfill_assets.lakehouse.records import Expected, Notice, Publication
 from backfill_assets.lakehouse.timelines import newest_verdicts, timelines_of
 from backfill_assets.publish.holds import HeldDays, holding
 from backfill_assets.publish.publisher import Conflict, Published
+from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild.decide import read_days
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
@@ -28,7 +30,7 @@ from backfill_assets.state.readers import left_stale
 from backfill_assets.state.rolled_back import MOVES_FILES
 from backfill_assets.text import format_are, format_count
 
-_MOST_ATTEMPTS = 5
+_MOST_TRIES = 5
 MakeNotice = Callable[[Publication], Notice]
 """Makes the notice of a publication, from what it is about to bring."""
 ReviewCall = Callable[[Sequence[StepBuilt], Progress], bool]
@@ -74,29 +76,31 @@ def cut_over(
         review(first, progress)
     accepted = {TableDay(each.table, each.day) for each in _days_held_back(first)} if without_held_back else set()
     _refuse_held_back(campaign, first, accepted)
-    again: set[TableDay] = _computed_days(first)
+    again = _computed_days(first)
+    refused = PublicationRefused(
+        f"{campaign}: main moved {_MOST_TRIES} times while it was cut over.",
+        hint="Another run is rewriting the same days; let it finish, then cut over again.",
+    )
     with holding(lake.storage, campaign, _touched_days(steps), lake.publisher.now) as hold:
-        for _ in range(_MOST_ATTEMPTS):
+
+        def attempt(_held: bool) -> CutOver | Unsettled:
             hold.extend()
             done = shadow(lake, campaign, steps, run, _extending(hold, progress))
-            again |= _computed_days(done)
+            again.update(_computed_days(done))
             _refuse_other_campaigns(lake, campaign, done, before)
             if review is not None and not review(done, _extending(hold, progress)):
-                progress(f"{campaign}: main moved while it was compared, staging what moved again")
-                continue
+                return Unsettled(f"{campaign}: main moved while it was compared, staging what moved again", refused)
             hold.extend()
             _refuse_held_back(campaign, done, accepted)
             request = _request(lake, campaign, done, run, notice)
             outcome = lake.publisher.publish(request)
-            if isinstance(outcome, Published):
-                _close(lake, campaign, steps)
-                days = {table: each.staged for each in done for table in each.build.tables if each.staged}
-                return CutOver(outcome, days, _days_staged_again(again, days, before), request.leaves_stale)
-            progress(f"{campaign}: {_conflict_text(outcome)}, staging what moved again")
-    raise PublicationRefused(
-        f"{campaign}: main moved {_MOST_ATTEMPTS} times while it was cut over.",
-        hint="Another run is rewriting the same days; let it finish, then cut over again.",
-    )
+            if not isinstance(outcome, Published):
+                return Unsettled(f"{campaign}: {_conflict_text(outcome)}, staging what moved again", refused)
+            _close(lake, campaign, steps)
+            days = {table: each.staged for each in done for table in each.build.tables if each.staged}
+            return CutOver(outcome, days, _days_staged_again(again, days, before), request.leaves_stale)
+
+        return publish_until_settled(attempt, nullcontext, progress, most=_MOST_TRIES)
 
 
 def _days_held_back(done: Sequence[StepBuilt]) -> list[HeldBack]:

@@ -8,6 +8,7 @@ published day that reads one that changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, cached_property
@@ -52,6 +53,7 @@ from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, missing_inputs
 from backfill_assets.publish.holds import holding
 from backfill_assets.publish.publisher import Pin, Published
+from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
@@ -354,7 +356,7 @@ def _changes(content: DayContent | None, pin: Pin, reads: Mapping[str, DayRange]
     return ""
 
 
-_MOST_ATTEMPTS = 5
+_MOST_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -412,26 +414,30 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
     prepared = undoable(lake.publisher, publication)
     campaign = prepared.publication.provenance.campaign
     touched = {change.table: [day.day for day in change.days] for change in prepared.publication.tables}
-    with holding(lake.storage, campaign, touched, lake.publisher.now) as hold:
-        for _ in range(_MOST_ATTEMPTS):
-            attempt = UndoAttempt(lake, prepared)
-            attempt.stage(run, progress)
-            hold.extend()
-            made = provenance(run, attempt.name).model_copy(update={"reason": reason or f"rollback of {publication}"})
-            request = attempt.request(lake.new_id("rollback"), made)
-            if not request.tables:
-                raise InvalidRequest(_nothing_to_publish(publication, attempt.days))
-            outcome = lake.publisher.publish(request)
-            if isinstance(outcome, Published):
-                attempt.close()
-                plan = UndoPlan(publication, campaign, tuple(attempt.days), has_undone(lake.publisher, prepared))
-                tables = {change.table: undone_text(prepared, change) for change in request.tables}
-                return Undone(outcome, plan, tables, request.leaves_stale)
-            progress(f"{campaign}: main moved while it was undone ({'; '.join(outcome.reasons[:2])}), looking again")
-    raise PublicationRefused(
-        f"{campaign}: main moved {_MOST_ATTEMPTS} times while it was undone.",
+    refused = PublicationRefused(
+        f"{campaign}: main moved {_MOST_TRIES} times while it was undone.",
         hint="Another run is rewriting the same days; let it finish, then roll back again.",
     )
+    with holding(lake.storage, campaign, touched, lake.publisher.now) as hold:
+
+        def attempt(_held: bool) -> Undone | Unsettled:
+            work = UndoAttempt(lake, prepared)
+            work.stage(run, progress)
+            hold.extend()
+            made = provenance(run, work.name).model_copy(update={"reason": reason or f"rollback of {publication}"})
+            request = work.request(lake.new_id("rollback"), made)
+            if not request.tables:
+                raise InvalidRequest(_nothing_to_publish(publication, work.days))
+            outcome = lake.publisher.publish(request)
+            if not isinstance(outcome, Published):
+                moved = "; ".join(outcome.reasons[:2])
+                return Unsettled(f"{campaign}: main moved while it was undone ({moved}), looking again", refused)
+            work.close()
+            plan = UndoPlan(publication, campaign, tuple(work.days), has_undone(lake.publisher, prepared))
+            tables = {change.table: undone_text(prepared, change) for change in request.tables}
+            return Undone(outcome, plan, tables, request.leaves_stale)
+
+        return publish_until_settled(attempt, nullcontext, progress, most=_MOST_TRIES)
 
 
 def _nothing_to_publish(publication: str, days: Iterable[UndoneDay]) -> str:
