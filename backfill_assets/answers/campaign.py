@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from backfill_assets.answers.difference import plan_difference_answer
 from backfill_assets.answers.plan import boundaries_table, terms_facts
 from backfill_assets.answers.status import campaign_table
 from backfill_assets.campaign.course import is_published
-from backfill_assets.campaign.look import campaign_days, look
+from backfill_assets.campaign.look import campaign_days, look, plan_difference_answer
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanFacts, next_command, standing_of
 from backfill_assets.campaign.steps import staged_notice
@@ -20,7 +19,7 @@ from backfill_assets.lakehouse.plans import page_uri
 from backfill_assets.plan.cost import times_table
 from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.keep import planned_by
-from backfill_assets.plan.records import Plan, PlannedBoundary, Ranges, days_of
+from backfill_assets.plan.records import Plan, Ranges, days_of
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.senders import notice_lines
 from backfill_assets.rebuild.outcome import Person
@@ -52,13 +51,12 @@ def next_of_plan(publisher: Publisher, plan: Plan) -> tuple[str, ...]:
 
 
 def campaign_answer(at: CampaignRun, *, journal: bool = True) -> Answer:
-    """How far it is, from logs and its journal alone. With ``journal``, also each entry of it, and what it says."""
-    entries, facts = at.entries(), at.facts
-    told = _entries(entries) if journal else ()
-    parts = (*_standing(at, facts), *_what_is_published(at, facts), *told, *_days(at, entries))
-    difference = kept_difference_answer(at)
-    comes_next = tuple(filter(None, [next_command(facts)]))
-    return Answer(facts.course.campaign, parts, (difference,) if difference else (), next=comes_next)
+    """How far it is, by logs and the journal. With ``journal``, also each entry of it, and what it says."""
+    facts, entries, difference = at.facts, at.entries(), kept_difference_answer(at)
+    said = _entries(entries) if journal else ()
+    parts = (*_standing(at, facts), *_what_is_published(at, facts), *said, *_days(at, entries))
+    next_line = tuple(filter(None, [next_command(facts)]))
+    return Answer(facts.course.campaign, parts, (difference,) if difference else (), next=next_line)
 
 
 def _standing(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
@@ -78,15 +76,15 @@ def _standing(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
 
 
 def _what_is_published(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
-    """What was reported when it was published, if it was not rolled back since; and what its topics were read up to."""
-    boundaries: Sequence[PlannedBoundary] = at.plan.boundaries
+    """Nothing that was rolled back; up to where topics had been read for it, or for what the plan reads."""
+    boundaries = at.plan.boundaries
     if is_published(facts.course):
         report = facts.course.done[CampaignStep.CUT_OVER].report
         yield Fact("publication", Id(str(report["publication"])))
         yield Fact("staged again", report.get("staged again", {}))
         yield Fact("moved after the approval", report.get("moved", {}))
-        read = publication_boundaries(at.builder.lake.storage, [facts.publication])
-        boundaries = planned_boundaries(read.get(facts.publication, []))
+        if by := facts.publication:
+            boundaries = planned_boundaries(publication_boundaries(at.builder.lake.storage, [by]).get(by, []))
     if boundaries:
         yield boundaries_table(boundaries)
 

@@ -14,9 +14,9 @@ from datetime import date
 from backfill_assets.campaign.breaker import Exceeded
 from backfill_assets.campaign.course import CampaignState, approved_by, is_published
 from backfill_assets.days import TableDay
-from backfill_assets.difference.kept import Difference
+from backfill_assets.difference.difference import Sides, fingerprint_of
 from backfill_assets.difference.letter import LetterTerms
-from backfill_assets.difference.records import Sides, fingerprint_of
+from backfill_assets.difference.verdict import Difference
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.plan.records import Plan, as_ranges
 from backfill_assets.rebuild.outcome import Person
@@ -101,66 +101,71 @@ _ANOTHER = Person("another person")
 """Stands for everyone who has neither planned nor started it."""
 
 
-def may_approve(
-    rule: ApprovalRule, planner: Person, starter: Person, approver: Person, listed: Collection[str]
-) -> str | None:
-    """Why ``approver`` may not approve; None if they may. ``starter`` started the campaign, or resumed it last.
+@dataclass(frozen=True)
+class Approvers:
+    """Who may approve a plan. ``starter`` started the campaign, or resumed it last.
 
-    ``listed`` are the approvers of the plan; they hold by any rule. An unknown person is not another person.
+    Those that the plan has ``listed`` hold by any rule, and ``needed`` of them have to approve. An unknown person is
+    not another person.
     """
-    if not listed and rule is ApprovalRule.ANYONE:
+
+    rule: ApprovalRule
+    planner: Person
+    starter: Person
+    listed: Collection[str] = ()
+    needed: int = 1
+
+    def why_not(self, approver: Person) -> str | None:
+        """Why ``approver`` may not approve; None if they may."""
+        if not self.listed and self.rule is ApprovalRule.ANYONE:
+            return None
+        if not self.listed and self.rule is ApprovalRule.LISTED:
+            return "a plan has to list its approvers here, and this one lists none"
+        if not approver:
+            return "it is unknown who approves"
+        if self.listed and approver.name not in self.listed:
+            return f"the plan lists as approvers: {', '.join(sorted(self.listed))}"
+        return self._why_not_another(approver) if self.rule is ApprovalRule.ANOTHER_PERSON else None
+
+    def _why_not_another(self, approver: Person) -> str | None:
+        for who, what in ((self.planner, "planned"), (self.starter, "started")):
+            if not who:
+                return f"another person has to approve, and it is not recorded who {what} it"
+            if approver.is_same_as(who):
+                return f"another person has to approve, and {who} {what} it"
         return None
-    if not listed and rule is ApprovalRule.LISTED:
-        return "a plan has to list its approvers here, and this one lists none"
-    if not approver:
-        return "it is unknown who approves"
-    if listed and approver.name not in listed:
-        return f"the plan lists as approvers: {', '.join(sorted(listed))}"
-    return _why_not_another(planner, starter, approver) if rule is ApprovalRule.ANOTHER_PERSON else None
 
+    @property
+    def able(self) -> list[str]:
+        """Of the approvers that the plan lists, those who may approve it, in the order of their names."""
+        return [name for name in sorted(self.listed) if self.why_not(Person(name)) is None]
 
-def _why_not_another(planner: Person, starter: Person, approver: Person) -> str | None:
-    for who, what in ((planner, "planned"), (starter, "started")):
-        if not who:
-            return f"another person has to approve, and it is not recorded who {what} it"
-        if approver.is_same_as(who):
-            return f"another person has to approve, and {who} {what} it"
-    return None
+    @property
+    def hint(self) -> str:
+        """Who may approve instead, and what to do where no one may."""
+        if not self.listed and self.rule is ApprovalRule.LISTED:
+            return "Write approvers into the file of the plan, and plan again. BACKFILL_APPROVAL_BY is listed here."
+        if self.rule is ApprovalRule.ANOTHER_PERSON and not (self.planner and self.starter):
+            return "Plan again and start that plan, as a user with a name (in Dagster: with the run's tag user)."
+        if not self.listed:
+            names = dict.fromkeys((self.planner.name, self.starter.name))
+            return f"Ask someone else than {' and '.join(names)} to approve it."
+        able = ", ".join(self.able)
+        return f"These may: {able}." if able else "No one of them may: list others in the file, and plan again."
 
-
-def approvers_hint(rule: ApprovalRule, planner: Person, starter: Person, listed: Collection[str]) -> str:
-    """Who may approve instead, and what to do where no one may."""
-    if not listed and rule is ApprovalRule.LISTED:
-        return "Write approvers into the file of the plan, and plan again. BACKFILL_APPROVAL_BY is listed here."
-    known = planner and starter
-    if rule is ApprovalRule.ANOTHER_PERSON and not known:
-        return "Plan again and start that plan, as a user with a name (in Dagster: with the run's tag user)."
-    if not listed:
-        return f"Ask someone else than {' and '.join(dict.fromkeys((planner.name, starter.name)))} to approve it."
-    able = [name for name in sorted(listed) if may_approve(rule, planner, starter, Person(name), listed) is None]
-    return f"These may: {', '.join(able)}." if able else "No one of them may: list others in the file, and plan again."
-
-
-def who_may_approve(
-    rule: ApprovalRule, planner: Person, starter: Person, listed: Collection[str], needed: int = 1
-) -> str:
-    """``Anyone but ana, who planned and started it.``: for people who read the difference."""
-    if listed:
-        able = names_that_may_approve(rule, planner, starter, listed)
-        if len(able) < needed:
-            return (
-                f"Too few: it needs {format_count(needed, 'approval')}, and {len(able)} of its approvers may give it."
-            )
-        return f"{' or '.join(able)}." if needed == 1 else f"{needed} of these: {', '.join(able)}."
-    if reason := may_approve(rule, planner, starter, _ANOTHER, ()):
-        return f"No one: {reason}."
-    but = f" but {_planner_and_starter(planner, starter)}" if rule is ApprovalRule.ANOTHER_PERSON else ""
-    return f"Anyone{but}." if needed == 1 else f"{needed} people: anyone{but}."
-
-
-def names_that_may_approve(rule: ApprovalRule, planner: Person, starter: Person, listed: Collection[str]) -> list[str]:
-    """Of the approvers that a plan lists, those who may approve it, in the order of their names."""
-    return [name for name in sorted(listed) if may_approve(rule, planner, starter, Person(name), listed) is None]
+    @property
+    def sentence(self) -> str:
+        """``Anyone but ana, who planned and started it.``: for people who read the difference."""
+        if self.listed:
+            able, needed = self.able, format_count(self.needed, "approval")
+            if len(able) < self.needed:
+                return f"Too few: it needs {needed}, and {len(able)} of its approvers may give it."
+            return f"{' or '.join(able)}." if self.needed == 1 else f"{self.needed} of these: {', '.join(able)}."
+        if reason := self.why_not(_ANOTHER):
+            return f"No one: {reason}."
+        by = _planner_and_starter(self.planner, self.starter)
+        but = f" but {by}" if self.rule is ApprovalRule.ANOTHER_PERSON else ""
+        return f"Anyone{but}." if self.needed == 1 else f"{self.needed} people: anyone{but}."
 
 
 def _planner_and_starter(planner: Person, starter: Person) -> str:
@@ -180,7 +185,7 @@ def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: Campaig
         plan=plan.id,
         campaign=campaign_of(plan.id),
         window_days=plan.rollback_window_days,
-        who=who_may_approve(rule, planner, state.started_by, terms.approvers, terms.approvals),
+        who=Approvers(rule, planner, state.started_by, terms.approvers, terms.approvals).sentence,
         title=terms.title,
         reason=terms.reason,
         outcome=_outcome(state),

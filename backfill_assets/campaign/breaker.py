@@ -11,8 +11,7 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
-from backfill_assets.difference.metadata import Contents, table_difference
-from backfill_assets.difference.records import Sums, TableDifference
+from backfill_assets.difference.difference import Contents, Sums, TableDifference, table_difference
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayContent
 

@@ -7,17 +7,19 @@ another campaign has brought into the same days since is not overwritten: that i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
 
-from backfill_assets.campaign.rollback import FindPrepared
+from backfill_assets.campaign.rollback import FindPrepared, been_through
 from backfill_assets.days import TableDay
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.records import Expected, Notice, Publication
-from backfill_assets.lakehouse.timelines import newest_days, timelines_of
+from backfill_assets.lakehouse.timelines import newest_verdicts, timelines_of
 from backfill_assets.publish.holds import HeldDays, holding
 from backfill_assets.publish.publisher import Conflict, Published
+from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild.decide import read_days
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
@@ -25,9 +27,10 @@ from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, shadow
 from backfill_assets.state.observed import observe
 from backfill_assets.state.readers import left_stale
+from backfill_assets.state.rolled_back import MOVES_FILES
 from backfill_assets.text import format_are, format_count
 
-_MOST_ATTEMPTS = 5
+_MOST_TRIES = 5
 MakeNotice = Callable[[Publication], Notice]
 """Makes the notice of a publication, from what it is about to bring."""
 ReviewCall = Callable[[Sequence[StepBuilt], Progress], bool]
@@ -65,36 +68,39 @@ def cut_over(
     :class:`InvalidRequest` when nothing is staged.
     """
     lake.publisher.recover({table.name for each in steps for table in each.step.tables})
-    before = _publications_to_replace(lake, campaign, steps)
+    verdicts = newest_verdicts(lake.storage, [name for each in steps for name in each.tables], campaign)
+    before = {key: verdict.replaces for key, verdict in verdicts.items()}
     first = shadow(lake, campaign, steps, run, progress)
     _refuse_other_campaigns(lake, campaign, first, before)
     if review is not None:
         review(first, progress)
     accepted = {TableDay(each.table, each.day) for each in _days_held_back(first)} if without_held_back else set()
     _refuse_held_back(campaign, first, accepted)
-    again: set[TableDay] = _computed_days(first)
+    again = _computed_days(first)
+    refused = PublicationRefused(
+        f"{campaign}: main moved {_MOST_TRIES} times while it was cut over.",
+        hint="Another run is rewriting the same days; let it finish, then cut over again.",
+    )
     with holding(lake.storage, campaign, _touched_days(steps), lake.publisher.now) as hold:
-        for _ in range(_MOST_ATTEMPTS):
+
+        def attempt(_held: bool) -> CutOver | Unsettled:
             hold.extend()
             done = shadow(lake, campaign, steps, run, _extending(hold, progress))
-            again |= _computed_days(done)
+            again.update(_computed_days(done))
             _refuse_other_campaigns(lake, campaign, done, before)
             if review is not None and not review(done, _extending(hold, progress)):
-                progress(f"{campaign}: main moved while it was compared, staging what moved again")
-                continue
+                return Unsettled(f"{campaign}: main moved while it was compared, staging what moved again", refused)
             hold.extend()
             _refuse_held_back(campaign, done, accepted)
             request = _request(lake, campaign, done, run, notice)
             outcome = lake.publisher.publish(request)
-            if isinstance(outcome, Published):
-                _close(lake, campaign, steps)
-                days = {table: each.staged for each in done for table in each.build.tables if each.staged}
-                return CutOver(outcome, days, _days_staged_again(again, days, before), request.leaves_stale)
-            progress(f"{campaign}: {_conflict_text(outcome)}, staging what moved again")
-    raise PublicationRefused(
-        f"{campaign}: main moved {_MOST_ATTEMPTS} times while it was cut over.",
-        hint="Another run is rewriting the same days; let it finish, then cut over again.",
-    )
+            if not isinstance(outcome, Published):
+                return Unsettled(f"{campaign}: {_conflict_text(outcome)}, staging what moved again", refused)
+            _close(lake, campaign, steps)
+            days = {table: each.staged for each in done for table in each.build.tables if each.staged}
+            return CutOver(outcome, days, _days_staged_again(again, days, before), request.leaves_stale)
+
+        return publish_until_settled(attempt, nullcontext, progress, most=_MOST_TRIES)
 
 
 def _days_held_back(done: Sequence[StepBuilt]) -> list[HeldBack]:
@@ -126,17 +132,6 @@ def _extending(hold: HeldDays, progress: Progress) -> Progress:
     return extend_and_report
 
 
-def _publications_to_replace(lake: Lake, campaign: str, steps: Sequence[StepRequest]) -> dict[TableDay, str]:
-    """The publication that each staged day was staged to replace."""
-    return {
-        TableDay(table.name, day): staged.verdict.replaces
-        for each in steps
-        for table in each.step.tables
-        for day, (_, staged) in newest_days(lake.storage, table.name, campaign, judged=True).items()
-        if staged.verdict
-    }
-
-
 def _refuse_held_back(campaign: str, done: Sequence[StepBuilt], accepted: set[TableDay]) -> None:
     if held := [each for each in _days_held_back(done) if (each.table, each.day) not in accepted]:
         named = "; ".join(f"{each.table} {each.day}: {each.why}" for each in held[:5])
@@ -165,13 +160,9 @@ def other_campaign(find: FindPrepared, key: TableDay, publication: str) -> tuple
 
     What was undone is passed by, and a compaction, which brings nothing.
     """
-    while publication and (found := find(publication)) is not None:
-        prepared, made = found[0], found[0].publication
-        undone = find(made.provenance.undoes) if made.provenance.undoes else None
-        if undone is None and made.kind != "compact":
-            return (made.provenance.campaign, publication) if made.provenance.campaign else None
-        before = undone[0].before if undone and key.day in undone[0].before.get(key.table, {}) else prepared.before
-        publication = before[key.table][key.day].publication
+    for made in (each.publication for each in been_through(find, key, publication)):
+        if made.kind not in MOVES_FILES:
+            return (made.provenance.campaign, made.id) if made.provenance.campaign else None
     return None
 
 

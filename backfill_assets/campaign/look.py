@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
+from backfill_assets.campaign.approval import letter_terms
 from backfill_assets.campaign.course import (
     CampaignState,
     entries_behind,
@@ -21,19 +22,26 @@ from backfill_assets.campaign.standing import PlanFacts
 from backfill_assets.campaign.undo import Undone, UndoPlan, undo
 from backfill_assets.campaign.undo_days import require_undoable
 from backfill_assets.days import TableDay
+from backfill_assets.difference.find import declared_of
+from backfill_assets.difference.letter import difference_answer
+from backfill_assets.difference.verdict import Difference
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of, plan_of
 from backfill_assets.lakehouse.plans import close_plan
 from backfill_assets.lakehouse.records import DayContent, Publication
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.lakehouse.timelines import GateVerdict, newest_days
-from backfill_assets.plan.keep import rebuilt_steps
+from backfill_assets.lakehouse.timelines import GateVerdict, newest_verdicts
+from backfill_assets.model.declaration import Step
+from backfill_assets.plan.cost import times_table
+from backfill_assets.plan.keep import planned_by, rebuilt_steps
 from backfill_assets.plan.records import Plan, PlannedStep, as_ranges, days_of
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.walk import HeldBack
-from backfill_assets.state.boundaries import boundary_line
+from backfill_assets.report.answer import Answer
+from backfill_assets.settings import ApprovalRule
+from backfill_assets.state.boundaries import DaysBoundary, boundary_line
 from backfill_assets.state.positions import publication_boundaries
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.text import format_count
@@ -105,9 +113,12 @@ def _behind(
 
 def read_up_to(publisher: Publisher, publication: str) -> Mapping[str, list[str]]:
     """Up to where streams had been read for the days that ``publication`` brought; nothing without a stream."""
-    lines = [
-        boundary_line(each) for each in publication_boundaries(publisher.storage, [publication]).get(publication, ())
-    ]
+    return boundary_lines(publication_boundaries(publisher.storage, [publication]).get(publication, ()))
+
+
+def boundary_lines(found: Iterable[DaysBoundary]) -> Mapping[str, list[str]]:
+    """A line for each range of days; nothing without a stream."""
+    lines = [boundary_line(each) for each in found]
     return {"read up to": lines} if lines else {}
 
 
@@ -118,18 +129,15 @@ def _half_done(publisher: Publisher, campaign: str) -> Publication | None:
     return next((each for each in begun if each.provenance.campaign == campaign), None)
 
 
-def _verdicts(publisher: Publisher, campaign: str, plan: Plan) -> Iterator[tuple[TableDay, GateVerdict]]:
-    for table in (table for step in rebuilt_steps(plan) for table in step.tables):
-        for day, (_, staged) in newest_days(publisher.storage, table, campaign, judged=True).items():
-            if staged.verdict is not None:
-                yield TableDay(table, day), staged.verdict
+def _verdicts(storage: Storage, campaign: str, plan: Plan) -> dict[TableDay, GateVerdict]:
+    return newest_verdicts(storage, [table for step in rebuilt_steps(plan) for table in step.tables], campaign)
 
 
 def _overtaken(publisher: Publisher, campaign: str, plan: Plan, now: CampaignState) -> str:
     """The first day that another campaign has brought since it was staged, and by which publication."""
     if not now.started or is_published(now) or now.rolled_back or is_given_up(now):
         return ""
-    verdicts = dict(_verdicts(publisher, campaign, plan))
+    verdicts = _verdicts(publisher.storage, campaign, plan)
     if not verdicts:
         return ""
     log = publisher.log
@@ -172,7 +180,7 @@ def _content(content: DayContent | None) -> str:
 
 def rolled_back_since(publisher: Publisher, campaign: str, plan: Plan) -> dict[str, dict[str, tuple[str, ...]]]:
     """The days of ``plan`` that a person has rolled back since it looked at them: ranges by table, by rollback."""
-    log, known, verdicts = publisher.log, rollbacks(publisher.storage), dict(_verdicts(publisher, campaign, plan))
+    log, known, verdicts = publisher.log, rollbacks(publisher.storage), _verdicts(publisher.storage, campaign, plan)
     validated = state_of(campaign, journal.entries(publisher.storage, campaign)).done.get(CampaignStep.VALIDATE)
     planned = {table: step.days for step in rebuilt_steps(plan) for table in step.tables}
     found: dict[str, dict[str, list[date]]] = {}
@@ -185,6 +193,24 @@ def rolled_back_since(publisher: Publisher, campaign: str, plan: Plan) -> dict[s
         if staged.replaces != state.publication if staged else since:
             found.setdefault(by, {}).setdefault(key.table, []).append(key.day)
     return {by: {table: as_ranges(days) for table, days in tables.items()} for by, tables in found.items()}
+
+
+def plan_difference_answer(
+    storage: Storage,
+    plan: Plan,
+    difference: Difference,
+    steps: Sequence[Step],
+    rule: ApprovalRule,
+    *,
+    ui: str = "",
+    drawn: bool = False,
+) -> Answer:
+    """``difference`` is one of ``plan``. It links to the UI at that address, if there is one; see difference_answer."""
+    campaign = campaign_of(plan.id)
+    known = journal.entries(storage, campaign)
+    terms = letter_terms(plan, rule, planned_by(storage, plan.id), state_of(campaign, known), ui)
+    times = times_table(plan, known) if drawn else None
+    return difference_answer(difference, declared_of(steps), terms, times, drawn=drawn)
 
 
 @dataclass(frozen=True)
@@ -220,7 +246,8 @@ def campaign_days(storage: Storage, plan: Plan) -> list[CampaignDays]:
     now = state_of(campaign_of(plan.id), entries)
     if not now.started:
         return []
-    return [found for each in rebuilt_steps(plan) for found in _of_step(storage, each, now, entries)]
+    verdicts = {} if is_published(now) else _verdicts(storage, now.campaign, plan)
+    return [found for each in rebuilt_steps(plan) for found in _of_step(each, verdicts, now, entries)]
 
 
 def held_back_days(held: Iterable[HeldBack]) -> dict[str, list[str]]:
@@ -231,20 +258,20 @@ def held_back_days(held: Iterable[HeldBack]) -> dict[str, list[str]]:
 
 
 def _of_step(
-    storage: Storage, step: PlannedStep, now: CampaignState, entries: Sequence[JournalEntry]
+    step: PlannedStep, verdicts: Mapping[TableDay, GateVerdict], now: CampaignState, entries: Sequence[JournalEntry]
 ) -> Iterator[CampaignDays]:
     """Tables that are built together are held back together: a gate of one of them keeps the day of all."""
     published = is_published(now)
-    passed = {table: {} if published else _newest_verdicts(storage, table, now.campaign) for table in step.tables}
+    judged = [(key, verdict.passed) for key, verdict in verdicts.items() if key.table in step.tables]
     brought = now.done[CampaignStep.CUT_OVER].report["days"] if published else {}
-    held = {day for found in passed.values() for day, good in found.items() if not good}
+    held = {key.day for key, passed in judged if not passed}
     # One that passed before a day that it reads was held back is not published either.
     held |= {day for table in step.tables for day in days_of(_last_held_back(entries).get(table, ()))}
     for table in step.tables:
         yield CampaignDays(
             table=table,
             planned=step.days,
-            staged=_among(step.days, passed[table].keys() - held),
+            staged=_among(step.days, {key.day for key, _ in judged if key.table == table} - held),
             held_back=_among(step.days, held),
             published=_among(step.days, {*days_of(brought.get(table, ()))}),
             all_staged=published or (CampaignStep.SHADOW in now.done and not _is_over(now)),
@@ -254,12 +281,6 @@ def _of_step(
 def _is_over(now: CampaignState) -> bool:
     """Its timelines are closed then."""
     return bool(now.rolled_back or is_given_up(now))
-
-
-def _newest_verdicts(storage: Storage, table: str, campaign: str) -> dict[date, bool]:
-    """Of each day that was staged and judged: did it pass, the last time?"""
-    newest = newest_days(storage, table, campaign, judged=True)
-    return {day: staged.verdict.passed for day, (_, staged) in newest.items() if staged.verdict}
 
 
 def _last_held_back(entries: Sequence[JournalEntry]) -> Mapping[str, Sequence[str]]:

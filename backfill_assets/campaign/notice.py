@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backfill_assets.campaign.approval import MovedDays, moved_sentence
-from backfill_assets.difference.records import TableDifference
-from backfill_assets.difference.verdicts import change_sentence
+from backfill_assets.difference.difference import TableDifference
+from backfill_assets.difference.verdict import change_sentence
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.model.graph import NO_DAYS, Days
 from backfill_assets.plan.records import Plan

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache
+from itertools import takewhile
 
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
@@ -16,6 +17,7 @@ from backfill_assets.lakehouse.records import (
     CurrentVersion,
     DayChange,
     DayContent,
+    DayState,
     Expected,
     InputRead,
     Notice,
@@ -30,10 +32,10 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import made_of, step_by_table
 from backfill_assets.publish.lineage import lineages
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.publish.pinned import States
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.readers import declared_version, left_stale, logical_in
+from backfill_assets.state.rolled_back import MOVES_FILES
 from backfill_assets.text import format_count, format_ranges
 
 _MOST_REASONS = 3
@@ -89,9 +91,8 @@ def _undone_by(publisher: Publisher, prepared: Prepared) -> tuple[str, datetime]
     undone = prepared.publication
     states = publisher.log.day_states(head, set(undone.writes))
     written = (TableDay(change.table, day.day) for change in undone.tables for day in change.days)
-    found = {
-        _before_compactions(find, each.table, each.day, states[each].publication) for each in written if each in states
-    }
+    through = (been_through(find, key, states[key].publication) for key in written if key in states)
+    found = {next((each.publication.id for each in made if each.publication.kind != "compact"), "") for made in through}
     current = head.state.current
     found |= {current[step].publication for step in undone.switches if step in current}
     for publication in sorted(found - {undone.id, ""}):
@@ -101,10 +102,17 @@ def _undone_by(publisher: Publisher, prepared: Prepared) -> tuple[str, datetime]
     return None
 
 
-def _before_compactions(find: FindPrepared, table: str, day: date, publication: str) -> str:
-    while publication and (entry := find(publication)) is not None and entry[0].publication.kind == "compact":
-        publication = entry[0].before[table][day].publication
-    return publication
+def been_through(find: FindPrepared, key: TableDay, publication: str) -> Iterator[Prepared]:
+    """The publications by which a day came to hold what ``publication`` left, newest first.
+
+    An undo leads on to what was there before the publication that it has undone.
+    """
+    while publication and (found := find(publication)) is not None:
+        yield found[0]
+        undoes = found[0].publication.provenance.undoes
+        undone = find(undoes) if undoes else None
+        before = (undone[0].before_of(*key) if undone else None) or found[0].before_of(*key)
+        publication = before.publication if before else ""
 
 
 def require_in_place(publisher: Publisher, request: Publication) -> None:
@@ -141,27 +149,24 @@ def newest(publisher: Publisher, campaign: str) -> Newest | None:
     """What the log says of ``campaign``; None when it has published nothing."""
     publication = publisher.log.newest_closed(campaign)
     found = publisher.log.find_prepared(publication) if publication else None
-    if publication is None or found is None:
+    if found is None:
         return None
-    return Newest(publication, _undoes(publisher, publication), found[1], _cut_over(publisher, found[0]))
+    prepared, at = found
+    brought = _undone_in_turn(publisher, prepared)[-1]
+    return Newest(prepared.publication.id, has_undone(publisher, prepared), at, brought.publication)
 
 
-def _cut_over(publisher: Publisher, prepared: Prepared) -> Publication:
-    undoes = prepared.publication.provenance.undoes
-    undone = publisher.log.find_prepared(undoes) if undoes else None
-    return prepared.publication if undone is None else _cut_over(publisher, undone[0])
+def has_undone(publisher: Publisher, prepared: Prepared) -> bool:
+    """True if ``prepared`` took away what its campaign had brought. An undo of an undo restores that."""
+    return len(_undone_in_turn(publisher, prepared)) % 2 == 0
 
 
-def _undoes(publisher: Publisher, publication: str) -> bool:
-    """True if ``publication`` undid its campaign. An undo of an undo restores it."""
-    entry = publisher.log.find_prepared(publication)
-    undone = entry[0].publication.provenance.undoes if entry else ""
-    return bool(undone) and not _undoes(publisher, undone)
-
-
-def restores(publisher: Publisher, prepared: Prepared) -> bool:
-    """True if undoing ``prepared`` brings its campaign back, for it has undone it."""
-    return _undoes(publisher, prepared.publication.id)
+def _undone_in_turn(publisher: Publisher, prepared: Prepared) -> list[Prepared]:
+    """``prepared``, what it has undone, what that has undone, and so on."""
+    found = [prepared]
+    while (undoes := found[-1].publication.provenance.undoes) and (undone := publisher.log.find_prepared(undoes)):
+        found.append(undone[0])
+    return found
 
 
 def undoable(publisher: Publisher, publication: str) -> Prepared:
@@ -326,25 +331,21 @@ class _Origins:
 def before_rows_came(log: PublicationLog, key: TableDay) -> Iterator[str]:
     """The logical fingerprints that the day had before, newest first, as long as it has only gained rows since."""
     state = log.day_states(log.head(), {key.table}).get(key)
-    publication = state.publication if state else ""
-    while publication and (entry := log.find_prepared(publication)) is not None:
-        if entry[0].publication.kind not in ("append", "compact"):
+    for made in been_through(log.find_prepared, key, state.publication if state else ""):
+        if made.publication.kind not in ("append", "compact"):
             return
-        before = entry[0].before[key.table][key.day]
+        before = made.before[key.table][key.day]
         yield before.content.logical if before.content else fingerprints.NEVER_PUBLISHED
-        publication = before.publication
 
 
 def recorded_reads(log: PublicationLog, key: TableDay, publication: str) -> Mapping[str, DayRange] | None:
     """The days that the day was made of that ``publication`` left, as they were recorded; None if they were not."""
-    while publication and (entry := log.find_prepared(publication)) is not None:
-        for days in lineages(log.storage, [publication]).values():
+    for made in (each.publication for each in been_through(log.find_prepared, key, publication)):
+        for days in lineages(log.storage, [made.id]).values():
             if key in days:
                 return days[key].days_read
-        made = entry[0].publication
-        moved = entry if made.kind == "compact" else log.find_prepared(made.provenance.undoes)
-        before = moved[0].before_of(key.table, key.day) if moved else None
-        publication = before.publication if before else ""
+        if made.kind not in MOVES_FILES:
+            return None
     return None
 
 
@@ -434,12 +435,13 @@ def _undo_table(publisher: Publisher, prepared: Prepared, change: TableChange, o
             adds=before[day.day].files,
             content=before[day.day].content,
             expected=Expected(
-                files=tuple(sorted(_files_after_compaction(find, change.table, day.day, states, target[day.day]))),
-                publication=states[TableDay(change.table, day.day)].publication,
+                files=tuple(sorted(_files_after_compaction(find, key, states[key], target[day.day]))),
+                publication=states[key].publication,
             ),
-            made_of=origins.of(TableDay(change.table, day.day)),
+            made_of=origins.of(key),
         )
         for day in change.days
+        for key in [TableDay(change.table, day.day)]
     )
     positions = tuple(Position(id=p.id, before=p.after, after=p.before or 0) for p in change.positions)
     return TableChange(
@@ -451,38 +453,21 @@ def _undo_table(publisher: Publisher, prepared: Prepared, change: TableChange, o
 
 
 def _files_after_compaction(
-    find: FindPrepared, table: str, day: date, states: States, ours: Collection[str]
+    find: FindPrepared, key: TableDay, state: DayState, ours: Collection[str]
 ) -> Collection[str]:
     """The files of a day now, if nothing but compaction has happened to ``ours``; else ``ours``, which refuses it.
 
-    Compaction must leave every rollback possible that the rollback window promises.
+    Compaction must leave every rollback possible that the rollback window promises. It may have been undone since.
     """
-    state = states[TableDay(table, day)]
     if state.physical == fingerprints.physical(ours):
         return ours
     newest: Collection[str] = ()
-    compaction = _last_compaction(find, table, day, state.publication)
-    while compaction is not None:
-        newest = newest or compaction.target(table)[day]
-        before = compaction.before[table][day]
-        if {file.path for file in before.files} == set(ours):
+    moves = takewhile(lambda each: each.publication.kind in MOVES_FILES, been_through(find, key, state.publication))
+    for made in (each for each in moves if each.publication.kind == "compact"):
+        newest = newest or made.target(key.table)[key.day]
+        if {file.path for file in made.before[key.table][key.day].files} == set(ours):
             return newest
-        compaction = _last_compaction(find, table, day, before.publication)
     return ours
-
-
-def _last_compaction(find: FindPrepared, table: str, day: date, publication: str) -> Prepared | None:
-    """The compaction that made the day's files: ``publication``, or an earlier one if what came after it was undone."""
-    while publication and (entry := find(publication)) is not None:
-        made = entry[0].publication
-        if made.kind == "compact":
-            return entry[0]
-        undone = find(made.provenance.undoes) if made.kind == "rollback" else None
-        if undone is None:
-            return None
-        before = undone[0].before_of(table, day)
-        publication = before.publication if before else ""
-    return None
 
 
 def main_schema(publisher: Publisher, table: str) -> str:

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.campaign.approval import approvers_hint, may_approve
+from backfill_assets.campaign.approval import Approvers
 from backfill_assets.campaign.breaker import (
     Exceeded,
     Limits,
@@ -33,10 +33,10 @@ from backfill_assets.campaign.course import (
 )
 from backfill_assets.campaign.look import catch_up, held_back_days, look
 from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
-from backfill_assets.difference.counts import FiguresRead, complete
+from backfill_assets.difference.compare import FiguresRead, complete
 from backfill_assets.difference.find import declared_of, find_difference
-from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.letter import difference_answer
+from backfill_assets.difference.verdict import Difference
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, JournalEntry, Spent, campaign_of
@@ -44,7 +44,7 @@ from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.cost import sizes, step_line
-from backfill_assets.plan.keep import planned_by, rebuilt_steps, shadow_steps
+from backfill_assets.plan.keep import plan_as_kept, planned_by, rebuilt_steps, shadow_steps
 from backfill_assets.plan.records import Plan, PlannedStep
 from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
 from backfill_assets.rebuild.builder import Builder
@@ -52,7 +52,7 @@ from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, shadow, staged_by
 from backfill_assets.report.markdown import markdown
-from backfill_assets.settings import ApprovalRule
+from backfill_assets.settings import ApprovalRule, Settings
 from backfill_assets.state.observed import LogView, observe
 
 if TYPE_CHECKING:
@@ -140,6 +140,15 @@ class CampaignRun:
     """How long this process waited for Spark to start."""
     begun: tuple[float, float] | None = None
     """When the current step began, by ``clock``, and the seconds that Spark's start had taken by then."""
+
+    @classmethod
+    def of_settings(
+        cls, settings: Settings, builder: Builder, plan: str, run: RunInfo, progress: Progress, ui: str = ""
+    ) -> CampaignRun:
+        """The campaign of the plan that is kept under this id, as ``settings`` have it."""
+        price = settings.core_hour_price
+        per_second = None if price is None else price / 3600
+        return cls(builder, plan_as_kept(settings, plan), run, progress, per_second, settings.approval_by, ui)
 
     def __post_init__(self) -> None:
         self.builder = Builder(replace(self.builder.lake, spark=self._with_timer(self.builder.lake.spark)))
@@ -243,12 +252,15 @@ class CampaignRun:
             raise InvalidRequest(f"Days of {self.plan.id} are held back: {held[0]}{more}.", hint=hint)
 
     def _require_approver(self) -> None:
-        planner, starter = planned_by(self.builder.lake.storage, self.plan.id), self.state.started_by
-        rule, listed, person = self.approval_by, self.plan.terms.approvers, self.run.person
-        if reason := may_approve(rule, planner, starter, person, listed):
-            who = str(person) if person else self.run.launched_by or "an unknown person"
-            hint = approvers_hint(rule, planner, starter, listed)
-            raise InvalidRequest(f"{self.plan.id} cannot be approved by {who}: {reason}.", hint=hint)
+        approvers = self.approvers
+        if reason := approvers.why_not(self.run.person):
+            who = str(self.run.person or self.run.launched_by or "an unknown person")
+            raise InvalidRequest(f"{self.plan.id} cannot be approved by {who}: {reason}.", hint=approvers.hint)
+
+    @property
+    def approvers(self) -> Approvers:
+        planner, terms = planned_by(self.builder.lake.storage, self.plan.id), self.plan.terms
+        return Approvers(self.approval_by, planner, self.state.started_by, terms.approvers, terms.approvals)
 
     @property
     def approved_by(self) -> str:

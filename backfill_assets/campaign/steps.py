@@ -13,33 +13,31 @@ from backfill_assets.campaign.approval import (
     Attempt,
     MovedDays,
     decide,
-    letter_terms,
     moved_days,
     moved_sentence,
 )
 from backfill_assets.campaign.breaker import Exceeded, held_back_lines
 from backfill_assets.campaign.course import Move, is_published
 from backfill_assets.campaign.cutover import cut_over
-from backfill_assets.campaign.look import campaign_days, read_up_to
+from backfill_assets.campaign.look import boundary_lines, campaign_days, plan_difference_answer, read_up_to
 from backfill_assets.campaign.notice import begins, completion
 from backfill_assets.campaign.run import CampaignRun, StepReport, now, shadow_report
 from backfill_assets.campaign.standing import PlanWord
 from backfill_assets.campaign.undo import undo
+from backfill_assets.days import TableDay
+from backfill_assets.difference.difference import TableCompared, TableDifference, changes, table_difference
 from backfill_assets.difference.find import declared_of, find_difference, last_difference
-from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.letter import difference_answer
-from backfill_assets.difference.metadata import changes, table_difference
-from backfill_assets.difference.records import TableCompared, TableDifference
+from backfill_assets.difference.verdict import Difference
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry, set_damaged_aside
 from backfill_assets.lakehouse.plans import close_plan, keep_page, open_plan, page_uri
 from backfill_assets.lakehouse.records import Notice, Publication
-from backfill_assets.lakehouse.timelines import newest_days, timelines_of
+from backfill_assets.lakehouse.timelines import newest_verdicts, timelines_of
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import NO_DAYS, Days
-from backfill_assets.plan.cost import times_table
-from backfill_assets.plan.keep import planned_by, shadow_steps
+from backfill_assets.plan.keep import shadow_steps
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlannedStep, Scope, as_ranges, days_of
 from backfill_assets.plan.situation import PlanContext
@@ -49,7 +47,6 @@ from backfill_assets.rebuild.lake import Progress, waiting
 from backfill_assets.rebuild.walk import StepBuilt, sides_of, staged_by
 from backfill_assets.report.html import html
 from backfill_assets.report.markdown import markdown
-from backfill_assets.state.boundaries import DaysBoundary, boundary_line
 from backfill_assets.state.positions import read_boundaries
 from backfill_assets.state.view import View
 from backfill_assets.text import format_count, format_ranges
@@ -120,13 +117,10 @@ def compare_and_keep(
     at: CampaignRun, done: Sequence[StepBuilt], progress: Progress, known: Sequence[TableCompared] = ()
 ) -> Difference:
     """The difference that publishing ``done`` makes; it is kept with its page, for those who approve."""
+    storage = at.builder.lake.storage
     found = find_difference(at.builder.lake, at.plan, progress, staged=staged_by(done), known=known)
-    planner = planned_by(at.builder.lake.storage, at.plan.id)
-    terms = letter_terms(at.plan, at.approval_by, planner, at.state, at.ui)
-    answer = difference_answer(
-        found, declared_of(at.catalog.steps), terms, times_table(at.plan, at.entries()), drawn=True
-    )
-    keep_page(at.builder.lake.storage, at.plan.id, html(answer))
+    answer = plan_difference_answer(storage, at.plan, found, at.catalog.steps, at.approval_by, ui=at.ui, drawn=True)
+    keep_page(storage, at.plan.id, html(answer))
     return found
 
 
@@ -249,7 +243,7 @@ def pin_watermarks(at: CampaignRun, situation: SituationOf) -> StepReport:
         "sequence": head.version,
         "versions": {each.table: head.state.versions.get(each.table) for each in at.plan.pinned},
         "not taken in": {table: days for table, days in arriving.items() if days},
-        **_boundaries(read),
+        **boundary_lines(read),
     }
 
 
@@ -310,13 +304,12 @@ def _as_ranges(days: Mapping[str, Sequence[date]]) -> dict[str, list[str]]:
 def staged_notice(at: CampaignRun) -> Notice:
     """The notice that would be sent if what is staged now were published."""
     storage, published = at.builder.lake.storage, at.published_contents()
-    changed = []
-    for each in campaign_days(storage, at.plan):
-        newest = newest_days(storage, each.table, at.campaign, judged=True)
-        verdicts = {day: newest[day][1].verdict for day in each.staged}
-        staged = {day: verdict.content for day, verdict in verdicts.items() if verdict and verdict.content}
-        if staged:
-            changed.append(table_difference(each.table, published.get(each.table, {}), staged))
+    days = {each.table: each.staged for each in campaign_days(storage, at.plan) if each.staged}
+    verdicts, changed = newest_verdicts(storage, days, at.campaign), []
+    for table, of_table in days.items():
+        judged = ((day, verdicts[TableDay(table, day)].content) for day in of_table)
+        staged = {day: content for day, content in judged if content is not None}
+        changed.append(table_difference(table, published.get(table, {}), staged))
     return _completion(at, changed)
 
 
@@ -410,12 +403,6 @@ def abandon(at: CampaignRun) -> None:
 def _watch(at: CampaignRun) -> Watch:
     lake = at.builder.lake
     return Watch(lake.catalog, lake.storage, lake.publisher.log, lake.spark, believes_hashes=True)
-
-
-def _boundaries(found: Iterable[DaysBoundary]) -> StepReport:
-    """A line for each range of days; nothing without a stream."""
-    lines = [boundary_line(each) for each in found]
-    return {"read up to": lines} if lines else {}
 
 
 def _publication(at: CampaignRun) -> str:

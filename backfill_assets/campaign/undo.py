@@ -8,15 +8,17 @@ published day that reads one that changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, cached_property
 
 from backfill_assets.campaign.rollback import (
     FindPrepared,
+    been_through,
+    has_undone,
     main_schema,
     recorded_reads,
-    restores,
     undoable,
     undoing,
     undone_text,
@@ -39,6 +41,7 @@ from backfill_assets.lakehouse.records import (
     DayChange,
     DayContent,
     DayRecord,
+    DayRecords,
     InputRead,
     Prepared,
     Provenance,
@@ -50,13 +53,14 @@ from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, missing_inputs
 from backfill_assets.publish.holds import holding
 from backfill_assets.publish.publisher import Pin, Published
+from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import recorded_upstream
 from backfill_assets.rebuild.step_build import StepBuild
-from backfill_assets.rebuild.step_look import StepRequest
+from backfill_assets.rebuild.step_look import StepRequest, by_version
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.readers import declared_version, reading_as_published
@@ -64,14 +68,19 @@ from backfill_assets.text import format_are, format_count
 
 
 @dataclass(frozen=True)
-class VersionDays:
-    """Days of a step that have to be of one version of its logic: they had it before, or have it now."""
+class StepUndo:
+    """What becomes of the days of one step, and the state that this was decided from."""
 
     step: Step
     tables: tuple[str, ...]
-    version: Version | None
-    """None if the version is not known or no longer declared."""
-    days: tuple[date, ...]
+    versions: Mapping[date, Version | None]
+    reads: Mapping[date, Mapping[str, DayRange]]
+    """What each day is made of."""
+    pin: Pin
+    found: Sequence[UndoneDay]
+
+    def days(self, way: UndoAction) -> list[date]:
+        return [each.day for each in self.found if each.way is way]
 
 
 @dataclass
@@ -115,100 +124,86 @@ class UndoAttempt:
 
     def look(self) -> tuple[UndoneDay, ...]:
         """What would become of each day. Days that read what is staged again count as staged again."""
-        for part, found in self.parts():
-            days = frozenset(each.day for each in found if each.way is UndoAction.STAGE_AGAIN)
-            for table in part.tables:
-                self.again[table] = self.again.get(table, frozenset()) | days
+        for undo in self.steps():
+            days = frozenset(undo.days(UndoAction.STAGE_AGAIN))
+            for table in undo.tables:
+                self.again[table] = days
                 self.changed.setdefault(table, set()).update(days)
         return tuple(self.days)
 
     def stage(self, run: RunInfo, progress: Progress) -> None:
         """Put back what can be put back, and stage the rest; raises if a day can be neither."""
-        for part, found in self.parts():
-            require_undoable(found)
-            again = [each.day for each in found if each.way is UndoAction.STAGE_AGAIN]
-            if again and part.version is not None:
-                progress(f"{part.step.name}: {format_are(len(again), 'day')} staged again by {part.version.name}")
-                self.stage_again(part, part.version, again, run, progress)
+        for undo in self.steps():
+            require_undoable(undo.found)
+            again = {day: version for day in undo.days(UndoAction.STAGE_AGAIN) if (version := undo.versions[day])}
+            for version, days in by_version(again):
+                progress(f"{undo.step.name}: {format_are(len(days), 'day')} staged again by {version.name}")
+                self.stage_again(undo.step, version, days, run, progress)
         self.refuse_lost_files()
 
-    def parts(self) -> Iterator[tuple[VersionDays, list[UndoneDay]]]:
-        """Decide about each part, in build order, and put back what can be; the caller stages the rest meanwhile."""
+    def steps(self) -> Iterator[StepUndo]:
+        """Decide about each step, in build order, and put back what can be; the caller stages the rest meanwhile."""
         for step in self.lake.catalog.steps:
-            for part in self.parts_of(step):
-                pin = self.pin(part)
-                found = [each for each in self.decide(part, pin) if self.is_shown(each)]
-                self.days += found
-                self.put_back(part, pin, found)
-                yield part, found
-
-    def is_shown(self, day: UndoneDay) -> bool:
-        """A reader that stays as it is was only looked at."""
-        return day.way is not UndoAction.STANDS or day.day in self.own_days(self.lake.catalog.step(day.step))
+            if versions := self.versions_then(step):
+                undo = self.decide(step, versions)
+                self.days += undo.found
+                self.put_back(undo)
+                yield undo
 
     # ------------------------------------------------------------------ decide
 
-    def own_days(self, step: Step) -> frozenset[date]:
-        """The days of ``step`` that the publication had brought."""
-        table = next((name for name in step.table_names if name in self.prepared.before), None)
-        return frozenset(self.prepared.before[table]) if table else frozenset()
+    def tables(self, step: Step) -> tuple[str, ...]:
+        """Those of ``step`` that the publication had brought; all of them if it had brought none."""
+        return tuple(name for name in step.table_names if name in self.prepared.before) or step.table_names
 
-    def parts_of(self, step: Step) -> list[VersionDays]:
-        """The days that the publication had brought, by the version they had before; and readers, by the one of now."""
-        own = self.own_days(step)
-        tables = tuple(name for name in step.table_names if name in self.prepared.before) or step.table_names
-        by_version: dict[str, list[date]] = {}
-        for day in sorted(own):
-            content = self.prepared.before[tables[0]][day].content
-            by_version.setdefault(_version_name(step, content), []).append(day)
-        for day in sorted(self.readers(step) - own):
-            by_version.setdefault(_version_name(step, self.contents(tables[0]).get(day)), []).append(day)
-        versions = {version.name: version for version in step.versions}
-        return [VersionDays(step, tables, versions.get(name), tuple(sorted(days))) for name, days in by_version.items()]
+    def versions_then(self, step: Step) -> dict[date, Version | None]:
+        """The days that the publication had brought, with the version they had before; and readers, with that of now.
 
-    def readers(self, step: Step) -> set[date]:
+        None if the version is not known or no longer declared: such a day is made of what was recorded of it.
+        """
+        table = self.tables(step)[0]
+        contents = self.readers(step) | {day: each.content for day, each in self.prepared.before.get(table, {}).items()}
+        return {
+            day: declared_version(step, content) if (content := contents[day]) is not None else None
+            for day in sorted(contents)
+        }
+
+    def readers(self, step: Step) -> dict[date, DayContent | None]:
         """The published days of ``step`` that read one that changes. One with a foreign write is left to people."""
         if not any(self.changed.values()) or not step.versions:
-            return set()
-        readers = reading_as_published(step, self.changed, self.view.states)
+            return {}
         contents = self.contents(step.table_names[0])
-        return {day for day in readers if contents.get(day) is not None}
+        readers = reading_as_published(step, self.changed, self.view.states)
+        return {day: contents[day] for day in readers if contents.get(day) is not None}
 
-    def pin(self, part: VersionDays) -> Pin:
-        written = list(part.days)
-        reads: dict[str, set[date]] = {}
-        for day in part.days:
-            for table, days in self.made_of(part, day).items():
-                reads.setdefault(table, set()).update(days)
-        return self.overlay.over(self.lake.publisher.pin(dict.fromkeys(part.tables, written), reads))
+    def made_of(self, step: Step, day: date, version: Version | None) -> Mapping[str, DayRange]:
+        """What the day is made of by its version; as it was recorded if that is not declared any more."""
+        if version is not None:
+            return made_of(step, version, day)
+        key = TableDay(self.tables(step)[0], day)
+        before = self.prepared.before_of(*key)
+        return (recorded_reads(self.lake.publisher.log, key, before.publication) if before else None) or {}
 
-    def made_of(self, part: VersionDays, day: date) -> Mapping[str, DayRange]:
-        """What the day is made of by the version of its part; as it was recorded if that is not declared any more."""
-        if part.version is not None:
-            return made_of(part.step, part.version, day)
-        before = self.prepared.before.get(part.tables[0], {}).get(day)
-        key = TableDay(part.tables[0], day)
-        return recorded_reads(self.lake.publisher.log, key, before.publication) or {} if before else {}
+    def decide(self, step: Step, versions: Mapping[date, Version | None]) -> StepUndo:
+        tables, reads = self.tables(step), {day: self.made_of(step, day, each) for day, each in versions.items()}
+        main = self.lake.publisher.pin(dict.fromkeys(tables, versions), days_of_tables(reads.values()))
+        pin = self.overlay.over(main)
+        published = decide.published_days(pin.states)
+        found = []
+        for day, version in versions.items():
+            missing = missing_inputs(step, version, [day], published).get(day, ()) if version else ()
+            remaking = self.remaking(TableDay(tables[0], day), version, missing, reads[day], pin)
+            decided = decide_day(step.name, day, [self.state_of(table, day, pin) for table in tables], remaking)
+            # A reader that stays as it is was only looked at.
+            if decided.way is not UndoAction.STANDS or self.prepared.before_of(tables[0], day):
+                found.append(decided)
+        return StepUndo(step, tables, versions, reads, pin, found)
 
-    def decide(self, part: VersionDays, pin: Pin) -> list[UndoneDay]:
-        missing: Mapping[date, list[str]] = {}
-        if part.version is not None:
-            missing = missing_inputs(part.step, part.version, part.days, decide.published_days(pin.states))
-        own = self.own_days(part.step)
-        return [
-            decide_day(
-                part.step.name,
-                day,
-                [self.state_of(table, day, pin, own=day in own) for table in part.tables],
-                self.remaking(part, day, pin, missing.get(day, ())),
-            )
-            for day in part.days
-        ]
-
-    def remaking(self, part: VersionDays, day: date, pin: Pin, missing: Sequence[str]) -> Remaking:
-        reads = self.made_of(part, day)
-        before = self.prepared.before.get(part.tables[0], {}).get(day)
-        content = before.content if before else self.contents(part.tables[0]).get(day)
+    def remaking(
+        self, key: TableDay, version: Version | None, missing: Sequence[str], reads: Mapping[str, DayRange], pin: Pin
+    ) -> Remaking:
+        before = self.prepared.before_of(*key)
+        content = before.content if before else self.contents(key.table).get(key.day)
         wanted = ""
         if reads and content is not None:
             inputs = fingerprints.inputs(
@@ -217,22 +212,22 @@ class UndoAttempt:
             wanted = fingerprints.input_fingerprint(content.code_version, content.parameters, inputs)
         return Remaking(
             wanted=wanted,
-            version=part.version.name if part.version else "",
+            version=version.name if version else "",
             missing=missing[0] if missing else "",
             withdrawn=first_of(reads, self.withdrawn),
             again=first_of(reads, self.again),
             changes=_changes(content, pin, reads),
         )
 
-    def state_of(self, table: str, day: date, pin: Pin, *, own: bool) -> TableDayState:
-        now = pin.states.get(TableDay(table, day))
+    def state_of(self, table: str, day: date, pin: Pin) -> TableDayState:
+        now, before = pin.states.get(TableDay(table, day)), self.prepared.before_of(table, day)
         now_files = frozenset(pin.expected[TableDay(table, day)].files)
-        if not own:
+        if before is None:
             return TableDayState(table, None, frozenset(), None, now, now_files)
         change = next(each for each in self.prepared.change(table).days if each.day == day)
         return TableDayState(
             table=table,
-            before=self.prepared.before[table][day],
+            before=before,
             files=frozenset(self.prepared.target_of(table, change)),
             content=self.prepared.result(table, day),
             now=now,
@@ -246,24 +241,19 @@ class UndoAttempt:
         One that was undone itself is passed by, with everything that it had brought.
         """
         undone = self.prepared.publication
-        while publication not in ("", undone.id) and (held := self.find(publication)) is not None:
-            found, made = held[0], held[0].publication
-            if made.kind == "rollback" and made.provenance.undoes == undone.id:
+        for made in (each.publication for each in been_through(self.find, TableDay(table, day), publication)):
+            if undone.id in (made.id, made.provenance.undoes):
                 return ""
-            if made.kind == "rollback":
-                found, _ = self.find(made.provenance.undoes) or held
-            elif made.provenance.campaign not in ("", undone.provenance.campaign):
+            if not made.provenance.undoes and made.provenance.campaign not in ("", undone.provenance.campaign):
                 return made.provenance.campaign
-            publication = found.before[table][day].publication if day in found.before.get(table, {}) else ""
         return ""
 
     # ------------------------------------------------------------------ put back, or stage again
 
-    def put_back(self, part: VersionDays, pin: Pin, found: Sequence[UndoneDay]) -> None:
-        """Put back, or withdraw, what of ``found`` needs no computing."""
-        back = [each.day for each in found if each.way is UndoAction.PUT_BACK]
-        gone = [each.day for each in found if each.way is UndoAction.WITHDRAW]
-        for table in part.tables:
+    def put_back(self, undo: StepUndo) -> None:
+        """Put back, or withdraw, what needs no computing."""
+        back, gone = undo.days(UndoAction.PUT_BACK), undo.days(UndoAction.WITHDRAW)
+        for table in undo.tables:
             held = {day: self.prepared.before[table][day].record(day) for day in back}
             held |= {day: DayRecord(day=day) for day in gone}
             self.changes.setdefault(table, []).extend(
@@ -271,43 +261,33 @@ class UndoAttempt:
                     day=day,
                     adds=each.files,
                     content=each.content,
-                    expected=pin.expected[TableDay(table, day)],
-                    made_of=self.made_of(part, day) if each.content is not None else None,
+                    expected=undo.pin.expected[TableDay(table, day)],
+                    made_of=undo.reads[day] if each.content is not None else None,
                 )
                 for day, each in held.items()
             )
-            self.overlay = self.overlay.with_days(table, held.values())
-            self.note_changed(table, {day: each.logical for day, each in held.items()})
-            self.withdrawn[table] = self.withdrawn.get(table, frozenset()) | frozenset(gone)
-        self.read += self.inputs_read(part, back, pin)
+            self.lay({table: held})
+            self.withdrawn[table] = frozenset(gone)
+        for table, read in days_of_tables(undo.reads[day] for day in back).items():
+            logicals = {day: undo.pin.inputs[table].days[day] for day in sorted(read)}
+            self.read.append(self.overlay.from_main(undo.pin.inputs[table].model_copy(update={"days": logicals})))
 
-    def inputs_read(self, part: VersionDays, days: Iterable[date], pin: Pin) -> Iterable[InputRead]:
-        """What ``days`` were made of that is main's; compare-and-swap looks at it once a table."""
-        made: dict[str, set[date]] = {}
-        for day in days:
-            for table, read in self.made_of(part, day).items():
-                made.setdefault(table, set()).update(read)
-        for table, read_days in made.items():
-            logicals = {day: pin.inputs[table].days[day] for day in sorted(read_days)}
-            yield self.overlay.from_main(pin.inputs[table].model_copy(update={"days": logicals}))
-
-    def note_changed(self, table: str, logicals: Mapping[date, str]) -> None:
-        now = self.contents(table)
-        for day, logical in logicals.items():
-            content = now.get(day)
-            if content is None or content.logical != logical:
-                self.changed.setdefault(table, set()).add(day)
-
-    def stage_again(
-        self, part: VersionDays, version: Version, days: Sequence[date], run: RunInfo, progress: Progress
-    ) -> None:
+    def stage_again(self, step: Step, version: Version, days: Sequence[date], run: RunInfo, progress: Progress) -> None:
         self.lake.require_clean_tree()  # to put files back computes nothing, and is never refused
         walk = Walk(self.lake, Place(self.name, self.overlay), run, progress, holds_back=False)
-        done = walk.take(StepRequest(part.step, days, version.name))
+        done = walk.take(StepRequest(step, days, version.name))
         self.builds.append(done.build)
-        self.overlay = walk.place.overlay
-        for table, records in done.records.items():
-            self.note_changed(table, {day: each.logical for day, each in records.items()})
+        self.lay(done.records)
+
+    def lay(self, records: DayRecords) -> None:
+        """Lay days over main, and note those that hold something else than main does."""
+        self.overlay = self.overlay.with_records(records)
+        for table, days in records.items():
+            now = self.contents(table)
+            for day, record in days.items():
+                content = now.get(day)
+                if content is None or content.logical != record.logical:
+                    self.changed.setdefault(table, set()).add(day)
 
     def refuse_lost_files(self) -> None:
         """Refuse the undo if a file that it puts back is gone."""
@@ -324,9 +304,8 @@ class UndoAttempt:
         staged = [build.request() for build in self.builds if build.staged]
         schemas = {change.table: change.table_schema for each in staged for change in each.tables}
         days = {table: list(found) for table, found in self.changes.items() if found}
-        for each in staged:
-            for change in each.tables:
-                days.setdefault(change.table, []).extend(change.days)
+        for change in (change for each in staged for change in each.tables):
+            days.setdefault(change.table, []).extend(change.days)
         tables = tuple(
             TableChange(
                 table=table,
@@ -336,33 +315,33 @@ class UndoAttempt:
             for table, found in days.items()
         )
         read = [*self.read, *(each for request in staged for each in request.inputs)]
+        step = self.lake.catalog.step
+        stale = [each for each in self.days if each.way is UndoAction.LEFT_STALE]
         request = Publication(
             id=id,
             kind="rollback",
             tables=tables,
             inputs=tuple(each for each in read if each.days),
             provenance=made,
-            leaves_stale=self.left_stale(),
+            leaves_stale={
+                table: tuple(each.day for each in stale if each.step == name)
+                for name in dict.fromkeys(each.step for each in stale)
+                for table in step(name).table_names
+            },
         )
         return undoing(self.prepared, request)
-
-    def left_stale(self) -> dict[str, tuple[date, ...]]:
-        found: dict[str, list[date]] = {}
-        for each in self.days:
-            if each.way is UndoAction.LEFT_STALE:
-                for name in self.lake.catalog.step(each.step).table_names:
-                    found.setdefault(name, []).append(each.day)
-        return {table: tuple(days) for table, days in found.items()}
 
     def close(self) -> None:
         for build in self.builds:
             build.close_timelines()
 
 
-def _version_name(step: Step, content: DayContent | None) -> str:
-    """Empty if the version is not declared any more; then such days are looked at by what was recorded of them."""
-    version = declared_version(step, content) if content is not None else None
-    return version.name if version else ""
+def days_of_tables(reads: Iterable[Mapping[str, DayRange]]) -> dict[str, set[date]]:
+    """All days that are read of each table."""
+    found: dict[str, set[date]] = {}
+    for table, days in (each for of_day in reads for each in of_day.items()):
+        found.setdefault(table, set()).update(days)
+    return found
 
 
 def _changes(content: DayContent | None, pin: Pin, reads: Mapping[str, DayRange]) -> str:
@@ -377,7 +356,7 @@ def _changes(content: DayContent | None, pin: Pin, reads: Mapping[str, DayRange]
     return ""
 
 
-_MOST_ATTEMPTS = 5
+_MOST_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -421,7 +400,7 @@ def plan_undo(lake: Lake, publication: str) -> UndoPlan:
     lake.publisher.recover()
     prepared = undoable(lake.publisher, publication)
     campaign, days = prepared.publication.provenance.campaign, UndoAttempt(lake, prepared).look()
-    return UndoPlan(publication, campaign, days, restores(lake.publisher, prepared))
+    return UndoPlan(publication, campaign, days, has_undone(lake.publisher, prepared))
 
 
 def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reason: str = "") -> Undone:
@@ -435,26 +414,30 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
     prepared = undoable(lake.publisher, publication)
     campaign = prepared.publication.provenance.campaign
     touched = {change.table: [day.day for day in change.days] for change in prepared.publication.tables}
-    with holding(lake.storage, campaign, touched, lake.publisher.now) as hold:
-        for _ in range(_MOST_ATTEMPTS):
-            attempt = UndoAttempt(lake, prepared)
-            attempt.stage(run, progress)
-            hold.extend()
-            made = provenance(run, attempt.name).model_copy(update={"reason": reason or f"rollback of {publication}"})
-            request = attempt.request(lake.new_id("rollback"), made)
-            if not request.tables:
-                raise InvalidRequest(_nothing_to_publish(publication, attempt.days))
-            outcome = lake.publisher.publish(request)
-            if isinstance(outcome, Published):
-                attempt.close()
-                plan = UndoPlan(publication, campaign, tuple(attempt.days), restores(lake.publisher, prepared))
-                tables = {change.table: undone_text(prepared, change) for change in request.tables}
-                return Undone(outcome, plan, tables, request.leaves_stale)
-            progress(f"{campaign}: main moved while it was undone ({'; '.join(outcome.reasons[:2])}), looking again")
-    raise PublicationRefused(
-        f"{campaign}: main moved {_MOST_ATTEMPTS} times while it was undone.",
+    refused = PublicationRefused(
+        f"{campaign}: main moved {_MOST_TRIES} times while it was undone.",
         hint="Another run is rewriting the same days; let it finish, then roll back again.",
     )
+    with holding(lake.storage, campaign, touched, lake.publisher.now) as hold:
+
+        def attempt(_held: bool) -> Undone | Unsettled:
+            work = UndoAttempt(lake, prepared)
+            work.stage(run, progress)
+            hold.extend()
+            made = provenance(run, work.name).model_copy(update={"reason": reason or f"rollback of {publication}"})
+            request = work.request(lake.new_id("rollback"), made)
+            if not request.tables:
+                raise InvalidRequest(_nothing_to_publish(publication, work.days))
+            outcome = lake.publisher.publish(request)
+            if not isinstance(outcome, Published):
+                moved = "; ".join(outcome.reasons[:2])
+                return Unsettled(f"{campaign}: main moved while it was undone ({moved}), looking again", refused)
+            work.close()
+            plan = UndoPlan(publication, campaign, tuple(work.days), has_undone(lake.publisher, prepared))
+            tables = {change.table: undone_text(prepared, change) for change in request.tables}
+            return Undone(outcome, plan, tables, request.leaves_stale)
+
+        return publish_until_settled(attempt, nullcontext, progress, most=_MOST_TRIES)
 
 
 def _nothing_to_publish(publication: str, days: Iterable[UndoneDay]) -> str:

@@ -23,19 +23,16 @@ def campaign_run(plan: str, command: str) -> Iterator[CampaignRun]:
     """The campaign of the plan that is typed as ``plan``, by ``command``; Spark ends with it, if it is started."""
     from backfill_assets.campaign.run import CampaignRun
     from backfill_assets.cli.running_dev import running_ui
-    from backfill_assets.plan.keep import plan_as_kept
 
     settings = current_settings()
-    price, kept = settings.core_hour_price, plan_as_kept(settings, find_plan(open_storage(), plan))
     with foreground_builder() as builder:
-        yield CampaignRun(
+        yield CampaignRun.of_settings(
+            settings,
             builder,
-            kept,
+            find_plan(open_storage(), plan),
             run_info(command),
             report_progress,
-            None if price is None else price / 3600,
-            approval_by=settings.approval_by,
-            ui=running_ui(settings),
+            running_ui(settings),
         )
 
 

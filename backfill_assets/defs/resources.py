@@ -14,7 +14,6 @@ from backfill_assets.errors import SparkLost
 from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.plan.keep import plan_as_kept
 from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.builder import Builder
@@ -147,18 +146,8 @@ class Backfill(dg.ConfigurableResource[Any]):
 
     def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
         """The campaign, to carry it out in ``run``; without a run, to read its state."""
-        price = self.settings.core_hour_price
-        kept = plan_as_kept(self.settings, plan_of(campaign))
-        info = run_info(run, self.catalog) if run else RunInfo("")
-        return CampaignRun(
-            self.builder(),
-            kept,
-            info,
-            progress,
-            None if price is None else price / 3600,
-            approval_by=self.settings.approval_by,
-            ui=self.settings.ui or "",
-        )
+        info, ui = run_info(run, self.catalog) if run else RunInfo(""), self.settings.ui or ""
+        return CampaignRun.of_settings(self.settings, self.builder(), plan_of(campaign), info, progress, ui)
 
 
 def run_info(run: dg.DagsterRun, catalog: Catalog) -> RunInfo:

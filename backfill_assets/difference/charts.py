@@ -14,8 +14,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from backfill_assets.days import Cadence
-from backfill_assets.difference.records import ROWS, RowCounts, Sums, TableCompared
-from backfill_assets.difference.verdicts import change, unit
+from backfill_assets.difference.difference import ROWS, RowCounts, Sums, TableCompared
+from backfill_assets.difference.verdict import change, unit
 from backfill_assets.report.answer import Chart
 from backfill_assets.text import amount, column_label, format_count, percent, period
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from backfill_assets.days import DayRange
-from backfill_assets.difference.agreement import SameTotal
-from backfill_assets.difference.kept import Difference, difference_of
+from backfill_assets.difference.compare import TableComparison
+from backfill_assets.difference.difference import TableCompared
 from backfill_assets.difference.letter import DeclaredOfTables
-from backfill_assets.difference.records import TableCompared
-from backfill_assets.difference.table_comparison import SAMPLE_ROWS, TableComparison
+from backfill_assets.difference.verdict import Difference, SameTotal, difference_of
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.delta_log import newest_version
@@ -54,7 +53,6 @@ def compare(
     steps: Sequence[StepRequest],
     staged: StagedDays,
     progress: Progress,
-    sample_rows: int = SAMPLE_ROWS,
     *,
     known: Sequence[TableCompared] = (),
     expectations: Sequence[Expectation] = (),
@@ -73,7 +71,7 @@ def compare(
             stay = {day: staged.why_it_stays(table.name, day) for day in each.days if day not in after}
             both = TableComparison(lake, table, each.step.cadence, each.days, progress, main, after, stay)
             only = [one.subject for one in expectations if one.only and one.table in ("", table.name)]
-            found.append(both.compare(sample_rows, before.get(table.name), only))
+            found.append(both.compare(before.get(table.name), only))
     return found, observed.sequence
 
 
@@ -89,7 +87,6 @@ def find_difference(
     lake: Lake,
     plan: Plan,
     progress: Progress,
-    sample_rows: int = SAMPLE_ROWS,
     *,
     staged: StagedDays | None = None,
     known: Sequence[TableCompared] = (),
@@ -106,9 +103,7 @@ def find_difference(
         raise InvalidRequest(f"Nothing of {plan.id} is staged.", hint=f"backfill run {plan.id} stages it.")
     if staged is None:
         found_staged = with_days_that_stay(lake, steps, found_staged)
-    found, log_entry = compare(
-        lake, steps, found_staged, progress, sample_rows, known=known, expectations=plan.expectations
-    )
+    found, log_entry = compare(lake, steps, found_staged, progress, known=known, expectations=plan.expectations)
     difference = difference_of(plan, found, log_entry=log_entry, made_at=datetime.now(UTC).replace(microsecond=0))
     keep_difference(lake.storage, difference)
     return difference
@@ -161,7 +156,6 @@ class StatesRequest:
     right: str
     tables: Sequence[str] = ()
     days: DayRange | None = None
-    sample_rows: int = SAMPLE_ROWS
 
 
 def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> LakehouseState:
@@ -196,7 +190,7 @@ def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, prog
     found = [
         TableComparison(
             lake, table, step.cadence, sorted(days[table.name]), progress, before[table.name], after[table.name]
-        ).compare(asked.sample_rows)
+        ).compare()
         for step in concerned
         for table in step.tables
         if days.get(table.name)

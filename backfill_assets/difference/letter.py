@@ -7,10 +7,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from backfill_assets.difference.agreement import SameTotal, agreement_sentence, find_agreements
 from backfill_assets.difference.charts import charts_of, period_sentences
-from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.records import (
+from backfill_assets.difference.difference import (
     COUNTS,
     EXACT,
     ROWS,
@@ -20,7 +18,15 @@ from backfill_assets.difference.records import (
     Sums,
     TableCompared,
 )
-from backfill_assets.difference.verdicts import ExpectationVerdict, table_sentence, unit
+from backfill_assets.difference.verdict import (
+    Difference,
+    ExpectationVerdict,
+    SameTotal,
+    agreement_sentence,
+    find_agreements,
+    table_sentence,
+    unit,
+)
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned, number
 from backfill_assets.text import (
     amount,

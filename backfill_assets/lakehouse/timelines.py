@@ -20,6 +20,7 @@ from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import create_table_with_add_actions
 from pydantic import Field
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, commits_back, newest_version, read_log
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, add_action, schema_problems
@@ -334,15 +335,21 @@ def open_since(storage: Storage, table: str) -> dict[str, int]:
     return {name: since for name, since in written_at.items() if _NAME.fullmatch(name)}
 
 
-def newest_days(
-    storage: Storage, table: str, campaign: str, *, judged: bool = False
-) -> dict[date, tuple[Timeline, StagedDay]]:
-    """Every day that ``campaign`` has staged of ``table``: its newest staging, or the newest that was ``judged``."""
-    found: dict[date, tuple[Timeline, StagedDay]] = {}
+def newest_days(storage: Storage, table: str, campaign: str) -> dict[date, StagedDay]:
+    """The newest staging of every day that ``campaign`` has staged of ``table``."""
+    found: dict[date, StagedDay] = {}
     for timeline in timelines_of(storage, table, campaign):
+        found |= {day: staged for day, staged in timeline.days().items() if day not in found}
+    return found
+
+
+def newest_verdicts(storage: Storage, tables: Iterable[str], campaign: str) -> dict[TableDay, GateVerdict]:
+    """The newest verdict on every day of ``tables`` that ``campaign`` has staged and judged."""
+    found: dict[TableDay, GateVerdict] = {}
+    for timeline in (each for table in tables for each in timelines_of(storage, table, campaign)):
         for day, staged in timeline.days().items():
-            if staged.verdict is not None or not judged:
-                found.setdefault(day, (_holder(timeline, staged), staged))
+            if staged.verdict is not None:
+                found.setdefault(TableDay(timeline.table, day), staged.verdict)
     return found
 
 

@@ -241,7 +241,7 @@ def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> St
     overlay = NOTHING_LAID
     failed: dict[str, frozenset[date]] = {}
     for table in tables:
-        staged = [each for _, each in newest_days(storage, table, campaign).values()]
+        staged = newest_days(storage, table, campaign).values()
         overlay = overlay.with_days(table, (each.record for each in staged if each.record))
         failed[table] = frozenset(each.day for each in staged if each.verdict and not each.verdict.passed)
     return StagedDays(overlay, failed)

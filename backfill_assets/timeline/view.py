@@ -62,7 +62,7 @@ def refuse_campaign(name: str) -> None:
 def _of_campaign(storage: Storage, plan: PlanUnderWay) -> NamedTimeline:
     campaign, base = campaign_of(plan.plan), View.newest(storage)
     staged = {
-        table: {day: each.record for day, (_, each) in newest_days(storage, table, campaign).items() if each.record}
+        table: {day: each.record for day, each in newest_days(storage, table, campaign).items() if each.record}
         for table in plan.tables
     }
     timeline = NamedTimeline(

@@ -11,21 +11,19 @@ import pytest
 
 from backfill_assets.campaign.approval import (
     ApprovalVerdict,
+    Approvers,
     Attempt,
-    approvers_hint,
     decide,
     letter_terms,
-    may_approve,
     missing_approvers,
     moved_days,
     moved_sentence,
-    who_may_approve,
 )
 from backfill_assets.campaign.breaker import Exceeded
 from backfill_assets.campaign.course import state_of
 from backfill_assets.days import TableDay
-from backfill_assets.difference.kept import Difference, difference_of
-from backfill_assets.difference.records import DayCompared, RowCounts, Sides, TableCompared, fingerprint_of
+from backfill_assets.difference.difference import DayCompared, RowCounts, Sides, TableCompared, fingerprint_of
+from backfill_assets.difference.verdict import Difference, difference_of
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest, PlanTerms
@@ -102,14 +100,14 @@ PEOPLE = (UNKNOWN, ANA, BELA, CHEN)
 def test_without_a_rule_and_without_a_list_anyone_may() -> None:
     """As it was before there were rules, also for a person who is unknown."""
     for planner, starter, approver in itertools.product(PEOPLE, repeat=3):
-        assert may_approve(ANYONE, planner, starter, approver, ()) is None
+        assert Approvers(ANYONE, planner, starter, ()).why_not(approver) is None
 
 
 def test_another_person_is_neither_the_planner_nor_the_starter_and_all_are_known() -> None:
     """In every combination; an unknown person is not another one."""
     for planner, starter, approver in itertools.product(PEOPLE, repeat=3):
         may = all((planner, starter, approver)) and approver not in (planner, starter)
-        assert (may_approve(ANOTHER, planner, starter, approver, ()) is None) == may
+        assert (Approvers(ANOTHER, planner, starter, ()).why_not(approver) is None) == may
 
 
 @pytest.mark.parametrize("rule", ApprovalRule)
@@ -119,40 +117,40 @@ def test_those_whom_the_plan_lists_may_and_no_one_else_by_any_rule(rule: Approva
         may = approver in (ANA, BELA)
         if rule is ANOTHER:
             may = may and bool(planner) and bool(starter) and approver not in (planner, starter)
-        assert (may_approve(rule, planner, starter, approver, ["ana", "bela"]) is None) == may
+        assert (Approvers(rule, planner, starter, ["ana", "bela"]).why_not(approver) is None) == may
 
 
 def test_a_plan_that_lists_no_one_cannot_be_approved_where_it_has_to() -> None:
     for approver in PEOPLE:
-        assert may_approve(LISTED, ANA, ANA, approver, ()) == (
+        assert Approvers(LISTED, ANA, ANA, ()).why_not(approver) == (
             "a plan has to list its approvers here, and this one lists none"
         )
-    assert "Write approvers into the file" in approvers_hint(LISTED, ANA, ANA, ())
+    assert "Write approvers into the file" in Approvers(LISTED, ANA, ANA, ()).hint
 
 
 def test_the_reasons_name_people_and_how_they_are_known() -> None:
     """The one who is refused learns whom to ask."""
-    assert may_approve(ANOTHER, ANA, BELA, ANA, ()) == (
+    assert Approvers(ANOTHER, ANA, BELA, ()).why_not(ANA) == (
         "another person has to approve, and ana (OS user, uid 1000) planned it"
     )
-    assert may_approve(ANOTHER, ANA, BELA, Person("BELA", "tag user of the Dagster run"), ()) == (
+    assert Approvers(ANOTHER, ANA, BELA, ()).why_not(Person("BELA", "tag user of the Dagster run")) == (
         "another person has to approve, and bela (OS user, uid 1000) started it"
     )
-    assert may_approve(ANOTHER, UNKNOWN, BELA, ANA, ()) == (
+    assert Approvers(ANOTHER, UNKNOWN, BELA, ()).why_not(ANA) == (
         "another person has to approve, and it is not recorded who planned it"
     )
-    assert may_approve(ANYONE, ANA, ANA, CHEN, ["bela", "ana"]) == "the plan lists as approvers: ana, bela"
-    assert may_approve(ANYONE, ANA, ANA, Person("ANA", "x"), ["ana"]) is not None, "a list is taken by the letter"
-    assert may_approve(ANYONE, ANA, ANA, UNKNOWN, ["ana"]) == "it is unknown who approves"
+    assert Approvers(ANYONE, ANA, ANA, ["bela", "ana"]).why_not(CHEN) == "the plan lists as approvers: ana, bela"
+    assert Approvers(ANYONE, ANA, ANA, ["ana"]).why_not(Person("ANA", "x")) is not None, "a list is taken by the letter"
+    assert Approvers(ANYONE, ANA, ANA, ["ana"]).why_not(UNKNOWN) == "it is unknown who approves"
 
 
 def test_the_hint_names_those_who_may() -> None:
-    assert approvers_hint(ANOTHER, ANA, BELA, ()) == "Ask someone else than ana and bela to approve it."
-    assert approvers_hint(ANOTHER, ANA, ANA, ()) == "Ask someone else than ana to approve it."
-    assert approvers_hint(ANOTHER, ANA, BELA, ["ana", "chen"]) == "These may: chen."
-    assert approvers_hint(ANYONE, UNKNOWN, UNKNOWN, ["ana", "chen"]) == "These may: ana, chen."
-    assert approvers_hint(ANOTHER, ANA, BELA, ["ana", "bela"]).startswith("No one of them may")
-    assert "tag user" in approvers_hint(ANOTHER, UNKNOWN, BELA, ["chen"])
+    assert Approvers(ANOTHER, ANA, BELA, ()).hint == "Ask someone else than ana and bela to approve it."
+    assert Approvers(ANOTHER, ANA, ANA, ()).hint == "Ask someone else than ana to approve it."
+    assert Approvers(ANOTHER, ANA, BELA, ["ana", "chen"]).hint == "These may: chen."
+    assert Approvers(ANYONE, UNKNOWN, UNKNOWN, ["ana", "chen"]).hint == "These may: ana, chen."
+    assert Approvers(ANOTHER, ANA, BELA, ["ana", "bela"]).hint.startswith("No one of them may")
+    assert "tag user" in Approvers(ANOTHER, UNKNOWN, BELA, ["chen"]).hint
 
 
 def test_a_plan_that_too_few_may_approve_is_known_when_it_is_made() -> None:
@@ -189,7 +187,7 @@ def test_a_plan_that_too_few_may_approve_is_known_when_it_is_made() -> None:
 def test_the_letter_says_who_may_approve(
     rule: ApprovalRule, planner: Person, starter: Person, listed: tuple[str, ...], needed: int, who: str
 ) -> None:
-    assert who_may_approve(rule, planner, starter, listed, needed) == who
+    assert Approvers(rule, planner, starter, listed, needed).sentence == who
 
 
 def entry(kind: str, hour: int, **more: object) -> JournalEntry:

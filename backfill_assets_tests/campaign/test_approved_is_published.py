@@ -29,10 +29,10 @@ from backfill_assets.campaign.steps import compare_and_keep
 from backfill_assets.days import TableDay
 from backfill_assets.difference import find as difference
 from backfill_assets.difference import find as difference_search
+from backfill_assets.difference.compare import TableComparison
+from backfill_assets.difference.difference import RowCounts, Sides, Sums, TableCompared
 from backfill_assets.difference.find import last_difference
-from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.records import GroupCompared, RowCounts, Sides, Sums
-from backfill_assets.difference.table_comparison import Parts, TableComparison
+from backfill_assets.difference.verdict import Difference
 from backfill_assets.errors import BackfillError, CampaignStopped, InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
@@ -247,19 +247,19 @@ class World:
     def files(self, _: Storage, __: str, observed: LogView) -> Any:
         return {day: day_record(day, (), state.content) for (_, day), state in observed.states.items()}
 
-    def rows(self, beside: Any, days: Sequence[date]) -> Any:
+    def rows(self, beside: Any, found: TableCompared, days: Sequence[date]) -> TableCompared:
         """One row a day, which changes."""
         self.moment()
         self.reads += 1
-        found = {}
+        read = list(found.days)
         for day in days:
             before, after = (amount_of(content) for content in (beside.before[day].content, beside.after[day].content))
             sums = {name: Sums() for name in STEP.tables[0].totals} | {
                 MEASURE: Sums(before=Decimal(before), after=Decimal(after))
             }
-            found[day] = GroupCompared(value=str(day), rows=RowCounts(changed=1), sums=sums)
+            read.append(beside._day(day, "compared", RowCounts(changed=1), sums))
         self.moment()
-        return Parts(found)
+        return found.model_copy(update={"days": tuple(sorted(read, key=lambda each: each.day))})
 
     # ------------------------------------------------------------------ what people do
 
@@ -354,8 +354,8 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         world = World(acts)
 
-        def read(beside: Any, days: Sequence[date], *_: Any) -> Any:
-            return world.rows(beside, days)
+        def read(beside: Any, found: TableCompared, days: Sequence[date], _only: Any) -> TableCompared:
+            return world.rows(beside, found, days)
 
         for module in (campaign_run, cutover):
             patch.setattr(module, "shadow", world.shadow)
@@ -363,7 +363,7 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
             patch.setattr(module, "observe", world.observe)
         patch.setattr(cutover, "observe", lambda *_, **__: LogView())
         patch.setattr(difference, "_main_now", world.files)
-        patch.setattr(TableComparison, "_read", read)
+        patch.setattr(TableComparison, "_with_rows", read)
         patch.setattr(campaign_work, "html", lambda _: "")
         patch.setattr(campaign_look, "newest", lambda *_: world.newest())
         patch.setattr(campaign_look, "_put_back_by", lambda *_: "")

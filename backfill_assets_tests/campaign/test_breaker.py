@@ -19,8 +19,7 @@ from backfill_assets.campaign.breaker import (
     judge,
     staged_contents,
 )
-from backfill_assets.difference.metadata import Contents
-from backfill_assets.difference.records import Sums, TableDifference
+from backfill_assets.difference.difference import Contents, Sums, TableDifference
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 
 from backfill_assets.campaign.notice import begins, completion
-from backfill_assets.difference.metadata import table_difference
+from backfill_assets.difference.difference import table_difference
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,12 +17,14 @@ from backfill_assets.campaign import steps as campaign_steps
 from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.look import campaign_days, held_back_days
 from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.days import TableDay
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry, Spent
 from backfill_assets.lakehouse.plans import planners
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.model.declaration import RuleOutcome, Table
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Scope, Why
 from backfill_assets.plan.waves import Shares
@@ -125,11 +128,21 @@ def test_a_day_that_a_campaign_does_not_change_is_not_left(at: CampaignRun) -> N
     assert (found.published, found.unchanged, found.left) == ((), (), (FIRST, LAST))
 
 
+def _judged(monkeypatch: pytest.MonkeyPatch, passed: Mapping[str, Mapping[date, bool]]) -> None:
+    """What the campaign has staged: did each day pass?"""
+    found = {
+        TableDay(table, day): GateVerdict(input_fingerprint="i", passed=is_good)
+        for table, days in passed.items()
+        for day, is_good in days.items()
+    }
+    monkeypatch.setattr(campaign_days_of_log, "newest_verdicts", lambda *_: found)
+
+
 def test_a_day_that_passed_before_it_was_held_back_is_not_staged(
     at: CampaignRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each day is in one place: what it reads was held back after its own gates had passed."""
-    monkeypatch.setattr(campaign_days_of_log, "_newest_verdicts", lambda *_: {FIRST: True, BAD: True, LAST: False})
+    _judged(monkeypatch, {"fact_daily_revenue": {FIRST: True, BAD: True, LAST: False}})
     at.start(Options())
     at.write(JournalEntry(kind="wave", wave=0, report=_told(), at=MADE))
     (found,) = campaign_days(at.builder.lake.storage, PLAN)
@@ -142,8 +155,7 @@ def test_tables_that_are_built_together_are_held_back_together(tmp_path: Path, m
     step = PlannedStep(tables=tables, version="v1", rebuild={Why.INPUT_CHANGED: (f"{FIRST}..{BAD}",)})
     plan = Plan(asked=PlanRequest(target="bronze_sales", days=f"{FIRST}..{BAD}"), steps=(step,), made_at=MADE)
     at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), CATALOG, _no_spark), plan, RunInfo("r"), print)
-    verdicts = {"bronze_sales": {FIRST: True, BAD: False}, "quarantine_sales": {FIRST: True, BAD: True}}
-    monkeypatch.setattr(campaign_days_of_log, "_newest_verdicts", lambda _storage, table, _campaign: verdicts[table])
+    _judged(monkeypatch, {"bronze_sales": {FIRST: True, BAD: False}, "quarantine_sales": {FIRST: True, BAD: True}})
     at.start(Options())
     found = campaign_days(at.builder.lake.storage, plan)
     assert [(each.table, each.staged, each.held_back) for each in found] == [

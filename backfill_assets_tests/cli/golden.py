@@ -27,9 +27,7 @@ from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.run import StepReport
 from backfill_assets.cli import main
 from backfill_assets.cli.group import command_names
-from backfill_assets.difference.find import keep_difference
-from backfill_assets.difference.kept import difference_of
-from backfill_assets.difference.records import (
+from backfill_assets.difference.difference import (
     Cell,
     ChangedRow,
     DayCompared,
@@ -39,6 +37,8 @@ from backfill_assets.difference.records import (
     Sums,
     TableCompared,
 )
+from backfill_assets.difference.find import keep_difference
+from backfill_assets.difference.verdict import difference_of
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.judge.engine import declared_types
 from backfill_assets.lakehouse import campaign_journal as journal

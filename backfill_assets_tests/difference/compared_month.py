@@ -6,8 +6,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from backfill_assets.days import DayRange
-from backfill_assets.difference.kept import Difference, difference_of
-from backfill_assets.difference.records import (
+from backfill_assets.difference.difference import (
     Cell,
     ChangedRow,
     DayCompared,
@@ -18,6 +17,7 @@ from backfill_assets.difference.records import (
     Sums,
     TableCompared,
 )
+from backfill_assets.difference.verdict import Difference, difference_of
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest
 

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 
 from backfill_assets.days import Cadence
-from backfill_assets.difference.agreement import Agreement, SameTotal, agreement_sentence, find_agreements
-from backfill_assets.difference.records import DayCompared, DayIs, RowCounts, Sums, TableCompared
+from backfill_assets.difference.difference import DayCompared, DayIs, RowCounts, Sums, TableCompared
+from backfill_assets.difference.verdict import Agreement, SameTotal, agreement_sentence, find_agreements
 
 FACT, REVENUE, WEEKS, MONTHS = "fact_sales", "fact_daily_revenue", "report_weeks", "report_months"
 MONDAY = date(2017, 3, 6)

@@ -20,7 +20,7 @@ from backfill_assets.difference.charts import (
     rows_chart,
     sums_chart,
 )
-from backfill_assets.difference.records import DayCompared, RowCounts, Sums, TableCompared
+from backfill_assets.difference.difference import DayCompared, RowCounts, Sums, TableCompared
 from backfill_assets_tests.difference.compared_month import MARCH, a_day, month, unmeasured
 
 FIRST = MARCH.first

@@ -6,8 +6,8 @@ import json
 from datetime import date
 
 from backfill_assets.days import TableDay
-from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.records import DayCompared, TableCompared, fingerprint_of
+from backfill_assets.difference.difference import DayCompared, TableCompared, fingerprint_of
+from backfill_assets.difference.verdict import Difference
 from backfill_assets.lakehouse.records import HELD_BACK
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest, Span

@@ -9,8 +9,17 @@ from typing import Any
 import pytest
 
 from backfill_assets.days import Cadence
+from backfill_assets.difference.difference import (
+    Cell,
+    ChangedRow,
+    DayCompared,
+    GroupCompared,
+    GroupsCompared,
+    RowCounts,
+    Sums,
+    TableCompared,
+)
 from backfill_assets.difference.find import declared_of
-from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.letter import (
     DeclaredOfTables,
     LetterTerms,
@@ -27,17 +36,7 @@ from backfill_assets.difference.letter import (
     sums_cells,
     where_not,
 )
-from backfill_assets.difference.records import (
-    Cell,
-    ChangedRow,
-    DayCompared,
-    GroupCompared,
-    GroupsCompared,
-    RowCounts,
-    Sums,
-    TableCompared,
-)
-from backfill_assets.difference.verdicts import Deviation, ExpectationVerdict
+from backfill_assets.difference.verdict import Deviation, Difference, ExpectationVerdict
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.report.answer import plain
 from backfill_assets.report.markdown import markdown

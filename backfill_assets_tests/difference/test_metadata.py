@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
-from backfill_assets.difference.metadata import changes, table_difference
-from backfill_assets.difference.records import Sums, TableDifference
+from backfill_assets.difference.difference import Sums, TableDifference, changes, table_difference
 from backfill_assets.lakehouse.records import DayChange, DayContent, Publication, TableChange
 
 FIRST, SECOND, THIRD = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)

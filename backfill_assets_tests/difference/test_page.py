@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets import report
-from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.letter import DeclaredOfTables, LetterTerms, difference_answer
+from backfill_assets.difference.verdict import Difference
 from backfill_assets.report.answer import Grid
 from backfill_assets.report.html import html
 from backfill_assets_tests.difference.compared_month import MARCH, NASTY, a_day, a_sample, by, canary, difference, month

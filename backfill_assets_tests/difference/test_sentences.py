@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from backfill_assets.days import Cadence
-from backfill_assets.difference.records import (
+from backfill_assets.difference.difference import (
     DayCompared,
     GroupCompared,
     GroupsCompared,
@@ -17,7 +17,7 @@ from backfill_assets.difference.records import (
     TableCompared,
     TableDifference,
 )
-from backfill_assets.difference.verdicts import change, change_sentence, table_sentence, unit
+from backfill_assets.difference.verdict import change, change_sentence, table_sentence, unit
 from backfill_assets_tests.difference.compared_month import MARCH, a_day, by, canary, month, unmeasured
 
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)

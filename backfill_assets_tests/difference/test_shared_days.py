@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.difference import table_comparison
+from backfill_assets.difference import compare
+from backfill_assets.difference.difference import RowCounts
 from backfill_assets.difference.find import StatesRequest, compare_states
-from backfill_assets.difference.records import RowCounts
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.judge.engine import DayFiles, rows_of_files
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_timeline
@@ -46,7 +46,7 @@ def test_two_timelines_that_share_85_of_90_days_read_the_other_five_only(
         opened.update(file.path for some in files.values() for file in some)
         return rows_of_files(duckdb, storage, contract, files, *hashes)
 
-    monkeypatch.setattr(table_comparison, "rows_of_files", counting)
+    monkeypatch.setattr(compare, "rows_of_files", counting)
     found = compare_states(workshop.builder.lake, CATALOG.steps, StatesRequest("at-one", "at-two"), print)
     (table,) = found.tables
     how = {day.day: day.how for day in table.days}

@@ -21,7 +21,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as T
 
-from backfill_assets.difference.records import EXACT
+from backfill_assets.difference.difference import EXACT
 from backfill_assets.judge.compare import SIDES, TOGETHER, Lines, changed_rows, columns_beside, compare_rows, value_text
 from backfill_assets.judge.engine import DAY, declared_types, engine, rows_of_files
 from backfill_assets.lakehouse.delta_log import AddedFile

@@ -7,6 +7,7 @@ from datetime import date
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.plans import open_plan, open_plan_ids, pinned_versions, under_way
 from backfill_assets.lakehouse.timelines import (
@@ -16,7 +17,7 @@ from backfill_assets.lakehouse.timelines import (
     Timeline,
     TimelineEntry,
     adoptable,
-    newest_days,
+    newest_verdicts,
     open_timelines,
 )
 from backfill_assets.upkeep.maintenance import Maintenance
@@ -76,8 +77,7 @@ def test_an_adopted_day_is_found_where_it_was_staged(lake: Lake) -> None:
     assert days.keys() == {D1, D2}
     assert {verdict.replaces for each in days.values() if (verdict := each.verdict)} == {"later"}
     assert days[D1].files == there.days()[D1].files
-    found = newest_days(lake.storage, "t", "campaign-x", judged=True)
-    assert {day: timeline.name for day, (timeline, _) in found.items()} == {D1: there.name, D2: own.name}
+    assert newest_verdicts(lake.storage, ["t"], "campaign-x").keys() == {TableDay("t", D1), TableDay("t", D2)}
     assert adoptable([own], {D1: f"of {D1}"})[D1][0] == there
     assert own.adopted_from() == {there.name}
     stage(lake.storage, "t", own.name, {D1: ["b"]})

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
+from backfill_assets.difference.difference import DayCompared, TableCompared
 from backfill_assets.difference.find import last_difference
-from backfill_assets.difference.records import DayCompared, TableCompared
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.model.declaration import Step, Table

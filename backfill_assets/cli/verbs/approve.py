@@ -17,7 +17,7 @@ from backfill_assets.report.answer import Fact
 if TYPE_CHECKING:
     from backfill_assets.answers.campaign import RolledBack
     from backfill_assets.campaign.run import CampaignRun
-    from backfill_assets.difference.kept import Difference
+    from backfill_assets.difference.verdict import Difference
 
 
 @click.command()

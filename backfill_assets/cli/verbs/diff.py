@@ -23,7 +23,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
-    from backfill_assets.difference.kept import Difference
+    from backfill_assets.difference.verdict import Difference
     from backfill_assets.publish.publisher import Publisher
     from backfill_assets.rebuild.reproduce import Reproduction
     from backfill_assets.report.answer import Answer
@@ -124,7 +124,7 @@ class _Answer(Protocol):
 
 def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
     from backfill_assets.answers.campaign import next_of_plan
-    from backfill_assets.answers.difference import plan_difference_answer
+    from backfill_assets.campaign.look import plan_difference_answer
     from backfill_assets.cli.running_dev import running_ui
     from backfill_assets.difference.find import find_difference
     from backfill_assets.plan.keep import plan_as_kept
@@ -166,7 +166,7 @@ def _write(answer: _Answer, file: Path) -> None:
 
 def _recompute(what: str) -> None:
     """Stage every day of a publication again. Raises if a day came out different or cannot be reproduced."""
-    from backfill_assets.answers.difference import reproduction_answer
+    from backfill_assets.answers.reproduction import reproduction_answer
     from backfill_assets.state.reading import closing_entry
 
     publication = _publication(open_publisher(), what)

@@ -16,13 +16,12 @@ import yaml
 
 from backfill_assets.answers.campaign import step_answer, step_sentence
 from backfill_assets.answers.plan import headline
-from backfill_assets.campaign.approval import names_that_may_approve, who_may_approve
 from backfill_assets.campaign.course import is_published, waits_for_approval
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.defs.dagster_internals import USER_TAG
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep
 from backfill_assets.plan.cost import spent_by_step
-from backfill_assets.plan.keep import planned_by, rebuilt_steps
+from backfill_assets.plan.keep import rebuilt_steps
 from backfill_assets.plan.records import Plan, about
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import ApprovalRule
@@ -169,16 +168,15 @@ def effect_of_approval(at: CampaignRun) -> str:
 def _approval(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
     """With a launchpad for each person who may approve, if the plan lists them: open-source Dagster has no login."""
     plan, effect, terms = at.plan.id, effect_of_approval(at), at.plan.terms
-    planner = planned_by(at.builder.lake.storage, plan)
-    able = names_that_may_approve(at.approval_by, planner, at.state.started_by, terms.approvers)
+    approvers = at.approvers
+    able = approvers.able
     held = at.validation.get("held_back", ())
     link = f"[approve and publish{' the others' * bool(held)}]"
     link += f"({pads.approve(plan, effect, without_held_back=bool(held))})"
     others = f" {format_count(len(held), 'day')} held back and left out." if held else ""
     who = ""
     if terms.approvers or terms.approvals > 1 or at.approval_by is not ApprovalRule.ANYONE:
-        may = who_may_approve(at.approval_by, planner, at.state.started_by, terms.approvers, terms.approvals)
-        who = f" Who may approve: {escape_markdown(may)} Give the run the tag `user` with your name."
+        who = f" Who may approve: {escape_markdown(approvers.sentence)} Give the run the tag `user` with your name."
         link = "use the link below that has your name, or " + link if able else link
     page = _page(
         found,

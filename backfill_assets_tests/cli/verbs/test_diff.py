@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.difference import find
-from backfill_assets.difference.kept import Difference, difference_of
+from backfill_assets.difference.verdict import Difference, difference_of
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of, write
 from backfill_assets.lakehouse.plans import kept_plan, plan_ids
 from backfill_assets.plan.expectations import Expectation

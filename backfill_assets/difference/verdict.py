@@ -1,20 +1,33 @@
-"""Whether a difference is what was expected: each expectation met or not, on which days and by how much. Pure."""
+"""Whether a difference is what was expected, and whether its tables agree; both in sentences. Pure.
+
+An expectation is met or not: on which days, and by how much.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from operator import not_
 
-from backfill_assets.difference.records import (
+from pydantic import Field
+
+from backfill_assets.days import Cadence
+from backfill_assets.difference.difference import (
     ROWS,
     DayCompared,
     GroupsCompared,
+    Sides,
     Sums,
     TableCompared,
     TableDifference,
+    fingerprint_of,
+    sides_compared,
 )
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.plan.expectations import EVERYTHING, Expectation
+from backfill_assets.plan.records import Plan
 from backfill_assets.text import (
     UNKNOWN,
     amount,
@@ -217,3 +230,176 @@ def _groups(found: GroupsCompared) -> str:
         values = [each.value or "(none)" for each in found.most if each.rows.differing]
         return f"{noun if len(values) == 1 else pluralize(noun)} {' and '.join(sorted(values))}"
     return f"{found.differing:,} of {found.groups:,} {pluralize(noun)}"
+
+
+# ------------------------------------------------------------------ the difference of a plan, as it is kept with it
+
+
+class Difference(Record):
+    """What publishing a campaign would change, or how two states differ; as of one entry of the publication log."""
+
+    plan: str = Field(default="", exclude_if=not_)
+    """Empty for two states, which are ``left`` and ``right``: main, a timeline, or a moment."""
+    left: str = Field(default="", exclude_if=not_)
+    right: str = Field(default="", exclude_if=not_)
+    target: str
+    days: str
+    log_entry: int
+    made_at: datetime
+    tables: tuple[TableCompared, ...]
+    """In build order."""
+    verdicts: tuple[ExpectationVerdict, ...] = ()
+    """One for each expectation of the plan."""
+    stale: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """Of a timeline: which of its days were computed from others than it shows, a line each."""
+
+    @property
+    def name(self) -> str:
+        return self.plan or f"{self.left} and {self.right}"
+
+    @property
+    def unmet(self) -> tuple[ExpectationVerdict, ...]:
+        return tuple(each for each in self.verdicts if not each.met)
+
+    @property
+    def sides(self) -> Sides:
+        """The days that it shows, before and after, as fingerprints."""
+        return sides_compared(self.tables)
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint by which an approval names this difference."""
+        return fingerprint_of(self.sides)
+
+    @property
+    def headline(self) -> TableCompared | None:
+        """The table that was asked for; if it does not change, the first one that does. None without tables."""
+        asked = next((table for table in self.tables if table.table == self.target), None)
+        changed = next((table for table in self.tables if table.differing), None)
+        if asked is None or (changed and not asked.differing):
+            return changed or next(iter(self.tables), None)
+        return asked
+
+    @property
+    def sentence(self) -> str:
+        """The whole campaign in one sentence: the table that was asked for, then the others."""
+        headline, changed = self.headline, [table for table in self.tables if table.differing]
+        if headline is None:
+            return "Nothing is rebuilt." if self.plan else "Nothing differs."
+        parts = [f"{headline.table}, {table_sentence(headline)}"]
+        if len(self.tables) > 1:
+            parts.append(f"{format_changing(len(changed), len(self.tables), 'table')}.")
+        if self.verdicts:
+            parts.append(_expectations(len(self.unmet), len(self.verdicts)))
+        return " ".join(parts)
+
+
+def difference_of(plan: Plan, tables: Sequence[TableCompared], *, log_entry: int, made_at: datetime) -> Difference:
+    """``tables`` as they were compared, with a verdict for each expectation of ``plan``."""
+    return Difference(
+        plan=plan.id,
+        target=plan.asked.target,
+        days=plan.asked.days,
+        log_entry=log_entry,
+        made_at=made_at,
+        tables=tuple(tables),
+        verdicts=judge(plan.expectations, tables),
+    )
+
+
+def _expectations(unmet: int, all_of_them: int) -> str:
+    if not unmet:
+        return "It is as expected."
+    return f"{unmet} of {format_count(all_of_them, 'expectation')} {'is' if unmet == 1 else 'are'} not met."
+
+
+# ------------------------------------------------------------------ totals of several tables
+
+
+@dataclass(frozen=True)
+class SameTotal:
+    """A declared rule: in each period ``measure`` of ``table`` adds up to ``of_measure`` of ``of_table``."""
+
+    table: str
+    measure: str
+    of_table: str
+    of_measure: str
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What ``rule`` finds in the periods of a difference, ascending; ``apart`` has by how much, where it is known.
+
+    ``gated`` periods have days that are not in the difference; their gates compared all of them.
+    """
+
+    rule: SameTotal
+    cadence: Cadence
+    agreeing: tuple[date, ...] = ()
+    apart: tuple[tuple[date, Decimal | None], ...] = ()
+    gated: tuple[date, ...] = ()
+
+
+def find_agreements(rules: Iterable[SameTotal], tables: Sequence[TableCompared]) -> tuple[Agreement, ...]:
+    """Of each rule whose two tables are in the difference, by the days whose change is known."""
+    by_name = {table.table: table for table in tables}
+    pairs = [(rule, by_name.get(rule.table), by_name.get(rule.of_table)) for rule in rules]
+    return tuple(
+        _agreement(rule, own, other)
+        for rule, own, other in pairs
+        if own is not None and other is not None and other.cadence in (Cadence.DAILY, own.cadence)
+    )
+
+
+def agreement_sentence(found: Sequence[Agreement]) -> str:
+    """Whether all tables agree, in words; the first deviation if they do not, and empty where no rule compares them."""
+    broken = [each for each in found if each.apart]
+    if broken:
+        rule, (day, by) = broken[0].rule, broken[0].apart[0]
+        more = sum(len(each.apart) for each in broken) - 1
+        gap = "an unknown amount" if by is None else amount(abs(by))
+        others = f" {format_count(more, 'other total')} {'differs' if more == 1 else 'differ'} as well." if more else ""
+        return (
+            f"No. For {period([day], broken[0].cadence)}, {column_label(rule.measure)} of {rule.table} is {gap} apart"
+            f" from {column_label(rule.of_measure)} of {rule.of_table}.{others}"
+        )
+    agreeing, gated = (sum(len(getattr(each, name)) for each in found) for name in ("agreeing", "gated"))
+    parts = []
+    if agreeing:
+        names = list(dict.fromkeys(each.rule.of_table for each in found if each.agreeing))
+        tables = {each.rule.table for each in found if each.agreeing}
+        parts.append(
+            f"Yes. {format_count(agreeing, 'total')} of {format_count(len(tables), 'table')}"
+            f" {'is' if agreeing == 1 else 'are'} what {' and '.join(names)} adds up to, to the last digit."
+        )
+    if gated:
+        reach = "reaches" if gated == 1 else "reach"
+        parts.append(
+            f"{format_count(gated, 'total')} {reach} beyond the days shown here, and {'was' if gated == 1 else 'were'}"
+            " compared by the gates."
+        )
+    return " ".join(parts)
+
+
+def _agreement(rule: SameTotal, own: TableCompared, other: TableCompared) -> Agreement:
+    """Totals where the whole period is there. Else the changes, as far as they are equal: other days may change too."""
+    beside = {day.day: day for day in other.days}
+    agreeing: list[date] = []
+    gated: list[date] = []
+    apart: list[tuple[date, Decimal | None]] = []
+    for day in own.known:
+        days = [day.day] if other.cadence is own.cadence else list(own.cadence.period(day.day))
+        parts = [beside[each] for each in days if each in beside]
+        known = all(part.known for part in parts)
+        total, of_parts = day.of(rule.measure), sum((part.of(rule.of_measure) for part in parts), Sums())
+        if known and len(parts) == len(days):
+            by = None if total.after is None or of_parts.after is None else total.after - of_parts.after
+            if by == 0:
+                agreeing.append(day.day)
+            else:
+                apart.append((day.day, by))
+        elif known and parts and total.change is not None and total.change == of_parts.change:
+            agreeing.append(day.day)
+        else:
+            gated.append(day.day)
+    return Agreement(rule, own.cadence, tuple(agreeing), tuple(apart), tuple(gated))

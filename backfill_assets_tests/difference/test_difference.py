@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.difference.records import (
+from backfill_assets.difference.difference import (
     COUNTS,
     DayCompared,
     DayIs,

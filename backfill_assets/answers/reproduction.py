@@ -1,48 +1,18 @@
-"""What approving a plan would change and who may approve it; and which days come out equal when they are recomputed."""
+"""Which days of a publication come out equal when they are computed again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from backfill_assets.campaign.approval import letter_terms
-from backfill_assets.campaign.course import state_of
-from backfill_assets.difference.find import declared_of
-from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.letter import difference_answer
-from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
-from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.declaration import Step
-from backfill_assets.plan.cost import times_table
-from backfill_assets.plan.keep import planned_by
-from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild.environment import differences
 from backfill_assets.rebuild.reproduce import Reproduced, Reproduction, ReproductionVerdict
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Tone, Toned
-from backfill_assets.settings import ApprovalRule
 
 _TONES = {
     ReproductionVerdict.EQUAL: Tone.GOOD,
     ReproductionVerdict.DIFFERENT: Tone.BAD,
     ReproductionVerdict.NOT_REPRODUCED: Tone.WARN,
 }
-
-
-def plan_difference_answer(
-    storage: Storage,
-    plan: Plan,
-    difference: Difference,
-    steps: Sequence[Step],
-    rule: ApprovalRule,
-    *,
-    ui: str = "",
-    drawn: bool = False,
-) -> Answer:
-    """``difference`` is one of ``plan``. It links to the UI at that address, if there is one; see difference_answer."""
-    campaign = campaign_of(plan.id)
-    journal = entries(storage, campaign)
-    terms = letter_terms(plan, rule, planned_by(storage, plan.id), state_of(campaign, journal), ui)
-    times = times_table(plan, journal) if drawn else None
-    return difference_answer(difference, declared_of(steps), terms, times, drawn=drawn)
 
 
 # ------------------------------------------------------------------ recomputed

@@ -1,23 +1,24 @@
 """Compares the days of one table on two sides: counts, sums, groups and examples.
 
 Checksums show which days hold the same. The rows of the others are joined, in this process and from their files, and
-once more on the few days that the examples are taken from. Nothing is written, and Spark is not started.
+once more on the few days that the examples are taken from. Nothing is written, and Spark is not started but for hashes
+that it has not written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.days import Cadence, parse_day
-from backfill_assets.difference.counts import complete
-from backfill_assets.difference.records import (
+from backfill_assets.difference.difference import (
     EXACT,
     Cell,
     ChangedRow,
+    Contents,
     DayCompared,
     DayIs,
     GroupCompared,
@@ -27,34 +28,91 @@ from backfill_assets.difference.records import (
     TableCompared,
 )
 from backfill_assets.judge.compare import Lines, changed_rows, columns_beside, compare_rows, value_text
-from backfill_assets.judge.engine import DAY, DayFiles, engine, rows_of_files
-from backfill_assets.lakehouse.records import TOTAL, DayContent, DayRecord
-from backfill_assets.model.declaration import Table
+from backfill_assets.judge.engine import DAY, engine, rows_of_files
+from backfill_assets.judge.measure import measure_files
+from backfill_assets.lakehouse.records import TOTAL, DayContent, DayRecord, InputRead
+from backfill_assets.model.checks import struct_type
+from backfill_assets.model.declaration import Metric, Metrics, Table
 from backfill_assets.model.lineage import personal_columns
 from backfill_assets.model.measure import RowHash
+from backfill_assets.quality import measures
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
-from backfill_assets.rebuild.place import Overlay
+from backfill_assets.rebuild.place import NOTHING_LAID, Overlay
 from backfill_assets.text import format_are
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends.duckdb import Backend
+    from pyspark.sql import DataFrame
 
-SAMPLE_ROWS = 10
+
+FiguresRead = dict[tuple[str, date, str], DayContent]
+"""What was read, by table, day and content; a foreign write is known by the version of main."""
+
+
+def complete(
+    lake: Lake,
+    table: Table,
+    contents: Contents,
+    version: int | None,
+    overlay: Overlay = NOTHING_LAID,
+    read: FiguresRead | None = None,
+) -> dict[date, DayContent]:
+    """``contents`` with every figure that is compared: what was not measured is read.
+
+    Rows are those of ``version`` of main, and of ``overlay`` for the days that it has. ``read`` keeps what is read.
+    """
+    names, read = measures.compared_metrics(table), {} if read is None else read
+    known = {
+        day: content
+        for day, content in contents.items()
+        if content is not None and all(content.figure(name) is not None for name in names)
+    }
+    keys = {
+        day: (table.name, day, content.logical if content else f"version {version}")
+        for day, content in contents.items()
+        if day not in known
+    }
+    lacking = {day: contents[day] for day, key in keys.items() if key not in read}
+    if lacking:
+        found = _read(lake, table, lacking, version, overlay)
+        read |= {keys[day]: content for day, content in found.items()}
+    return {**known, **{day: read[key] for day, key in keys.items()}}
+
+
+def _read(lake: Lake, table: Table, lacking: Contents, version: int | None, overlay: Overlay) -> dict[date, DayContent]:
+    names = {*measures.compared_metrics(table), *({"rows", "checksum"} if None in lacking.values() else ())}
+    read = InputRead(table=table.name, version=version, days=dict.fromkeys(lacking, ""))
+    files = overlay.files(lake.storage, read)
+
+    def rows() -> DataFrame:
+        return overlay.rows(lake.spark(), lake.storage, read, struct_type(table.contract))
+
+    found = measure_files(lake.storage, table, files, rows, only=names)
+    nothing = dict.fromkeys(names, 0)
+    return {day: _complete_content(content, found.get(day, nothing)) for day, content in lacking.items()}
+
+
+def _complete_content(content: DayContent | None, read: Metrics) -> DayContent:
+    metrics = {name: _as_stored(value) for name, value in read.items() if name not in ("rows", "checksum")}
+    if content is None:
+        return DayContent(rows=int(str(read["rows"])), checksum=str(read["checksum"]), metrics=metrics)
+    measured = {name: value for name, value in content.metrics.items() if value is not None}
+    return replace(content, metrics={**metrics, **measured})
+
+
+def _as_stored(value: Metric) -> int | str | None:
+    return value if value is None or isinstance(value, int) else str(value)
+
+
+# ------------------------------------------------------------------ days on two sides
+
+
+_SAMPLE_ROWS = 10
 _SAMPLED_DAYS = 3
 _MOST_GROUPS = 200
 NOTHING = DayContent(rows=0, checksum="0")
 """What a day holds that was never published."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What was read: by day, by the groups of each column, examples, and what differs beside a column, by day."""
-
-    days: Mapping[date, GroupCompared]
-    groups: tuple[GroupsCompared, ...] = ()
-    sample: tuple[ChangedRow, ...] = ()
-    beside: Mapping[str, Mapping[date, tuple[str, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,7 +134,8 @@ class TableComparison:
         if day in self.stay:
             return self.stay[day]
         before, after = self.logicals(day)
-        nothing = all(content is not None and content.rows == 0 for content in self._contents(day))
+        contents = (_content(self.before, day), _content(self.after, day))
+        nothing = all(content is not None and content.rows == 0 for content in contents)
         return "equal" if before == after or nothing else "compared"
 
     def logicals(self, day: date) -> tuple[str, str]:
@@ -98,20 +157,7 @@ class TableComparison:
         found = {**contents, **complete(self.lake, self.table, added_up, None, Overlay({self.table.name: records}))}
         return {day: content for day, content in found.items() if content is not None}
 
-    def files(self, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
-        """The files that have the rows of ``days`` before and after."""
-        before, after = (
-            {day: tuple(file.below(self.table.name) for file in side[day].files) for day in days if day in side}
-            for side in (self.before, self.after)
-        )
-        return before, after
-
-    def _contents(self, day: date) -> tuple[DayContent | None, DayContent | None]:
-        return _content(self.before, day), _content(self.after, day)
-
-    def compare(
-        self, sample_rows: int, known: TableCompared | None = None, only: Collection[str] = ()
-    ) -> TableCompared:
+    def compare(self, known: TableCompared | None = None, only: Collection[str] = ()) -> TableCompared:
         """``known`` is a comparison from before: nothing is read if both sides of its days are as they were.
 
         For each column in ``only`` that the table has, it is looked for what differs beside it.
@@ -130,27 +176,30 @@ class TableComparison:
         now = {day: self.logicals(day) for day in to_read}
         if known is not None and known.measures == found.measures and _read_days(known) == now:
             return _with_days(known, [*found.days, *(day for day in known.days if day.how == "compared")])
-        return self._with_rows(
-            found, to_read, sample_rows, [name for name in only if name in self.table.contract.fields()]
-        )
+        return self._with_rows(found, to_read, [name for name in only if name in self.table.contract.fields()])
 
     def _unchanged_days(self, hows: Mapping[date, DayIs]) -> Iterator[DayCompared]:
         for day, content in self.days_as_they_are(hows).items():
             yield self._day(day, hows[day], RowCounts(unchanged=content.rows), _unchanged_sums(self.table, content))
 
-    def _with_rows(
-        self, found: TableCompared, days: Sequence[date], sample_rows: int, only: Sequence[str]
-    ) -> TableCompared:
-        with waiting(self.progress, f"{self.table.name}: {format_are(len(days), 'day')} compared"):
-            parts = self._read(days, sample_rows, only)
+    def _with_rows(self, found: TableCompared, days: Sequence[date], only: Sequence[str]) -> TableCompared:
+        """``found`` with ``days`` compared row by row: groups, examples, and what differs beside ``only``."""
+        with waiting(self.progress, f"{self.table.name}: {format_are(len(days), 'day')} compared"), engine() as duckdb:
+            sides = self._rows(duckdb, days)
+            lines = compare_rows(self.table, *sides)
+            of_days = {parse_day(str(day)): _group(self.table, day, line) for day, line in lines.pop(DAY).items()}
+            sample = self._sample(duckdb, of_days)
+            beside = {column: columns_beside(self.table, *sides, column) for column in only}
         nothing = GroupCompared(value=None, sums={name: Sums() for name in self.table.totals})
         read = []
         for day in days:
-            group = parts.days.get(day, nothing)
-            beside = {column: apart.get(day, ()) for column, apart in parts.beside.items()}
-            read.append(self._day(day, "compared", group.rows, group.sums).model_copy(update={"beside": beside}))
-        more = {"groups": parts.groups, "sample": parts.sample}
-        return _with_days(found.model_copy(update=more), [*found.days, *read])
+            group = of_days.get(day, nothing)
+            apart = {column: others.get(day, ()) for column, others in beside.items()}
+            read.append(self._day(day, "compared", group.rows, group.sums).model_copy(update={"beside": apart}))
+        hidden = self.personal_columns if self.table.groups else frozenset()
+        shown = {name: of_groups for name, of_groups in lines.items() if of_groups and name not in hidden}
+        groups = tuple(_groups(self.table, name, of_groups) for name, of_groups in shown.items())
+        return _with_days(found.model_copy(update={"groups": groups, "sample": sample}), [*found.days, *read])
 
     @property
     def personal_columns(self) -> frozenset[str]:
@@ -160,35 +209,23 @@ class TableComparison:
         published, staged = self.logicals(day)
         return DayCompared(day=day, how=how, rows=rows, sums=sums, published=published, staged=staged)
 
-    def _read(self, days: Sequence[date], sample_rows: int, only: Sequence[str]) -> Parts:
-        with engine() as duckdb:
-            sides = self._rows(duckdb, days)
-            found = compare_rows(self.table, *sides)
-            read = {parse_day(str(day)): _group(self.table, day, line) for day, line in found.pop(DAY).items()}
-            hidden = self.personal_columns if self.table.groups else frozenset()
-            return Parts(
-                days=read,
-                groups=tuple(
-                    _groups(self.table, name, lines) for name, lines in found.items() if lines and name not in hidden
-                ),
-                sample=self._sample(duckdb, read, sample_rows),
-                beside={column: columns_beside(self.table, *sides, column) for column in only},
-            )
-
     def _rows(self, duckdb: Backend, days: Sequence[date]) -> tuple[ir.Table, ir.Table]:
-        before, after = (
-            rows_of_files(duckdb, self.lake.storage, self.table.contract, files, [RowHash(self.table.contract).name])
-            for files in self.files(days)
-        )
-        return before, after
+        """The rows of ``days`` before and after."""
+        contract = self.table.contract
 
-    def _sample(self, duckdb: Backend, days: Mapping[date, GroupCompared], most: int) -> tuple[ChangedRow, ...]:
+        def rows(side: Mapping[date, DayRecord]) -> ir.Table:
+            files = {day: tuple(file.below(self.table.name) for file in side[day].files) for day in days if day in side}
+            return rows_of_files(duckdb, self.lake.storage, contract, files, [RowHash(contract).name])
+
+        return rows(self.before), rows(self.after)
+
+    def _sample(self, duckdb: Backend, days: Mapping[date, GroupCompared]) -> tuple[ChangedRow, ...]:
         """From the few days with the most changed rows, so that the others are not read again."""
         changed = {day: group.rows.changed for day, group in days.items() if group.rows.changed}
         fullest = sorted(changed, key=lambda day: (-changed[day], day))[:_SAMPLED_DAYS]
-        if not fullest or most < 1:
+        if not fullest:
             return ()
-        rows = changed_rows(self.table, *self._rows(duckdb, fullest), most)
+        rows = changed_rows(self.table, *self._rows(duckdb, fullest), _SAMPLE_ROWS)
         return tuple(_changed_row(self.table, self.personal_columns, row) for row in rows)
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from backfill_assets.days import Cadence
-from backfill_assets.difference.records import (
+from backfill_assets.difference.difference import (
     DayCompared,
     GroupCompared,
     GroupsCompared,
@@ -17,7 +17,7 @@ from backfill_assets.difference.records import (
     Sums,
     TableCompared,
 )
-from backfill_assets.difference.verdicts import Deviation, ExpectationVerdict, judge
+from backfill_assets.difference.verdict import Deviation, ExpectationVerdict, judge
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets_tests.difference.compared_month import MARCH, canary, month, unmeasured
 from backfill_assets_tests.difference.compared_month import a_day as day_of_march
