@@ -11,7 +11,7 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
-from backfill_assets.lakehouse.records import DayContent, logical_of
+from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.records import Plan
@@ -75,14 +75,12 @@ class PlanContext:
 
     def logical(self, table: str, day: date) -> str:
         """The logical fingerprint that a build would find on the day, known without reading it."""
-        physical = self.observed.pinned.get(table, {}).get(day, fingerprints.EMPTY_DAY)
-        return logical_of(self.observed.states.get(TableDay(table, day)), physical)
+        return self.observed.logical(TableDay(table, day))
 
     def is_foreign(self, table: str, day: date) -> bool:
         """True if a build would find files on the day that no publication put there."""
         state = self.observed.states.get(TableDay(table, day))
-        physical = self.observed.pinned.get(table, {}).get(day, fingerprints.EMPTY_DAY)
-        return physical != (state.physical if state else fingerprints.EMPTY_DAY)
+        return self.observed.physical(TableDay(table, day)) != (state.physical if state else fingerprints.EMPTY_DAY)
 
     def published_days(self) -> dict[str, set[date]]:
         """The days that are published, by table."""
