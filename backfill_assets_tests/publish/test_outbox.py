@@ -200,7 +200,7 @@ def test_looking_reads_no_history(lake: Lake, monkeypatch: pytest.MonkeyPatch) -
         publisher = lake.publisher()
         with monkeypatch.context() as patched:
             patched.setattr(Storage, "read_bytes", counting)
-            patched.setattr(type(publisher.log), "rows", None)
+            patched.setattr(type(publisher.log), "files", None)
             assert [due.key for due in due_notices(publisher)] == ["p1"]
         costs.append(len(read))
         read.clear()
