@@ -21,22 +21,23 @@ from backfill_assets.plan.keep import declared_schemas
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlanRequest, Scope
 from backfill_assets.plan.situation import Machine, PlanContext
-from backfill_assets.state.standing import gc_paused, observe_tables
+from backfill_assets.state.observed import gc_paused, observe, schemas_read
 from benchmarks.generated_history import DAYS, chain, write_metadata
 
 ROUNDS = 3
 
 
 def situation(storage: Storage, steps: list[Step]) -> PlanContext:
-    standing = observe_tables(storage, [step.name for step in steps])
+    observed = observe(storage, [step.name for step in steps])
+    schemas = schemas_read(storage, observed)
     return PlanContext(
         steps=steps,
-        observed=standing.observed,
+        observed=observed,
         begins=DAYS.first,
         today=date(2020, 1, 1),
-        bytes=standing.bytes,
-        schemas=standing.schemas,
-        declared_schemas=declared_schemas(steps, standing.schemas),
+        bytes=observed.bytes,
+        schemas=schemas,
+        declared_schemas=declared_schemas(steps, schemas),
         machine=Machine(cores=2),
         now=datetime(2020, 1, 1, tzinfo=UTC),
     )

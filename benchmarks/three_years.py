@@ -53,7 +53,7 @@ from backfill_assets.publish.rows import ARROW_SCHEMA, DAY_COLUMNS, DAY_SCHEMA, 
 from backfill_assets.state.history import history
 from backfill_assets.state.observed import observe
 from backfill_assets.state.rolled_back import rollbacks
-from backfill_assets.upkeep.reclaim import reclaim_log, reclaimable
+from backfill_assets.upkeep.reclaim import reclaim, reclaimable
 
 LAYERS = ("raw", "bronze", "fact", "report")
 FIRST = date(2017, 1, 1)
@@ -279,7 +279,7 @@ class Years:
         before = {path for path in self.root.joinpath(LOG_TABLE).rglob("*") if path.is_file()}
         publisher = self.publisher()
         fold(publisher.log, self.clock)
-        reclaim_log(publisher)
+        reclaim(publisher, LOG_TABLE)
         for path in self.root.joinpath(LOG_TABLE).rglob("*"):
             if path.is_file() and path not in before:
                 os.utime(path, (self.clock.timestamp(), self.clock.timestamp()))

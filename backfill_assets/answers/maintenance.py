@@ -20,13 +20,14 @@ def maintenance_answer(done: Sequence[Done], *, dry_run: bool) -> Answer:
             each.task.chore.value,
             each.task.table,
             Worded(each.task.items, f"{len(each.task.items):,}"),
+            each.task.files or None,
             size(each.task.bytes or None),
             each.task.why,
             each.outcome,
         )
         for each in done
     ]
-    chores = Grid("chores", ("chore", "table", "items", "bytes", "why", "outcome"), rows)
+    chores = Grid("chores", ("chore", "table", "items", "files", "bytes", "why", "outcome"), rows)
     end = "Nothing was done: --dry-run." if dry_run else "Done."
     return Answer(parts=(chores, Line(end if done else "There is nothing to do.")))
 

@@ -20,8 +20,7 @@ from backfill_assets.plan.status import Statuses, day_statuses
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned
 from backfill_assets.state.damage import damaged_days
-from backfill_assets.state.observed import LogView, observe
-from backfill_assets.state.standing import gc_paused
+from backfill_assets.state.observed import LogView, gc_paused, observe
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 
 DAMAGED = "damaged"

@@ -23,8 +23,7 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.plan.status import Statuses, day_statuses
-from backfill_assets.publish.lineage import lineages
-from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Worded
 from backfill_assets.state.observed import observe

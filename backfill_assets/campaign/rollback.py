@@ -30,11 +30,10 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import made_of, step_by_table
-from backfill_assets.publish.lineage import lineages
-from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.state.observed import LogView, observe
-from backfill_assets.state.readers import declared_version, left_stale, logical_in
+from backfill_assets.state.readers import declared_version, left_stale
 from backfill_assets.state.rolled_back import MOVES_FILES
 from backfill_assets.text import format_count, format_ranges
 
@@ -272,7 +271,7 @@ class _Origins:
         for table, days in given.items():
             own = {day: logical for day, logical in days.items() if TableDay(table, day) not in self.after}
             self.read.setdefault(table, {}).update(own)
-            if any(logical != logical_in(self.view, TableDay(table, day)) for day, logical in own.items()):
+            if any(logical != self.view.logical(TableDay(table, day)) for day, logical in own.items()):
                 self.behind[key.table] = (*self.behind.get(key.table, ()), key.day)
         return made
 
@@ -295,8 +294,7 @@ class _Origins:
         """What main has of ``made``, if ``content`` is made of just that, or of that before further rows arrived."""
         now = {
             table: {
-                key.day: self.after.get(key) or logical_in(self.view, key)
-                for key in (TableDay(table, day) for day in days)
+                key.day: self.after.get(key) or self.view.logical(key) for key in (TableDay(table, day) for day in days)
             }
             for table, days in made.items()
         }

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from backfill_assets.days import day_or_none
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
@@ -77,25 +81,21 @@ class LogState:
     version: int
     active: dict[str, AddedFile]
 
-    def by_day(self) -> dict[date, frozenset[str]]:
-        """The active paths of every day that has any; files whose partition is no day are left out."""
-        days: dict[str, set[str]] = {}
-        for file in self.active.values():
-            days.setdefault(file.day, set()).add(file.path)
-        return {day: frozenset(paths) for text, paths in days.items() if (day := day_or_none(text)) is not None}
-
     def files_by_day(self) -> dict[date, list[AddedFile]]:
-        """The same, with all that is known of the files."""
-        return {day: [self.active[path] for path in paths] for day, paths in self.by_day().items()}
+        """The active files of every day that has any; files whose partition is no day are left out."""
+        days: dict[str, list[AddedFile]] = {}
+        for file in self.active.values():
+            days.setdefault(file.day, []).append(file)
+        return {day: files for text, files in days.items() if (day := day_or_none(text)) is not None}
+
+    def by_day(self) -> dict[date, frozenset[str]]:
+        """The same by their paths alone."""
+        return {day: frozenset(file.path for file in files) for day, files in self.files_by_day().items()}
 
     def of_days(self, days: Iterable[date]) -> dict[date, tuple[AddedFile, ...]]:
         """The active files of each of ``days``, sorted; a day without files has an empty tuple."""
-        files_of: dict[date, list[AddedFile]] = {day: [] for day in days}
-        for file in self.active.values():
-            day = day_or_none(file.day)
-            if day is not None and day in files_of:
-                files_of[day].append(file)
-        return {day: tuple(sorted(files)) for day, files in files_of.items()}
+        found = self.files_by_day()
+        return {day: tuple(sorted(found.get(day, ()))) for day in days}
 
 
 class VersionGone(LakehouseUnusable):
@@ -213,10 +213,8 @@ def _files_up_to(storage: Storage, table: str, version: int) -> tuple[list[str],
     base, parts = _newest_checkpoint(names, version)
     commits = {int(m[1]): name for name in names if (m := _COMMIT.search(name)) and base < int(m[1]) <= version}
     if len(commits) != version - base:
-        raise VersionGone(
-            f"Version {version} of {table} cannot be read any more: its Delta log was cleaned up.",
-            hint="Read the table at a version within its retention, or stage again what was built from this one.",
-        )
+        hint = "Read the table at a version within its retention, or stage again what was built from this one."
+        raise _gone(table, version, hint)
     return parts, [commits[number] for number in sorted(commits)]
 
 
@@ -238,20 +236,16 @@ def oldest_version(storage: Storage, table: str) -> int | None:
 
 def schema_at(storage: Storage, table: str, version: int) -> str:
     """The schema of ``table`` at ``version`` as Delta's JSON; raises :class:`VersionGone` like :func:`read_log`."""
-    names = [file.path for file in storage.files(f"{table}/_delta_log")]
-    base, parts = _newest_checkpoint(names, version)
-    for number in range(version, base, -1):
-        path = f"{table}/_delta_log/{number:020d}.json"
-        if path in names:
-            for action in storage.read_json_lines(path):
-                if "metaData" in action:
-                    return str(action["metaData"]["schemaString"])
-    for name in parts:
-        for row in storage.read_parquet(name, ["metaData"]).column("metaData").drop_null().to_pylist():
-            return str(row["schemaString"])
-    raise VersionGone(
-        f"Version {version} of {table} cannot be read any more: its Delta log was cleaned up.",
-        hint="Read the table at a version within its retention.",
+    try:
+        handle = DeltaTable(storage.uri(table), version, dict(storage.options))
+    except DeltaError as error:
+        raise _gone(table, version, "Read the table at a version within its retention.") from error
+    return str(handle.schema().to_json())
+
+
+def _gone(table: str, version: int, hint: str) -> VersionGone:
+    return VersionGone(
+        f"Version {version} of {table} cannot be read any more: its Delta log was cleaned up.", hint=hint
     )
 
 
@@ -307,3 +301,57 @@ def _added_file(add: dict[str, Any]) -> AddedFile:
         modified_ms=int(add["modificationTime"]),
         stats=add.get("stats") or "{}",
     )
+
+
+# ------------------------------------------------------------------ statistics of a file, as an add action has them
+
+_LONGEST_TEXT = 32
+_LAST_CHARACTER = chr(0x10FFFF)
+
+
+def statistics_json(
+    rows: int, ends: Mapping[str, Mapping[str, str]] | None = None, nulls: Mapping[str, int] | None = None
+) -> str:
+    """The statistics as JSON. The ends are JSON already, so that a decimal keeps all its digits."""
+    parts = [f'"numRecords":{rows}']
+    for kind, values in (ends or {}).items():
+        parts.append(f'"{kind}":{{{",".join(f"{json.dumps(name)}:{value}" for name, value in values.items())}}}')
+    if nulls is not None:
+        parts.append(f'"nullCount":{json.dumps(nulls, separators=(",", ":"))}')
+    return f"{{{','.join(parts)}}}"
+
+
+def bound_as_json(value: object, *, up: bool) -> str | None:
+    """The least value of a column, or the greatest one (``up``), as the log has it; None for what has no bounds."""
+    match value:
+        case datetime():
+            return json.dumps(_moment(value, up=up))
+        case date():
+            return json.dumps(str(value))
+        case str():
+            return json.dumps(_cut(value, up=up))
+        case Decimal():
+            return f"{value:f}"
+        case bool() | int():
+            return json.dumps(value)
+        case _:
+            return None
+
+
+def _moment(value: datetime, *, up: bool) -> str:
+    """A moment in milliseconds, as the log has it: the least one rounded down, the greatest one up.
+
+    The year has four digits, which ``strftime`` does not write of an early one: readers would find no row at all.
+    """
+    rest = timedelta(microseconds=value.microsecond % 1000)
+    whole = value.astimezone(UTC) - rest + timedelta(milliseconds=1 if up and rest else 0)
+    return whole.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def _cut(value: str, *, up: bool) -> str:
+    """As Delta's own writers do it: a long text is cut off, and the greatest made greater than all that begin so."""
+    if len(value) <= _LONGEST_TEXT:
+        return value
+    if not up:
+        return value[:_LONGEST_TEXT]
+    return value if value[_LONGEST_TEXT] == _LAST_CHARACTER else value[:_LONGEST_TEXT] + _LAST_CHARACTER

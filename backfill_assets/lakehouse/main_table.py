@@ -286,13 +286,6 @@ def of_days(state: LogState, days: Iterable[date]) -> dict[date, dict[str, Added
     return {day: {file.path: file for file in files} for day, files in state.of_days(days).items()}
 
 
-def check_partitions(table: str, files: Iterable[tuple[date, AddedFile]]) -> None:
-    """Refuse files that do not lie in the day they are published for: delta-rs would take them silently."""
-    for day, file in files:
-        if file.day != str(day):
-            raise PublicationRefused(f"{table}: the file {file.path} holds {file.day}, not {day}.")
-
-
 def add_action(file: AddedFile) -> AddAction:
     """What a commit with delta-rs is given to add ``file``."""
     return AddAction(

@@ -7,7 +7,7 @@ A publication brings days of one or more tables into main, all or none. The proc
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal, localcontext
@@ -398,6 +398,10 @@ class DayState:
     physical: str
     content: DayContent | None
     """None for a day that was withdrawn again, or restored to files we did not write."""
+
+    def content_of(self, paths: Iterable[str]) -> DayContent | None:
+        """What the day holds if these are its files; None for a foreign write: its content is unknown to us."""
+        return self.content if self.physical == fingerprints.physical(paths) else None
 
     def logical_at(self, physical: str) -> str:
         """The logical fingerprint, given the files the day really has: a foreign write has content unknown to us."""

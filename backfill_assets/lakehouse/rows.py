@@ -45,9 +45,10 @@ def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schem
     if read.version is None:
         return spark.createDataFrame([], schema)
     by_day = read_log(storage, read.table, read.version).of_days(read.days)
-    rows = _file_rows(spark, storage, read.table, [file for files in by_day.values() for file in files], schema)
-    if rows is not None:
-        return rows
+    files = [file for of_day in by_day.values() for file in of_day]
+    # Named one by one: to find them, Delta would first run several small jobs of its own.
+    if len(files) <= _MOST_FILES and all(map(_lies_in_its_day, files)):
+        return _named_rows(spark, storage, read.table, files, schema)
     rows = spark.read.format("delta").option("versionAsOf", read.version).load(storage.spark_uri(read.table))
     return _with_schema(rows.where(_in_days(read.days)), schema)
 
@@ -55,17 +56,12 @@ def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schem
 def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[AddedFile]) -> DataFrame:
     """The rows of ``files``, as ``timeline`` names them: all of its files, or those of one write."""
     schema = StructType.fromJson(json.loads(timeline.schema()))
-    parts = [
-        _file_rows(spark, timeline.storage, timeline.path, files[start : start + _MOST_FILES], schema)
-        for start in range(0, len(files), _MOST_FILES)
-    ]
-    present = [part for part in parts if part is not None]
-    if len(present) < len(parts):
+    if not all(map(_lies_in_its_day, files)):
         raise LakehouseUnusable(
             f"The timeline {timeline.path} has files outside the folders of their days.",
             hint="Nothing here writes such files: look who did, remove the timeline, and run the days again.",
         )
-    return _all_of(present) if present else spark.createDataFrame([], schema)
+    return _all_of(spark, _in_parts(spark, timeline.storage, timeline.path, files, schema), schema)
 
 
 def rows_of_main_files(
@@ -77,19 +73,14 @@ def rows_of_main_files(
     their day is that of their add action, and no part of the path.
     """
     ordered = sorted(files, key=lambda file: file.path)
-    own = [file for file in ordered if _lies_in_its_day(file)]
-    parts = [
-        _named_rows(spark, storage, table, own[start : start + _MOST_FILES], schema)
-        for start in range(0, len(own), _MOST_FILES)
-    ]
+    parts = _in_parts(spark, storage, table, [file for file in ordered if _lies_in_its_day(file)], schema)
     parts += [_foreign_rows(spark, storage, table, file, schema) for file in ordered if not _lies_in_its_day(file)]
-    return _all_of(parts) if parts else spark.createDataFrame([], schema)
+    return _all_of(spark, parts, schema)
 
 
 def _foreign_rows(spark: SparkSession, storage: Storage, table: str, file: AddedFile, schema: StructType) -> DataFrame:
-    own = StructType([field for field in schema.fields if field.name != PARTITION_COLUMN])
     return (
-        spark.read.schema(own)
+        spark.read.schema(_without_day(schema))
         .parquet(literal_path(storage.spark_uri(f"{table}/{file.path}")))
         .withColumn(PARTITION_COLUMN, F.lit(file.day).cast("date"))
         .select(*schema.names)
@@ -113,14 +104,28 @@ def rows_and_files(
     """
     if not all(map(_lies_in_its_day, files)):
         return None
-    shape = [F.col(name) for name in schema.names]
     if not files:
-        return spark.createDataFrame([], schema).select(*shape, F.lit("").alias(FILE))
-    own = StructType([field for field in schema.fields if field.name != PARTITION_COLUMN])
-    paths = [literal_path(storage.spark_uri(f"{table}/{file.path}")) for file in files]
-    found = spark.read.schema(own).option("recursiveFileLookup", True).parquet(*paths)
+        return spark.createDataFrame([], schema).withColumn(FILE, F.lit(""))
+    return _scan(spark, _paths(storage, table, files), schema)
+
+
+def _scan(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
+    """The rows of files in the folders of their days, and the file of each, in one scan.
+
+    Spark discovers partitions below one base path only, so the day is read from the path of each file.
+    """
+    rows = spark.read.schema(_without_day(schema)).option("recursiveFileLookup", "true").parquet(*paths)
     path = F.col("_metadata.file_path")
-    return found.select("*", path.alias(FILE), _day_of(path).alias(PARTITION_COLUMN)).select(*shape, FILE)
+    return rows.select("*", path.alias(FILE), _day_of(path).alias(PARTITION_COLUMN)).select(*schema.names, FILE)
+
+
+def _paths(storage: Storage, folder: str, files: Iterable[AddedFile]) -> list[str]:
+    """``files`` of the table or timeline in ``folder``, as Spark is given them."""
+    return [literal_path(storage.spark_uri(f"{folder}/{file.path}")) for file in files]
+
+
+def _without_day(schema: StructType) -> StructType:
+    return StructType([field for field in schema.fields if field.name != PARTITION_COLUMN])
 
 
 def path_in(table: str, file: str) -> str:
@@ -185,7 +190,7 @@ def rows_set_aside(
     if not files:
         return spark.createDataFrame([], schema)
     written = StructType([StructField(SET_ASIDE, schema)])
-    paths = [literal_path(timeline.storage.spark_uri(f"{timeline.path}/{file.path}")) for file in files]
+    paths = _paths(timeline.storage, timeline.path, files)
     found = spark.read.schema(written).option("recursiveFileLookup", "true").parquet(*paths)
     return found.select(f"`{SET_ASIDE}`.*")
 
@@ -269,16 +274,12 @@ def nullable_schema(schema: StructType) -> str:
     return json.dumps(schema.toNullable().jsonValue())
 
 
-def _file_rows(
+def _in_parts(
     spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
-) -> DataFrame | None:
-    """The rows of ``files``, named one by one: to find them, Delta would first run several small jobs of its own.
-
-    None where only Delta can: a path does not say its day, or there are more files than are worth naming.
-    """
-    if len(files) > _MOST_FILES or not all(map(_lies_in_its_day, files)):
-        return None
-    return _named_rows(spark, storage, table, files, schema)
+) -> list[DataFrame]:
+    """The rows of ``files``, which lie in the folders of their days, by as many as are worth naming at once."""
+    starts = range(0, len(files), _MOST_FILES)
+    return [_named_rows(spark, storage, table, files[start : start + _MOST_FILES], schema) for start in starts]
 
 
 def _named_rows(
@@ -288,9 +289,9 @@ def _named_rows(
     folders: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for file in files:
         folder, names = _write_of(file.path.rpartition("/")[0].rpartition("/")[0])
-        folders.setdefault((folder, names), []).append(literal_path(storage.spark_uri(f"{table}/{file.path}")))
-    if len(folders) > _MOST_FOLDERS:
-        return _rows_of_many_folders(spark, [path for paths in folders.values() for path in paths], schema)
+        folders.setdefault((folder, names), []).extend(_paths(storage, table, [file]))
+    if len(folders) > _MOST_FOLDERS:  # a stream leaves a folder for each batch
+        return _scan(spark, _paths(storage, table, files), schema).drop(FILE)
     # With a declared type Spark takes the name of a folder as it is. Otherwise it tries numbers first, also where its
     # type inference is off: it would compute 3e0228148540.
     parts = [
@@ -300,7 +301,7 @@ def _named_rows(
         .select(*schema.names)
         for (folder, names), paths in folders.items()
     ]
-    return _all_of(parts) if parts else spark.createDataFrame([], schema)
+    return _all_of(spark, parts, schema)
 
 
 def _write_of(folder: str) -> tuple[str, tuple[str, ...]]:
@@ -314,24 +315,14 @@ def _write_of(folder: str) -> tuple[str, tuple[str, ...]]:
     return folder, tuple(names)
 
 
-def _rows_of_many_folders(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
-    """The rows of files in the folders of their days, in one scan: a stream leaves a folder for each batch.
-
-    Spark discovers partitions below one base path only, so the day is read from the path of each file.
-    """
-    own = StructType([field for field in schema.fields if field.name != PARTITION_COLUMN])
-    rows = spark.read.schema(own).option("recursiveFileLookup", "true").parquet(*paths)
-    return rows.withColumn(PARTITION_COLUMN, _day_of(F.col("_metadata.file_path"))).select(*schema.names)
-
-
 def _day_of(path: Column) -> Column:
     """The day that the folder of a file says. Every row is asked, so no pattern is looked for."""
     folder = F.substring_index(F.substring_index(path, "/", -2), "/", 1)
     return F.substring(folder, len(PARTITION_COLUMN) + 2, 10).cast("date")
 
 
-def _all_of(parts: Sequence[DataFrame]) -> DataFrame:
-    return reduce(lambda one, other: one.union(other), parts)
+def _all_of(spark: SparkSession, parts: Sequence[DataFrame], schema: StructType) -> DataFrame:
+    return reduce(lambda one, other: one.union(other), parts) if parts else spark.createDataFrame([], schema)
 
 
 def _in_days(days: Iterable[date]) -> str:

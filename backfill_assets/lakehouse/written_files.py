@@ -5,16 +5,14 @@ The log gets the number of nulls, the least and the greatest value of every colu
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from collections.abc import Sequence
+from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
-from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.delta_log import AddedFile, bound_as_json, statistics_json
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.model.measure import is_hash
@@ -26,8 +24,6 @@ WRITE = "write-id"
 """The folders that one timeline was written to look like partitions, so that Spark reads all of them at once. It is no
 name that a column could have."""
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-_LONGEST_TEXT = 32
-_LAST_CHARACTER = chr(0x10FFFF)
 
 
 def write_folder(digits: str = "") -> str:
@@ -78,27 +74,15 @@ def statistics(footer: pq.FileMetaData) -> str:
             continue
         parts = [footer.row_group(group).column(number).statistics for group in range(footer.num_row_groups)]
         if not all(part and part.has_null_count for part in parts):
-            return _statistics_json(footer.num_rows)
+            return statistics_json(footer.num_rows)
         nulls[name] = sum(part.null_count for part in parts)
         if nulls[name] == footer.num_rows:
             continue
         ends = _ends(parts) if _are_known(parts, footer) else None
         if ends is None:
-            return _statistics_json(footer.num_rows)
+            return statistics_json(footer.num_rows)
         least[name], greatest[name] = ends
-    return _statistics_json(footer.num_rows, {"minValues": least, "maxValues": greatest}, nulls)
-
-
-def _statistics_json(
-    rows: int, ends: Mapping[str, Mapping[str, str]] | None = None, nulls: Mapping[str, int] | None = None
-) -> str:
-    """The statistics as JSON. The ends are JSON already, so that a decimal keeps all its digits."""
-    parts = [f'"numRecords":{rows}']
-    for kind, values in (ends or {}).items():
-        parts.append(f'"{kind}":{{{",".join(f"{json.dumps(name)}:{value}" for name, value in values.items())}}}')
-    if nulls is not None:
-        parts.append(f'"nullCount":{json.dumps(nulls, separators=(",", ":"))}')
-    return f"{{{','.join(parts)}}}"
+    return statistics_json(footer.num_rows, {"minValues": least, "maxValues": greatest}, nulls)
 
 
 def _are_known(parts: Sequence[Any], footer: pq.FileMetaData) -> bool:
@@ -115,45 +99,10 @@ def _ends(parts: Sequence[Any]) -> tuple[str, str] | None:
     try:
         ranges = [(part.min, part.max) for part in parts if part.has_min_max]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
-        first, last = _as_json(low, up=False), _as_json(high, up=True)
+        first, last = bound_as_json(low, up=False), bound_as_json(high, up=True)
     except OverflowError:
         return None
     return None if first is None or last is None else (first, last)
-
-
-def _as_json(value: object, *, up: bool) -> str | None:
-    match value:
-        case datetime():
-            return json.dumps(_moment(value, up=up))
-        case date():
-            return json.dumps(str(value))
-        case str():
-            return json.dumps(_cut(value, up=up))
-        case Decimal():
-            return f"{value:f}"
-        case bool() | int():
-            return json.dumps(value)
-        case _:
-            return None
-
-
-def _moment(value: datetime, *, up: bool) -> str:
-    """A moment in milliseconds, as the log has it: the least one rounded down, the greatest one up.
-
-    The year has four digits, which ``strftime`` does not write of an early one: readers would find no row at all.
-    """
-    rest = timedelta(microseconds=value.microsecond % 1000)
-    whole = value.astimezone(UTC) - rest + timedelta(milliseconds=1 if up and rest else 0)
-    return whole.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
-
-
-def _cut(value: str, *, up: bool) -> str:
-    """As Delta's own writers do it: a long text is cut off, and the greatest made greater than all that begin so."""
-    if len(value) <= _LONGEST_TEXT:
-        return value
-    if not up:
-        return value[:_LONGEST_TEXT]
-    return value if value[_LONGEST_TEXT] == _LAST_CHARACTER else value[:_LONGEST_TEXT] + _LAST_CHARACTER
 
 
 def _day_of(file: StoredFile, table: str) -> str:

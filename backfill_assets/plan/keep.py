@@ -28,9 +28,9 @@ from backfill_assets.rebuild.outcome import UNKNOWN, Person
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.state.boundaries import merge_tables
-from backfill_assets.state.observed import LogView
+from backfill_assets.state.damage import files_may_go, free_bytes
+from backfill_assets.state.observed import LogView, gc_paused, observe, schemas_read
 from backfill_assets.state.positions import read_boundaries
-from backfill_assets.state.standing import files_may_go, free_bytes, gc_paused, observe_tables
 from backfill_assets.state.stream_positions import moved_by_streams
 from backfill_assets.state.view import View
 
@@ -54,17 +54,18 @@ def observe_context(
     storage, now = Storage(str(settings.lakehouse)), datetime.now(UTC).replace(microsecond=0)
     step, dataset = catalog.step(target), catalog.dataset_of(target)
     declared = catalog.steps_with(dataset.name)
-    standing = observe_tables(storage, [table.name for step in declared for table in step.tables])
-    steps = standing.observed.with_current(declared)
-    versions = standing.observed.versions if pinned is None else pinned
+    observed = observe(storage, [table.name for step in declared for table in step.tables])
+    steps = observed.with_current(declared)
+    schemas = schemas_read(storage, observed)
+    versions = observed.versions if pinned is None else pinned
     return PlanContext(
         steps=steps,
-        observed=standing.observed,
+        observed=observed,
         begins=dataset.first_day,
         today=now.date(),
-        bytes=standing.bytes,
-        schemas=standing.schemas,
-        declared_schemas=declared_schemas(steps, standing.schemas),
+        bytes=observed.bytes,
+        schemas=schemas,
+        declared_schemas=declared_schemas(steps, schemas),
         landed=_landed_days(settings, storage, steps, step, days, read_files=read_files),
         files_may_go=files_may_go(storage, versions, settings.rollback_window_days, now),
         journals=campaign_journal.newest(storage, _TIMED_CAMPAIGNS),

@@ -18,7 +18,6 @@ from backfill_assets.plan.records import Plan
 from backfill_assets.plan.status import Statuses, day_statuses
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.readers import logical_in
 
 
 @dataclass(frozen=True)
@@ -76,13 +75,12 @@ class PlanContext:
 
     def logical(self, table: str, day: date) -> str:
         """The logical fingerprint that a build would find on the day, known without reading it."""
-        return logical_in(self.observed, TableDay(table, day))
+        return self.observed.logical(TableDay(table, day))
 
     def is_foreign(self, table: str, day: date) -> bool:
         """True if a build would find files on the day that no publication put there."""
         state = self.observed.states.get(TableDay(table, day))
-        physical = self.observed.pinned.get(table, {}).get(day, fingerprints.EMPTY_DAY)
-        return physical != (state.physical if state else fingerprints.EMPTY_DAY)
+        return self.observed.physical(TableDay(table, day)) != (state.physical if state else fingerprints.EMPTY_DAY)
 
     def published_days(self) -> dict[str, set[date]]:
         """The days that are published, by table."""

@@ -103,7 +103,7 @@ def _lies_elsewhere(source: Source, day: date, content: DayContent) -> bool:
 def _known_content(table: str, day: date, observed: LogView) -> DayContent | DayStatus:
     """What the day holds, or the status of a day that is missing or has a foreign write."""
     state = observed.states.get(TableDay(table, day))
-    physical = observed.newest.get(table, {}).get(day, fingerprints.EMPTY_DAY)
+    physical = observed.now(TableDay(table, day))
     if state is not None and state.content is not None:
         return state.content if state.physical == physical else DayStatus.FOREIGN_WRITE
     return DayStatus.MISSING if physical == fingerprints.EMPTY_DAY else DayStatus.FOREIGN_WRITE

@@ -18,13 +18,11 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.judge.compare import is_balanced
 from backfill_assets.judge.engine import engine, labelled_rows
-from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.arrow_dataset import dataset_of
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable, of_days
 from backfill_assets.lakehouse.records import (
     DayChange,
-    DayContent,
     Provenance,
     Publication,
     TableChange,
@@ -55,17 +53,11 @@ def all_files(files: Collection[AddedFile]) -> Collection[str]:
     return [file.path for file in files]
 
 
-def small_files(files: Collection[AddedFile]) -> Collection[str]:
-    """For :func:`compact`: the first group of small files."""
-    return next(iter(files_to_compact(files)), ())
-
-
 def compact_small_files(
     publisher: Publisher,
     table: str,
     days: Iterable[date],
     *,
-    id: str = "",
     provenance: Provenance | None = None,
     transaction: str = "",
 ) -> Published | Conflict | None:
@@ -75,11 +67,13 @@ def compact_small_files(
     comes back as :class:`Conflict`, and is left for the next batch. ``transaction`` is the one of the stream.
     """
     main = MainTable.open(publisher.storage, table)
-    many = [day for day, files in main.state().of_days(days).items() if small_files(files)] if main else []
+    many = [day for day, files in main.state().of_days(days).items() if files_to_compact(files)] if main else []
     if not many:
         return None
-    name = id or f"{publisher.now():%Y%m%dt%H%M%S}-compact-{table.replace('_', '-')}-{secrets.token_hex(4)}"
-    return compact(publisher, table, many, id=name, provenance=provenance, choose=small_files, transaction=transaction)
+    id = f"{publisher.now():%Y%m%dt%H%M%S}-compact-{table.replace('_', '-')}-{secrets.token_hex(4)}"
+    return compact(
+        publisher, table, many, id=id, provenance=provenance, choose=files_to_compact, transaction=transaction
+    )
 
 
 def compact(
@@ -214,22 +208,12 @@ def _request(
     id: str,
     provenance: Provenance,
 ) -> Publication:
-    staged = timeline.days()
-    changes = [
-        DayChange(
-            day=day,
-            adds=(*files, *staged[day].files),
-            content=_content_of(pin, timeline.table, day),
-            expected=pin.expected[TableDay(timeline.table, day)],
-        )
-        for day, files in kept.items()
-    ]
+    """The content of a day carries over; that of a day with a foreign write stays unknown."""
+    staged, changes = timeline.days(), []
+    for day, files in kept.items():
+        key = TableDay(timeline.table, day)
+        state, expected = pin.states.get(key), pin.expected[key]
+        content = state.content_of(expected.files) if state else None
+        changes.append(DayChange(day=day, adds=(*files, *staged[day].files), content=content, expected=expected))
     change = TableChange(table=timeline.table, table_schema=timeline.schema(), days=tuple(changes))
     return Publication(id=id, kind="compact", tables=(change,), provenance=provenance)
-
-
-def _content_of(pin: Pin, table: str, day: date) -> DayContent | None:
-    """The content carries over; that of a day with a foreign write stays unknown."""
-    state = pin.states.get(TableDay(table, day))
-    known = state is not None and state.physical == fingerprints.physical(pin.expected[TableDay(table, day)].files)
-    return state.content if state and known else None

@@ -6,10 +6,9 @@ publication, a table, a day or a moment opens the files whose bounds hold it, an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import reduce
 from typing import Any
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from backfill_assets.lakehouse.delta_log import bound_as_json, statistics_json
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.rows import ARROW_SCHEMA
 
@@ -24,10 +24,8 @@ LOG_TABLE = "_publications"
 ENTRIES = f"{LOG_TABLE}/_entries"
 """VACUUM of any engine passes over folders that begin with an underscore."""
 _BATCH = 32
-_LONGEST = 64
 _MANY = 500
 """For more values than this, files are chosen by the least and the greatest value."""
-_HIGHEST = "\U0010ffff"
 Value = str | int | datetime
 
 
@@ -36,31 +34,16 @@ def statistics(rows: pa.Table) -> str:
 
     Every column has its bounds, long text a shortened one: delta-rs skips a file that has them for some columns only.
     """
-    columns_of: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
-    for name in rows.column_names:
-        column = rows.column(name)
-        columns_of["nullCount"][name] = column.null_count
-        if column.null_count < len(column):
-            bounds = pc.min_max(column).as_py()
-            columns_of["minValues"][name] = _lower(bounds["min"])
-            columns_of["maxValues"][name] = _upper(bounds["max"])
-    return json.dumps({"numRecords": rows.num_rows, **columns_of})
-
-
-def _lower(value: Value) -> str | int:
-    if isinstance(value, datetime):
-        return _milliseconds(value)
-    return value[:_LONGEST] if isinstance(value, str) else value
-
-
-def _upper(value: Value) -> str | int:
-    if isinstance(value, datetime):
-        return _milliseconds(value + timedelta(microseconds=999))
-    return value[:_LONGEST] + _HIGHEST if isinstance(value, str) and len(value) > _LONGEST else value
-
-
-def _milliseconds(value: datetime) -> str:
-    return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03d}Z"
+    bounds = {name: pc.min_max(column).as_py() for name, column in zip(rows.column_names, rows.columns, strict=True)}
+    ends = {
+        kind: {
+            name: text
+            for name, of_column in bounds.items()
+            if (text := bound_as_json(of_column[end], up=end == "max")) is not None
+        }
+        for kind, end in (("minValues", "min"), ("maxValues", "max"))
+    }
+    return statistics_json(rows.num_rows, ends, {name: rows.column(name).null_count for name in bounds})
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,12 @@ _OWN = re.compile(rf"{ENTRIES}/\d{{20}}-[0-9a-f]+\.parquet$")
 _LAST = "stream!"
 
 
+def gatherable(log: PublicationLog) -> list[str]:
+    """Files of streams' entries that are enough to become one; empty if they are too few."""
+    head = log.head()
+    return _gatherable(LogFiles.of(log.storage, head.handle), head.state)[1]
+
+
 def gather(log: PublicationLog) -> int:
     """Put entries of streams together once there are many, and return how many files that were.
 
@@ -150,13 +156,20 @@ def gather(log: PublicationLog) -> int:
     """
     head = log.head()
     files = LogFiles.of(log.storage, head.handle)
+    level, paths = _gatherable(files, head.state)
+    if not paths:
+        return 0
+    loose, name = files.only(paths), f"{ENTRIES}/stream-{level}-{uuid.uuid4().hex[:12]}.parquet"
+    done = log.replace_files(head, loose.sizes, {name: loose.read(ARROW_SCHEMA.names)})
+    return len(paths) if done else 0
+
+
+def _gatherable(files: LogFiles, state: HeadState) -> tuple[int, list[str]]:
+    """How many times the file was gathered that comes of it, and the files that become one."""
     for level, least in enumerate(GATHER_FROM):
-        loose = files.only(_of_level(files, head.state, level))
-        if len(loose.paths) >= least:
-            name = f"{ENTRIES}/stream-{level + 1}-{uuid.uuid4().hex[:12]}.parquet"
-            done = log.replace_files(head, loose.sizes, {name: loose.read(ARROW_SCHEMA.names)})
-            return len(loose.paths) if done else 0
-    return 0
+        if len(paths := _of_level(files, state, level)) >= least:
+            return level + 1, paths
+    return 0, []
 
 
 def is_gathered(path: str) -> bool:

@@ -1,22 +1,35 @@
-"""The head of the publication log: what every commit to it carries, so that nothing has to be searched for."""
+"""The head of the publication log: what every commit to it carries, so that nothing has to be searched for.
+
+It can be computed from the rows, for a log whose newest own commits were cleaned up: an engine that writes commits of
+its own (VACUUM, OPTIMIZE, ALTER) and cleans up old ones takes the head away, never a row. Each entry changes the head
+as it did when it was appended. Day states are then read from the rows as well, until the next publication writes an
+index.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import TypeVar
 
 from pydantic import Field as ModelField
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.lakehouse.records import CurrentVersion, Outcome, Publication, Record
+from backfill_assets.lakehouse.records import CurrentVersion, Outcome, Prepared, Publication, Record
+from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, among
+from backfill_assets.publish.rows import Row
 
 FORMAT = 1
 """Of the head, as this version reads and writes it. A change that older processes would misread raises it."""
 TURN = timedelta(seconds=10)
 """How long others let a publication pass that lost several rounds."""
 _REMEMBERED_OUTCOMES = 64
+_REBUILT = "-rebuilt.parquet"
+"""Ends the names of files that do not exist: their content is read from the rows."""
+_COLUMNS = ["sequence", "event", "publication", "outcome", "detail", "at"]
+_EVENTS = ("prepared", "aborting", "closed", "delivered", "reclaiming", "reclaimed", "pinned")
 Entry = TypeVar("Entry")
 
 
@@ -62,6 +75,10 @@ class HeadState(Record):
         """What entries on the log change for ``tables``: equal values say that no publication touched them since."""
         touching = {id: entry.aborting for id, entry in self.open.items() if entry.writes & set(tables)}
         return {table: self.versions.get(table) for table in tables}, touching
+
+    def is_written(self, table: str) -> bool:
+        """Does a publication under way write to ``table``?"""
+        return any(table in entry.writes for entry in self.open.values())
 
     def window_days(self, setting: int, now: datetime) -> int:
         """For how many days files and versions are kept: the ``setting``, or a longer window that was promised."""
@@ -173,3 +190,52 @@ def parse_head(text: str) -> HeadState:
             hint="Stop this process, install the newer version, and start it again. Nothing was changed.",
         )
     return HeadState.model_validate_json(text)
+
+
+# ------------------------------------------------------------------ the head, computed from the rows
+
+
+def is_rebuilt(file: str) -> bool:
+    """True for the name of an index that has yet to be written."""
+    return file.endswith(_REBUILT)
+
+
+def rebuilt_head(files: LogFiles) -> HeadState:
+    """The head after the last of all rows; reads the whole log."""
+    state, closed = HeadState(), -1
+    for sequence, row in _entries(among(files.read(_COLUMNS), "event", _EVENTS).to_pylist()):
+        state = _after(state, row, _rebuilt_name(ENTRIES, sequence))
+        closed = sequence if row["event"] == "closed" else closed
+    index = _rebuilt_name(f"{LOG_TABLE}/_index", closed) if closed >= 0 else ""
+    return state.model_copy(update={"index": index, "since": ()})
+
+
+def _entries(rows: Sequence[Row]) -> Iterator[tuple[int, Row]]:
+    """The row of each entry that says what happened, oldest first; a reclaim intent has one for each file."""
+    for sequence, of_entry in groupby(rows, key=lambda row: int(row["sequence"])):
+        yield sequence, next(of_entry)
+
+
+def _after(state: HeadState, row: Row, file: str) -> HeadState:
+    id, detail = row["publication"], row["detail"]
+    match row["event"]:
+        case "prepared":
+            prepared = Prepared.model_validate_json(detail)
+            after = state.opening(prepared.publication, prepared.window_days, row["at"], file)
+        case "aborting":
+            after = state.aborting(id)
+        case "closed":
+            after = state.closing(id, row["outcome"], json.loads(detail), "", (), file)
+        case "pinned":
+            after = state.pinning(json.loads(detail))
+        case "delivered":
+            after = state.delivering(id)
+        case "reclaiming":
+            after = state.intending(id, file)
+        case _:
+            after = state.reclaiming_done(id)
+    return after
+
+
+def _rebuilt_name(folder: str, sequence: int) -> str:
+    return f"{folder}/{sequence:020d}{_REBUILT}"

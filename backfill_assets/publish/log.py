@@ -14,7 +14,7 @@ import json
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import Any
 
@@ -29,16 +29,16 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_from
 from backfill_assets.lakehouse.disk import explain_failure
-from backfill_assets.lakehouse.records import DayState, Outcome, Prepared
+from backfill_assets.lakehouse.records import DayLineage, DayState, Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, among, equal, read_entry, statistics
-from backfill_assets.publish.head import HeadState, OpenEntry, parse_head
-from backfill_assets.publish.rebuild import is_rebuilt, rebuilt_head
+from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, equal, read_entry, statistics
+from backfill_assets.publish.head import HeadState, OpenEntry, is_rebuilt, parse_head, rebuilt_head
 from backfill_assets.publish.rows import (
     ARROW_SCHEMA,
     DAY_COLUMNS,
     DELTA_SCHEMA,
+    PREPARING_DAY,
     Row,
     day_states,
     newest_days,
@@ -341,14 +341,6 @@ class PublicationLog:
         entries: list[dict[str, Any]] = self.files().rows(columns, event=event, publication=publication).to_pylist()
         return entries
 
-    def rows(self, *events: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
-        """Entries of the given kinds (all kinds if none is named), oldest first: the whole history, for audits."""
-        table = self.files().read(columns or ARROW_SCHEMA.names)
-        if events:
-            table = among(table, "event", events)
-        rows: list[dict[str, Any]] = (table.select(columns) if columns else table).to_pylist()
-        return rows
-
     def newest_closed(self, campaign: str) -> str | None:
         """The publication of ``campaign`` that was closed as done last; looks from the newest entries backwards."""
         columns = ["event", "publication", "campaign", "outcome"]
@@ -428,6 +420,25 @@ def _prepared_in(files: LogFiles, moment: datetime, table: str, days: Collection
     for detail in rows.column("detail").to_pylist():
         if detail and table in detail:
             yield Prepared.model_validate_json(detail)
+
+
+Lineages = Mapping[TableDay, DayLineage]
+"""By table and day."""
+
+
+def lineages(storage: Storage, publications: Iterable[str]) -> dict[tuple[str, datetime], Lineages]:
+    """The lineages of the days of ``publications``, by the id and the moment it was prepared.
+
+    A day that was not computed has none, and neither have publications from before it was recorded.
+    """
+    columns = ["at", "table", "day", "detail"]
+    rows = PublicationLog(storage).files().rows(columns, event=PREPARING_DAY, publication=publications)
+    rows = rows.filter(pc.is_valid(rows.column("detail")))
+    lineage_of: dict[tuple[str, datetime], dict[TableDay, DayLineage]] = {}
+    for row in rows.to_pylist():
+        days = lineage_of.setdefault((row["publication"], row["at"]), {})
+        days[TableDay(row["table"], date.fromisoformat(row["day"]))] = DayLineage.model_validate_json(row["detail"])
+    return dict(lineage_of)
 
 
 def entry_file(version: int) -> str:

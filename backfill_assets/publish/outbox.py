@@ -89,15 +89,6 @@ def due_notices(publisher: Publisher) -> list[DueNotice]:
     return [*_announcements(publisher.storage), *_notices_of_publications(publisher)]
 
 
-def delivered_keys(publisher: Publisher) -> list[str]:
-    """The keys of all notices that were delivered: reads the whole history, for audits."""
-    announced = list(_delivered(publisher.storage).files())
-    return [
-        *announced,
-        *(row["publication"] for row in publisher.log.rows("delivered", columns=["publication", "event"])),
-    ]
-
-
 def deliver(publisher: Publisher, sender: Sender) -> NoticeDelivery:
     """Send every due notice and mark it. One that cannot be sent stays due and does not hold up the others.
 

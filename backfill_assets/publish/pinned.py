@@ -8,7 +8,7 @@ with it. A reader that meets a version that is gone takes the newest one, if its
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -20,11 +20,10 @@ from backfill_assets.lakehouse.records import DayState, Expected, InputRead, log
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import Entry, Head, PublicationLog
 
-ReadLog = Callable[[Storage, str, int], LogState]
 _NOTHING = LogState(-1, {})
 
 
-def pinned_files(log: PublicationLog, head: Head, table: str, read: ReadLog = read_log) -> LogState:
+def pinned_files(log: PublicationLog, head: Head, table: str) -> LogState:
     """The files of ``table`` at the version that readers are pinned to; none if nothing was published to it.
 
     Raises :class:`VersionGone` if that version cannot be read and the newest one is not what the log knows.
@@ -33,9 +32,9 @@ def pinned_files(log: PublicationLog, head: Head, table: str, read: ReadLog = re
     if version is None:
         return _NOTHING
     try:
-        return read(log.storage, table, version)
+        return read_log(log.storage, table, version)
     except VersionGone as error:
-        newest = _newest_if_known(log, head, table, read)
+        newest = _newest_if_known(log, head, table)
         if newest is None:
             raise VersionGone(
                 f"{error.message} It is what readers are pinned to, and others have changed {table} since.",
@@ -49,20 +48,16 @@ def pinned_versions(log: PublicationLog, head: Head, tables: Iterable[str]) -> d
     return {table: pinned_files(log, head, table).version for table in tables if table in head.state.versions}
 
 
-def _newest_if_known(log: PublicationLog, head: Head, table: str, read: ReadLog) -> LogState | None:
+def _newest_if_known(log: PublicationLog, head: Head, table: str) -> LogState | None:
     """The newest version, if each day has just the files that the log knows; half a publication is not known."""
     version = newest_version(log.storage, table)
-    if version is None or _is_written(head, table):
+    if version is None or head.state.is_written(table):
         return None
-    newest = read(log.storage, table, version)
+    newest = read_log(log.storage, table, version)
     known = {day: state.physical for (_, day), state in log.day_states(head, {table}).items()}
     physical_of = {day: fingerprints.physical(paths) for day, paths in newest.by_day().items()}
     same = all(physical_of.get(day, fingerprints.EMPTY_DAY) == files for day, files in known.items())
     return newest if same and physical_of.keys() <= known.keys() else None
-
-
-def _is_written(head: Head, table: str) -> bool:
-    return any(table in entry.writes for entry in head.state.open.values())
 
 
 def moved_pins(log: PublicationLog, head: Head, tables: Iterable[str]) -> dict[str, int]:
@@ -70,7 +65,7 @@ def moved_pins(log: PublicationLog, head: Head, tables: Iterable[str]) -> dict[s
     moved = {}
     for table in tables:
         pinned, newest = head.state.versions.get(table), newest_version(log.storage, table)
-        if pinned is None or newest is None or newest == pinned or _is_written(head, table):
+        if pinned is None or newest is None or newest == pinned or head.state.is_written(table):
             continue
         if _same_files(log, head, table, newest):
             moved[table] = newest
@@ -100,7 +95,7 @@ def pin_again(log: PublicationLog, tables: Iterable[str]) -> Mapping[str, int]:
     return moved
 
 
-# ------------------------------------------------------------------ what was published when staging began
+# ------------------------------------------------------------------ one look, for a build and for PREPARE
 
 States = Mapping[TableDay, DayState]
 """What the log knows of each day, by table and day."""
@@ -108,67 +103,75 @@ States = Mapping[TableDay, DayState]
 
 @dataclass(frozen=True)
 class Pin:
-    """What was published when staging began: captured *before* any input is read."""
+    """What a look showed when staging began: captured *before* any input is read. Compare-and-swap expects it."""
 
     expected: Mapping[TableDay, Expected]
     inputs: Mapping[str, InputRead]
     states: States
-    sequence: int
 
 
-def capture(
-    log: PublicationLog,
-    storage: Storage,
-    writes: Mapping[str, Iterable[date]],
-    reads: Mapping[str, Iterable[date]],
-    exact: frozenset[str],
-    also: Iterable[str],
-) -> Pin:
-    """The expected state of the days to write, and the versions of the days to read.
+@dataclass(frozen=True)
+class Look:
+    """The log at one head, then the tables: a build begins with a look, and PREPARE compares it with its own.
 
-    Inputs are read at the version of the last closed entry, so that a half-published table is never read.
+    Inputs are seen at the version of the last closed entry, so that a half-published table is never read.
     """
-    head = log.head()
-    states = log.day_states(head, {*writes, *reads, *also})
-    expected = _expected_states(storage, states, writes)
-    inputs = {table: _read(pinned_files(log, head, table), states, table, days, exact) for table, days in reads.items()}
-    return Pin(expected, inputs, states, head.version)
 
+    head: Head
+    states: States
+    written: Mapping[str, LogState]
+    """The files that main has of the tables that are to be written."""
+    read: Mapping[str, LogState]
+    """The files of the tables that are read, at the versions that readers are pinned to."""
 
-def _read(files: LogState, states: States, table: str, days: Iterable[date], exact: frozenset[str]) -> InputRead:
-    return InputRead(
-        table=table,
-        version=files.version if files.version >= 0 else None,
-        days=logicals(files, states, table, days),
-        exact=table in exact,
-    )
+    @classmethod
+    def at(
+        cls, log: PublicationLog, head: Head, written: Mapping[str, MainTable | None], read: Iterable[str], *also: str
+    ) -> Look:
+        """Of tables in ``also`` only the states are wanted."""
+        inputs = tuple(read)
+        return cls(
+            head,
+            states=log.day_states(head, {*written, *inputs, *also}),
+            written={table: main.state() if main else _NOTHING for table, main in written.items()},
+            read={table: pinned_files(log, head, table) for table in inputs},
+        )
 
-
-def _expected_states(
-    storage: Storage, states: States, writes: Mapping[str, Iterable[date]]
-) -> dict[TableDay, Expected]:
-    expected: dict[TableDay, Expected] = {}
-    for table, days in writes.items():
-        main = MainTable.open(storage, table)
-        active = main.state().by_day() if main else {}
+    def expected(self, table: str, days: Iterable[date]) -> dict[TableDay, Expected]:
+        """The state of ``days`` that compare-and-swap compares."""
+        files, found = self.written[table].by_day(), {}
         for day in days:
-            state = states.get(TableDay(table, day))
-            expected[TableDay(table, day)] = Expected(
-                files=tuple(sorted(active.get(day, ()))),
-                publication=state.publication if state else "",
-            )
-    return expected
+            state = self.states.get(TableDay(table, day))
+            paths = tuple(sorted(files.get(day, ())))
+            found[TableDay(table, day)] = Expected(files=paths, publication=state.publication if state else "")
+        return found
+
+    def input(self, table: str, days: Iterable[date], *, exact: bool = False) -> InputRead:
+        """``days`` of ``table`` as a reader of the last closed map sees them."""
+        files, active = self.read[table], self.read[table].by_day()
+        logicals = {
+            day: logical_of(self.states.get(TableDay(table, day)), fingerprints.physical(active.get(day, ())))
+            for day in sorted(set(days))
+        }
+        return InputRead(table=table, version=files.version if files.version >= 0 else None, days=logicals, exact=exact)
+
+    def withdrawn(self, storage: Storage, read: InputRead) -> frozenset[date]:
+        """Input days whose rows were withdrawn or replaced since they were read. Gained rows make us stale, no more."""
+        now = self.input(read.table, read.days).days
+        changed = {day for day, logical in read.days.items() if now[day] != logical}
+        return frozenset(changed - (set() if read.exact else self._only_gained(storage, read, changed)))
+
+    def _only_gained(self, storage: Storage, read: InputRead, changed: set[date]) -> set[date]:
+        if not changed:
+            return set()
+        try:
+            was = files_at(storage, read.table, read.version).by_day()
+        except VersionGone:
+            return set()
+        has = self.read[read.table].by_day()
+        return {day for day in changed if was.get(day, frozenset()) <= has.get(day, frozenset())}
 
 
 def files_at(storage: Storage, table: str, version: int | None) -> LogState:
     """The files of ``table`` at ``version``; none when it did not exist yet."""
-    return LogState(-1, {}) if version is None else read_log(storage, table, version)
-
-
-def logicals(files: LogState, states: States, table: str, days: Iterable[date]) -> dict[date, str]:
-    """The logical fingerprint of each day, given the ``files`` that a reader of the last closed map sees."""
-    active = files.by_day()
-    return {
-        day: logical_of(states.get(TableDay(table, day)), fingerprints.physical(active.get(day, ())))
-        for day in sorted(set(days))
-    }
+    return _NOTHING if version is None else read_log(storage, table, version)

@@ -1,6 +1,8 @@
 """The publication protocol: prepare, finish, close. A process that meets an open entry finishes it; none waits.
 
-The entry to it. ``prepare`` is where it refuses, ``finish`` where it commits.
+The entry to it, and PREPARE: everything that can be refused is refused here, before anything is committed to any table.
+Log first, then the tables, then the append on that same version of the log: any change in between makes the append
+fail, and what the new entries touch is looked at again. ``finish`` is where it commits.
 
 The steps survived an exhaustive exploration of two to three actors with crashes; ``docs/architecture.md`` says what
 breaks when a rule is dropped, and a committed mutant per rule shows that a test notices.
@@ -8,20 +10,56 @@ breaks when a rule is dropped, and a committed mutant per rule shows that a test
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 
 from deltalake.exceptions import DeltaError
 
-from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.records import Outcome, Publication
-from backfill_assets.lakehouse.retry import warn
+from backfill_assets.days import TableDay
+from backfill_assets.errors import BackfillError, PublicationRefused
+from backfill_assets.lakehouse.delta_log import LogState
+from backfill_assets.lakehouse.main_table import MainTable, of_days
+from backfill_assets.lakehouse.records import (
+    Before,
+    CurrentVersion,
+    InputRead,
+    Outcome,
+    Prepared,
+    Publication,
+    TableChange,
+)
+from backfill_assets.lakehouse.retry import Retry, warn
 from backfill_assets.publish.crash_points import CrashPoint
-from backfill_assets.publish.pinned import Pin, capture
-from backfill_assets.publish.prepare import Conflict, Preparation
+from backfill_assets.publish.finish import Finish
+from backfill_assets.publish.log import Head, HeadState
+from backfill_assets.publish.pinned import Look, Pin
+from backfill_assets.publish.rows import closed_rows, prepared_rows
+from backfill_assets.publish.torn_days import require_whole
 
 __all__ = ["Conflict", "CrashPoint", "Pin", "Published", "Publisher"]
+
+_ROUNDS_BEFORE_A_TURN = 5
+_TURN_LOOK_SECONDS = 0.1
+_MOST_TURN_LOOKS = 100
+"""A round waits for one turn at most, for any number of publications that ask for one."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Main or an input moved on since staging: these days, and only these, are to be staged again."""
+
+    days: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    inputs: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    reads: tuple[InputRead, ...] = ()
+    """The inputs that moved, as they were read."""
+    reasons: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
+    """Source positions that have moved on since they were read."""
+    gone: bool = False
+    """Files that were to be published are not there; that is among the reasons."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +70,10 @@ class Published:
     versions: Mapping[str, int]
 
 
-class Publisher(Preparation):
+class Publisher(Finish):
     """Brings staged days into main, and undoes it. Safe with any number of other publishers, alive or dead."""
+
+    sleep: Callable[[float], None] = staticmethod(time.sleep)
 
     def pin(
         self,
@@ -48,7 +88,15 @@ class Publisher(Preparation):
         ``exact`` inputs may not even gain rows until publishing; of tables in ``also`` only the states are wanted.
         """
         self.log.begin()  # A lakehouse that cannot be written is refused before anything is computed.
-        return capture(self.log, self.storage, writes, reads, frozenset(exact), also)
+        mains = {table: MainTable.open(self.storage, table) for table in writes}
+        look = Look.at(self.log, self.log.head(), mains, reads, *also)
+        expected = (look.expected(table, days) for table, days in writes.items())
+        wholly = frozenset(exact)
+        return Pin(
+            {key: each for of_table in expected for key, each in of_table.items()},
+            {table: look.input(table, days, exact=table in wholly) for table, days in reads.items()},
+            look.states,
+        )
 
     def publish(self, publication: Publication) -> Published | Conflict:
         """Prepare, commit to each table, close. Refused days come back as :class:`Conflict`; nothing is half done.
@@ -85,3 +133,227 @@ class Publisher(Preparation):
         days = {change.table: frozenset(day.day for day in change.days) for change in publication.tables}
         reason = f"another writer changed the table while {publication.id} was under way, so it was aborted"
         return Conflict(days=days, reasons=(reason,))
+
+    # ------------------------------------------------------------------ PREPARE
+
+    def prepare(self, publication: Publication) -> Conflict | None:
+        """None when the publication is on the log, by this call or by an earlier attempt: the log knows its outcome.
+
+        A round that is lost to a publication of other tables repeats only the append, not the checks.
+        """
+        check_request(publication)
+        tables = publication.writes | publication.reads
+        retry, rows, as_of = Retry(f"Preparing {publication.id}"), None, None
+        lost = 0
+        while True:
+            head = self._head_in_turn(publication)
+            if publication.id in head.state.open or publication.id in head.state.outcomes:
+                return None
+            if self._finish_blocking(head.state, publication):
+                retry.lost("other publications of its tables are under way")
+                continue
+            news = (head.state.news_of(tables), head.state.reclaimed, _current_of(publication, head.state))
+            if rows is None or news != as_of:
+                checked = self._check(publication, head)
+                if not isinstance(checked, Prepared):
+                    return checked
+                rows, as_of = prepared_rows(checked), news
+            opening = partial(head.state.opening, publication, self.retention_days, self.now())
+            if self.log.append(head, rows, opening):
+                self.reached(CrashPoint.PREPARED, publication.id)
+                return None
+            lost += 1
+            if lost % _ROUNDS_BEFORE_A_TURN == 0:
+                self._ask_for_a_turn(publication)
+            retry.lost("other publications are appended to the log first")
+
+    def foresee(self, publication: Publication) -> Conflict | None:
+        """What would refuse ``publication`` as things stand now; others may be first all the same."""
+        mains = {change.table: self._open(change, self.retention_days) for change in publication.tables}
+        look = Look.at(self.log, self.log.head(), mains, publication.reads)
+        moved = self._conflict_of(publication, look, mains)
+        if moved is None:
+            require_whole(publication, look.states)
+        return moved
+
+    def _check(self, publication: Publication, head: Head) -> Prepared | Conflict | None:
+        """Look at log and tables; None when an earlier attempt committed already, and the log knows its outcome."""
+        kept_days = head.state.window_days(self.retention_days, self.now())
+        mains = {change.table: self._open(change, kept_days) for change in publication.tables}
+        if self._is_known(publication, head, mains):
+            return None
+        self.reached(CrashPoint.TABLES_READ, publication.id)
+        look = Look.at(self.log, head, mains, publication.reads)
+        moved = self._conflict_of(publication, look, mains)
+        if moved is not None:
+            return moved
+        require_whole(publication, look.states)
+        before = {change.table: _before_images(change, look) for change in publication.tables}
+        prepared = Prepared(publication=publication, before=before, window_days=self.retention_days)
+        _check_fit(prepared, mains, look.written)
+        for main in mains.values():
+            main.keep_for(kept_days)
+        return prepared
+
+    def _is_known(self, publication: Publication, head: Head, mains: Mapping[str, MainTable]) -> bool:
+        """Was it committed before, or fenced? Of one that shares its transaction, or has none, only the log knows."""
+        if publication.transaction or not publication.tables:
+            return self.log.outcome(head, publication.id) is not None
+        return any(main.transaction(publication.id) is not None for main in mains.values())
+
+    def _ask_for_a_turn(self, publication: Publication) -> None:
+        """Ask others, on the log, to let this one pass. It is only a request: it expires, and refuses nothing."""
+        head = self.log.head()
+        state = head.state.asking(publication.id, self.now())
+        self.log.append(head, [{"event": "waiting", "publication": publication.id}], lambda file: state)
+
+    def _head_in_turn(self, publication: Publication) -> Head:
+        """The newest head, once no publication is on it that has waited longer; after one turn in any case."""
+        for _ in range(_MOST_TURN_LOOKS):
+            head = self.log.head()
+            self.reached(CrashPoint.LOG_READ, publication.id)
+            if next(iter(head.state.waiting(self.now())), publication.id) == publication.id:
+                break
+            self.sleep(_TURN_LOOK_SECONDS)
+        return head
+
+    def _finish_blocking(self, state: HeadState, publication: Publication) -> bool:
+        """An open entry locks whole tables, for writers and for readers: bring it to its end first."""
+        touched = publication.locks | publication.reads
+        blocking = [entry for entry in state.open.values() if entry.writes & touched]
+        for entry in blocking:
+            self.finish(entry.publication)
+        return bool(blocking)
+
+    def _open(self, change: TableChange, kept_days: int) -> MainTable:
+        main = MainTable.open(self.storage, change.table)
+        return main or MainTable.create(self.storage, change.table, change.table_schema, kept_days)
+
+    def _conflict_of(self, publication: Publication, look: Look, mains: Mapping[str, MainTable]) -> Conflict | None:
+        days: dict[str, frozenset[date]] = {}
+        inputs: dict[str, frozenset[date]] = {}
+        reads: list[InputRead] = []
+        reasons: list[str] = []
+        passed: list[str] = []
+        gone = False
+        for change in publication.tables:
+            lost = self._reclaimed_days(look.head, change, reasons)
+            gone = gone or bool(lost)
+            lost |= _changed_days(change, look, reasons)
+            moved_on = _passed_positions(change, mains[change.table], reasons)
+            passed += moved_on
+            # The rows of every day may be in main already.
+            lost |= {day.day for day in change.days} if moved_on else set()
+            if lost:
+                days[change.table] = frozenset(lost)
+        reasons += _moved_switches(publication, look.head.state)
+        for read in publication.inputs:  # a table is listed once for every version of it that was read
+            if withdrawn := look.withdrawn(self.storage, read):
+                reasons += [f"{read.table} {day} was replaced after it was read" for day in sorted(withdrawn)[:3]]
+                inputs[read.table] = inputs.get(read.table, frozenset()) | withdrawn
+                reads.append(read)
+        return Conflict(days, inputs, tuple(reads), tuple(reasons), tuple(passed), gone) if reasons else None
+
+    def _reclaimed_days(self, head: Head, change: TableChange, reasons: list[str]) -> set[date]:
+        """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""
+        day_of = {f"{change.table}/{add.path}": day.day for day in change.days for add in day.adds}
+        doomed = {
+            path for file in head.state.reclaiming.values() for path in self.log.reclaim_paths(file)
+        } & day_of.keys()
+        for path in doomed:  # a process that meets the intent carries it out, so that no build adopts the file again
+            self.storage.delete(path)
+        gone = doomed | set(self.storage.missing(day_of))
+        reasons += [f"the staged file {path} was reclaimed or is gone" for path in sorted(gone)[:3]]
+        return {day_of[path] for path in gone}
+
+
+def _current_of(publication: Publication, state: HeadState) -> dict[str, CurrentVersion | None]:
+    """What is current by the log, of the steps that are to be switched."""
+    return {step: state.current.get(step) for step in publication.switches}
+
+
+def _moved_switches(publication: Publication, state: HeadState) -> list[str]:
+    """Steps whose current version is another one than the switch was decided on."""
+    moved = []
+    for step, now in _current_of(publication, state).items():
+        switch = publication.switches[step]
+        version, by = (now.version, now.publication) if now else ("", "")
+        if (version, by) != (switch.former, switch.former_by):
+            moved.append(f"{step} was switched to {version or 'the declared version'} since")
+    return moved
+
+
+def check_request(publication: Publication) -> None:
+    """Refuse what can never be published, in any state of the tables."""
+    for step, switch in publication.switches.items():
+        if switch.version == switch.former:
+            raise PublicationRefused(
+                f"{step}: {switch.version or 'the declared version'} is current already.",
+                hint="A switch names another version than the current one.",
+            )
+    _refuse_twice(f"{publication.id}: the table", [change.table for change in publication.tables])
+    for change in publication.tables:
+        _refuse_twice(f"{change.table}: the day", [str(day.day) for day in change.days])
+        _refuse_twice(f"{change.table}: the source position", [position.id for position in change.positions])
+        for day, file in ((each.day, file) for each in change.days for file in each.adds):
+            if file.day != str(day):  # delta-rs would take it silently
+                raise PublicationRefused(f"{change.table}: the file {file.path} holds {file.day}, not {day}.")
+        for position in change.positions:
+            if position.after == (position.before or 0) or position.id in (publication.id, publication.transaction):
+                raise PublicationRefused(
+                    f"{change.table}: the source position {position.id} does not move on from {position.before}.",
+                    hint="Positions count from 1, and have names of their own.",
+                )
+
+
+def _refuse_twice(what: str, names: list[str]) -> None:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise PublicationRefused(f"{what} {twice[0]} is listed more than once in one publication.")
+
+
+def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable], active: Mapping[str, LogState]) -> None:
+    """Schema, and all that FINISH will compute: an entry that cannot be finished would lock its tables for good."""
+    for change in prepared.publication.tables:
+        target = prepared.target(change.table)
+        files = of_days(active[change.table], target)
+        mains[change.table].require_writable(target, files)
+        problems = mains[change.table].obstacles(change.table_schema, target, files)
+        if problems:
+            raise PublicationRefused(
+                f"The staged rows do not fit the table {change.table}: " + "; ".join(problems) + ".",
+                hint="A new nullable column is taken in; any other change rebuilds the table's whole history.",
+            )
+    closed_rows(prepared, "done", {}, dict.fromkeys(prepared.publication.writes, 0))
+
+
+def _changed_days(change: TableChange, look: Look, reasons: list[str]) -> set[date]:
+    """Days of main that are not as they were when they were staged. An append commutes with other appends."""
+    now = look.expected(change.table, (day.day for day in change.days))
+    moved: set[date] = set()
+    for day in change.days:
+        here = now[TableDay(change.table, day.day)]
+        current = set(here.files)
+        if change.mode == "append":
+            if current & {add.path for add in day.adds}:
+                moved.add(day.day)
+                reasons.append(f"{change.table} {day.day} already has a file that is to be appended")
+        elif current != set(day.expected.files) or here.publication != day.expected.publication:
+            moved.add(day.day)
+            reasons.append(f"another writer published or changed {change.table} {day.day} since it was staged")
+    return moved
+
+
+def _passed_positions(change: TableChange, main: MainTable, reasons: list[str]) -> list[str]:
+    """The source positions of an append that moved since they were read."""
+    passed = [p.id for p in change.positions if (main.transaction(p.id) or 0) != (p.before or 0)]
+    reasons += [f"{change.table} has already taken in {id}" for id in passed[:3]]
+    return passed
+
+
+def _before_images(change: TableChange, look: Look) -> dict[date, Before]:
+    images: dict[date, Before] = {}
+    for day, files in look.written[change.table].of_days(day.day for day in change.days).items():
+        state = look.states.get(TableDay(change.table, day))
+        known = state.content_of(file.path for file in files) if state else None
+        images[day] = Before(files=files, content=known, publication=state.publication if state else "")
+    return images

@@ -8,7 +8,7 @@ below it, and larger files are left alone. Pure.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 FULL = 16
@@ -38,16 +38,11 @@ def tier(rows: int) -> int:
     return found
 
 
-def files_to_compact(files: Iterable[CountedFile]) -> list[tuple[str, ...]]:
-    """The groups of paths of one day that become one file each; empty while no tier is full."""
+def files_to_compact(files: Iterable[CountedFile]) -> list[str]:
+    """The paths of one day that become one file; empty while no tier is full."""
     small = [file for file in files if file.size < LARGE_BYTES]
     if len(small) < FULL:
         return []
     tiers = {file.path: tier(file.rows) for file in small}
     full = [each for each, count in Counter(tiers.values()).items() if count >= FULL]
-    return [_up_to(max(full), tiers)] if full else []
-
-
-def _up_to(highest: int, tiers: dict[str, int]) -> tuple[str, ...]:
-    paths: Sequence[str] = [path for path, each in tiers.items() if each <= highest]
-    return tuple(sorted(paths))
+    return sorted(path for path, each in tiers.items() if each <= max(full)) if full else []

@@ -36,7 +36,7 @@ from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.deletion import REFRESH
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.model.placement import recorded_placement
-from backfill_assets.publish.lineage import lineages
+from backfill_assets.publish.log import lineages
 from backfill_assets.publish.publisher import Pin
 from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild import decide
@@ -255,7 +255,7 @@ class _Again:
     def stage_group(self, step: Step, version: Version, inputs: Mapping[date, Inputs], days: Sequence[_Day]) -> None:
         """Stage days that were computed from the same versions of the inputs."""
         read = [each for day in inputs.values() for each in day]
-        pin, overlay = Pin({}, merge_inputs(read), {}, -1), self.recorded.overlay(read)
+        pin, overlay = Pin({}, merge_inputs(read), {}), self.recorded.overlay(read)
         content = {day.change.day: day.content for day in days}
         wanted = {day: InputFingerprint(held.inputs, held.input_fingerprint) for day, held in content.items()}
         name = self.lake.new_id(f"reproduce-{step.name}")

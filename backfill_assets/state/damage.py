@@ -1,4 +1,6 @@
-"""Days whose files are gone: found when a day is read, noted in the lakehouse, and forgotten when they are whole again.
+"""Files that are gone, and those that may go.
+
+A day whose files are gone is found when it is read, noted in the lakehouse, and forgotten when it is whole again.
 
 Statuses come from logs, and a log does not show that a file was deleted. So a command that comes upon it leaves a note,
 and a note only counts as long as the day still names that file and it is still missing.
@@ -6,14 +8,16 @@ and a note only counts as long as the day still names that file and it is still 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 
 from backfill_assets.days import TableDay, day_or_none
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.delta_log import AddedFile, read_log
+from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
 from backfill_assets.lakehouse.document import Documents
+from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 
 
@@ -49,3 +53,39 @@ def damaged_days(storage: Storage, versions: Mapping[str, int]) -> dict[TableDay
 
 def _notes(storage: Storage) -> Documents[list[str]]:
     return Documents(storage, "_damage", list[str])
+
+
+# ------------------------------------------------------------------ what may go, and the room that there is
+
+
+def files_may_go(
+    storage: Storage, versions: Mapping[str, int], window_days: int, now: datetime
+) -> Mapping[str, datetime]:
+    """From when on files of these versions may be reclaimed, of tables whose main has moved on from some of them.
+
+    A file is kept for the rollback window after main let go of it. A version whose log is gone may go at once.
+    """
+    moments = {}
+    for table, version in versions.items():
+        main = MainTable.open(storage, table)
+        if main is not None and main.version != version:
+            moment = _goes(storage, main, version, now - timedelta(days=window_days))
+            if moment is not None:
+                moments[table] = moment + timedelta(days=window_days)
+    return moments
+
+
+def _goes(storage: Storage, main: MainTable, version: int, long_ago: datetime) -> datetime | None:
+    try:
+        held = read_log(storage, main.name, version).active
+    except VersionGone:
+        return long_ago
+    removed = [file.removed_ms for path, file in main.removed_files().items() if path in held]
+    return datetime.fromtimestamp(min(removed) / 1000, UTC).replace(microsecond=0) if removed else None
+
+
+def free_bytes(storage: Storage) -> int | None:
+    """Room on the disk of the lakehouse; None on an object store, or before there is a lakehouse."""
+    if "://" in storage.root or not storage.exists(""):
+        return None
+    return shutil.disk_usage(storage.root).free

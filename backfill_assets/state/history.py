@@ -15,8 +15,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.records import DayLineage, Environment, Position
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.files import LogFiles, among, equal
-from backfill_assets.publish.lineage import lineages
-from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.rows import PREPARING_DAY, SWITCHING
 from backfill_assets.state.boundaries import DaysBoundary
 from backfill_assets.state.positions import publication_boundaries
@@ -84,11 +83,7 @@ class PublicationRecord:
 
 
 def history(
-    storage: Storage,
-    table: str | None = None,
-    days: DayRange | None = None,
-    most: int | None = None,
-    campaign: str = "",
+    storage: Storage, table: str | None = None, days: DayRange | None = None, most: int | None = None
 ) -> list[PublicationRecord]:
     """Publications that touched ``table`` in ``days``, newest first: all of them, or at most ``most``.
 
@@ -96,10 +91,8 @@ def history(
     """
     files = PublicationLog(storage).files()
     chosen: dict[str, None] = {}
-    for rows in _files_touching(files, table, days, campaign).newest_first(
-        ["event", "publication", "table", "day", "campaign"]
-    ):
-        touched = _touched_rows(among(rows, "event", (PREPARING_DAY, SWITCHING)), table, days, campaign)
+    for rows in _files_touching(files, table, days).newest_first(["event", "publication", "table", "day"]):
+        touched = _touched_rows(among(rows, "event", (PREPARING_DAY, SWITCHING)), table, days)
         chosen |= dict.fromkeys(touched.column("publication").to_pylist()[::-1])
         if most is not None and len(chosen) >= most:
             break
@@ -108,19 +101,17 @@ def history(
     return [each for each in records if _has_days(each, table, days)][:most]
 
 
-def _files_touching(files: LogFiles, table: str | None, days: DayRange | None, campaign: str) -> LogFiles:
+def _files_touching(files: LogFiles, table: str | None, days: DayRange | None) -> LogFiles:
     if table is not None:
         files = files.holding("table", [table])
     if days is not None:
         files = files.between("day", str(days.first), str(days.last))
-    return files.holding("campaign", [campaign]) if campaign else files
+    return files
 
 
-def _touched_rows(rows: pa.Table, table: str | None, days: DayRange | None, campaign: str) -> pa.Table:
+def _touched_rows(rows: pa.Table, table: str | None, days: DayRange | None) -> pa.Table:
     if table is not None:
         rows = equal(rows, table=table)
-    if campaign:
-        rows = equal(rows, campaign=campaign)
     if days is not None:
         day = rows.column("day")
         within = pc.and_(pc.greater_equal(day, str(days.first)), pc.less_equal(day, str(days.last)))

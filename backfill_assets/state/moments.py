@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import pyarrow.compute as pc
+
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.delta_log import newest_version
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.files import equal
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.state.positions import view_at, view_of, view_with
 from backfill_assets.state.view import View
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -55,15 +59,15 @@ def find_moment(storage: Storage, text: str, table: str) -> Moment:
     if text.endswith(BEFORE):
         return moment_before(storage, text.removesuffix(BEFORE))
     if is_version(text):
-        return Moment(view_with(storage, table, int(text)), f"version {text} of {table}")
+        return Moment(_view_with(storage, table, int(text)), f"version {text} of {table}")
     if (at := parse_time(text)) is not None:
-        return Moment(view_at(storage, at), f"{at:%Y-%m-%d %H:%M:%S} UTC")
-    return Moment(view_of(storage, text), f"publication {text}")
+        return Moment(_view_at(storage, at), f"{at:%Y-%m-%d %H:%M:%S} UTC")
+    return Moment(View.closed(storage, text), f"publication {text}")
 
 
 def moment_before(storage: Storage, publication: str) -> Moment:
     """The state just before ``publication`` was closed; raises :class:`InvalidRequest` for the first one."""
-    closed = view_of(storage, publication).sequence
+    closed = View.closed(storage, publication).sequence
     found = PublicationLog(storage).files().rows([], until=closed - 1, event="closed").column("sequence").to_pylist()
     if not found:
         raise InvalidRequest(
@@ -75,4 +79,36 @@ def moment_before(storage: Storage, publication: str) -> Moment:
 def view_closed_by(storage: Storage, sequence: int) -> View:
     """All tables as the entry ``sequence`` of the publication log left them, which closed a publication."""
     rows = PublicationLog(storage).files().rows(["publication"], sequence=sequence, event="closed")
-    return view_of(storage, rows.column("publication").to_pylist()[0])
+    return View.closed(storage, rows.column("publication").to_pylist()[0])
+
+
+def _view_at(storage: Storage, at: datetime) -> View:
+    """All tables as of the last publication that was closed by ``at``; raises :class:`InvalidRequest` without one."""
+    for rows in PublicationLog(storage).files().newest_first(["event", "at", "sequence", "detail"]):
+        closed = equal(rows, event="closed")
+        found = closed.filter(pc.less_equal(closed.column("at"), at)).to_pylist()
+        if found:
+            return View(storage, found[-1]["sequence"], json.loads(found[-1]["detail"]))
+    raise InvalidRequest(
+        f"Nothing was published by {at:%Y-%m-%d %H:%M:%S} UTC.", hint="backfill history lists the publications."
+    )
+
+
+def _view_with(storage: Storage, table: str, version: int) -> View:
+    """All tables as of the publication that ``version`` of ``table`` came from.
+
+    Raises :class:`InvalidRequest` for a version that there is none of, and for one without a publication.
+    """
+    newest = newest_version(storage, table)
+    if newest is None or version > newest:
+        has = "nothing was published to it" if newest is None else f"its newest version is {newest}"
+        raise InvalidRequest(f"{table} has no version {version}: {has}.", hint="backfill history lists the versions.")
+    columns = ["sequence", "publication", "table_version"]
+    brought = PublicationLog(storage).files().rows(columns, event="published", table=table).to_pylist()
+    rows = [row for row in brought if row["table_version"] <= version]
+    if not rows:
+        raise InvalidRequest(
+            f"Nothing was published to {table} by version {version}.", hint="backfill history lists the versions."
+        )
+    found = View.closed(storage, rows[-1]["publication"])
+    return View(storage, rows[-1]["sequence"], {**found.versions, table: version})

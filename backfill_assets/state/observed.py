@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.delta_log import LogState, newest_version, read_log
-from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState
+from backfill_assets.lakehouse.delta_log import LogState, newest_version, read_log, schema_at
+from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState, logical_of
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.log import Head, PublicationLog
-from backfill_assets.publish.pinned import ReadLog, pinned_files
+from backfill_assets.publish.pinned import pinned_files
 
 _MOST_LOOKS = 20
 
@@ -27,22 +29,51 @@ Physicals = Mapping[str, Mapping[date, str]]
 class LogView:
     """``newest`` is what main holds now; ``pinned`` what a build would read: the last closed entry's versions.
 
-    ``open`` names the publications under way. Tables that they write are observed as of the last closed entry, in
-    ``newest`` too: half a publication is no foreign write.
+    Tables that a publication under way writes are observed as of the last closed entry, in ``newest`` too: half a
+    publication is no foreign write.
     """
 
     states: Mapping[TableDay, DayState] = field(default_factory=dict)
     newest: Physicals = field(default_factory=dict)
     pinned: Physicals = field(default_factory=dict)
-    open: tuple[str, ...] = ()
     sequence: int = -1
     """The log entry that all this is as of."""
     versions: Mapping[str, int] = field(default_factory=dict)
     """The map of the last closed entry: Delta version by table."""
     writing: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The tables that each open publication writes."""
+    """The tables that each publication under way writes."""
     switches: Mapping[str, str] = field(default_factory=dict)
     """The versions of the logic that publications made current, by step."""
+    files: Mapping[str, LogState] = field(default_factory=dict, repr=False)
+    """Those of ``newest``, and the version that has them, by table."""
+    read_files: Mapping[str, LogState] = field(default_factory=dict, repr=False)
+    """The same of ``pinned``."""
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The publications under way."""
+        return tuple(self.writing)
+
+    @property
+    def bytes(self) -> dict[str, dict[date, int]]:
+        """Of the files that a build would read, by day, of tables that exist."""
+        return {
+            table: {day: sum(state.active[path].size for path in paths) for day, paths in state.by_day().items()}
+            for table, state in self.read_files.items()
+            if state.version >= 0
+        }
+
+    def now(self, key: TableDay) -> str:
+        """The physical fingerprint of the files that main has of a day."""
+        return self.newest.get(key.table, {}).get(key.day, fingerprints.EMPTY_DAY)
+
+    def physical(self, key: TableDay) -> str:
+        """The same of the files that a build would read."""
+        return self.pinned.get(key.table, {}).get(key.day, fingerprints.EMPTY_DAY)
+
+    def logical(self, key: TableDay) -> str:
+        """The logical fingerprint that a build would find on a day."""
+        return logical_of(self.states.get(key), self.physical(key))
 
     def with_current(self, steps: Iterable[Step]) -> tuple[Step, ...]:
         """``steps``, as they are declared, with the versions that were current then."""
@@ -79,10 +110,20 @@ def _files_over(files: Mapping[date, str], over: Mapping[date, DayRecord]) -> Ma
     return below | {day: each.physical for day, each in over.items() if each.files}
 
 
-def observe(
-    storage: Storage, tables: Iterable[str], read: ReadLog = read_log, log: PublicationLog | None = None
-) -> LogView:
-    """Look at ``tables``; reads logs only, never data, and writes nothing. ``read`` gives the files of a version.
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Pause garbage collection: years of days are many small objects that stay, and searching them costs 50 % more."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def observe(storage: Storage, tables: Iterable[str], log: PublicationLog | None = None) -> LogView:
+    """Look at ``tables``; reads logs only, never data, and writes nothing.
 
     A ``log`` that was read before knows the days of most of its files.
 
@@ -94,42 +135,43 @@ def observe(
     retry = Retry(f"Looking at {', '.join(wanted)}", most=_MOST_LOOKS)
     while True:
         head = log.head()
-        view = _observe(storage, log, head, wanted, read)
+        view = _observe(log, head, wanted)
         if log.head().state.news_of(wanted) == head.state.news_of(wanted):
             return view
         retry.lost("they were published to at every look")
 
 
-def _observe(storage: Storage, log: PublicationLog, head: Head, wanted: list[str], read: ReadLog) -> LogView:
-    files = {table: pinned_files(log, head, table, read) for table in wanted}
-    pinned = {table: _by_day(state) for table, state in files.items()}
-    versions = {table: state.version for table, state in files.items() if state.version >= 0}
+def schemas_read(storage: Storage, view: LogView) -> dict[str, str]:
+    """The schema that a build would find of each table of ``view`` that exists, as Delta's JSON."""
+    return {
+        name: schema_at(storage, name, files.version) for name, files in view.read_files.items() if files.version >= 0
+    }
+
+
+def _observe(log: PublicationLog, head: Head, wanted: list[str]) -> LogView:
+    pinned = {table: pinned_files(log, head, table) for table in wanted}
+    newest = {table: _now(log, head, table, pinned[table]) for table in wanted}
+    read = {table: _by_day(state) for table, state in pinned.items()}
+    versions = {table: state.version for table, state in pinned.items() if state.version >= 0}
     return LogView(
         states=log.day_states(head, wanted),
-        newest={table: _now(storage, table, head, files[table].version, pinned[table], read) for table in wanted},
-        pinned=pinned,
-        open=tuple(head.state.open),
+        newest={table: read[table] if state is pinned[table] else _by_day(state) for table, state in newest.items()},
+        pinned=read,
         sequence=head.version,
         versions={**head.state.versions, **versions},
         writing={name: entry.writes for name, entry in head.state.open.items()},
         switches=head.state.switches,
+        files=newest,
+        read_files=pinned,
     )
 
 
-def _now(
-    storage: Storage, table: str, head: Head, pinned_version: int, pinned: Mapping[date, str], read: ReadLog
-) -> Mapping[date, str]:
-    """What main holds now; that is ``pinned`` if main is still at ``pinned_version``."""
-    if any(table in entry.writes for entry in head.state.open.values()):
+def _now(log: PublicationLog, head: Head, table: str, pinned: LogState) -> LogState:
+    """What main holds now; that is ``pinned`` if main is still at its version, or is being published to."""
+    version = newest_version(log.storage, table)
+    if head.state.is_written(table) or version in (None, pinned.version):
         return pinned
-    if newest_version(storage, table) == pinned_version:
-        return pinned
-    return _newest(storage, table, read)
-
-
-def _newest(storage: Storage, table: str, read: ReadLog) -> Mapping[date, str]:
-    version = newest_version(storage, table)
-    return {} if version is None else _by_day(read(storage, table, version))
+    return read_log(log.storage, table, version)
 
 
 def _by_day(state: LogState) -> Mapping[date, str]:

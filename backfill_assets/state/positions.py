@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 from typing import Any, NamedTuple
-
-import pyarrow.compute as pc
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
@@ -21,8 +19,7 @@ from backfill_assets.lakehouse.delta_log import VersionGone, newest_version, old
 from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.files import among, equal
-from backfill_assets.publish.lineage import lineages
-from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.state.boundaries import (
     DaysBoundary,
     PartitionPosition,
@@ -31,7 +28,6 @@ from backfill_assets.state.boundaries import (
     lowest,
     merge_tables,
 )
-from backfill_assets.state.reading import closing_entry
 from backfill_assets.state.stream_positions import KAFKA, TopicPositions, parse_positions
 from backfill_assets.state.view import View
 
@@ -41,45 +37,6 @@ _LANDED = "landed:"
 _CONTENT = ("rows", "checksum", "code_version", "inputs")
 _COLUMNS = ["event", "sequence", "publication", "table", "day", "table_version", *_CONTENT]
 _Row = Mapping[str, Any]
-
-
-# ------------------------------------------------------------------ which state
-
-
-def view_of(storage: Storage, publication: str) -> View:
-    """All tables as they were when ``publication`` was closed; raises :class:`InvalidRequest` if it was not."""
-    entry = closing_entry(storage, publication)
-    return View(storage, int(entry["sequence"]), json.loads(entry["detail"]))
-
-
-def view_at(storage: Storage, at: datetime) -> View:
-    """All tables as of the last publication that was closed by ``at``; raises :class:`InvalidRequest` without one."""
-    for rows in PublicationLog(storage).files().newest_first(["event", "at", "sequence", "detail"]):
-        closed = equal(rows, event="closed")
-        found = closed.filter(pc.less_equal(closed.column("at"), at)).to_pylist()
-        if found:
-            return View(storage, found[-1]["sequence"], json.loads(found[-1]["detail"]))
-    raise InvalidRequest(
-        f"Nothing was published by {at:%Y-%m-%d %H:%M:%S} UTC.", hint="backfill history lists the publications."
-    )
-
-
-def view_with(storage: Storage, table: str, version: int) -> View:
-    """All tables as of the publication that ``version`` of ``table`` came from.
-
-    Raises :class:`InvalidRequest` for a version that there is none of, and for one without a publication.
-    """
-    newest = newest_version(storage, table)
-    if newest is None or version > newest:
-        has = "nothing was published to it" if newest is None else f"its newest version is {newest}"
-        raise InvalidRequest(f"{table} has no version {version}: {has}.", hint="backfill history lists the versions.")
-    rows = [row for row in _published_rows(storage, table) if row["table_version"] <= version]
-    if not rows:
-        raise InvalidRequest(
-            f"Nothing was published to {table} by version {version}.", hint="backfill history lists the versions."
-        )
-    found = view_of(storage, rows[-1]["publication"])
-    return View(storage, rows[-1]["sequence"], {**found.versions, table: version})
 
 
 def _published_rows(storage: Storage, table: str, high: int | None = None) -> list[_Row]:

@@ -7,7 +7,7 @@ from datetime import date
 
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayContent, DayState, TableChange, logical_of
+from backfill_assets.lakehouse.records import DayContent, DayState, TableChange
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import Days, made_of, reading
 from backfill_assets.state.observed import LogView
@@ -38,18 +38,12 @@ def reading_as_published(step: Step, changed: Days, states: Mapping[TableDay, Da
     }
 
 
-def logical_in(view: LogView, key: TableDay) -> str:
-    """The logical fingerprint of a day as ``view`` shows it."""
-    physical = view.pinned.get(key.table, {}).get(key.day, fingerprints.EMPTY_DAY)
-    return logical_of(view.states.get(key), physical)
-
-
 def inputs_in(view: LogView, reads: Mapping[str, DayRange], after: Logicals) -> str:
     """The fingerprint of the days of ``reads``, as ``view`` shows them with ``after`` over it."""
     keys = {table: [TableDay(table, day) for day in days] for table, days in reads.items()}
     return fingerprints.inputs(
         {
-            table: {key.day: after[key] if key in after else logical_in(view, key) for key in of_table}
+            table: {key.day: after[key] if key in after else view.logical(key) for key in of_table}
             for table, of_table in keys.items()
         }
     )
@@ -66,7 +60,7 @@ def changed_by(view: LogView, after: Logicals) -> dict[str, set[date]]:
     """The days, by table, that hold something else than ``view`` shows once they hold ``after``."""
     changed: dict[str, set[date]] = {}
     for key, logical in after.items():
-        if logical != logical_in(view, key):
+        if logical != view.logical(key):
             changed.setdefault(key.table, set()).add(key.day)
     return changed
 
@@ -94,8 +88,7 @@ def left_stale(steps: Iterable[Step], view: LogView, brought: Iterable[TableChan
 
 def _is_stale(step: Step, key: TableDay, view: LogView, after: Logicals) -> bool:
     state = view.states.get(key)
-    physical = view.pinned.get(key.table, {}).get(key.day, fingerprints.EMPTY_DAY)
-    if key in after or state is None or state.content is None or state.physical != physical:
+    if key in after or state is None or state.content is None or state.physical != view.physical(key):
         return False
     version = declared_version(step, state.content)
     return version is None or inputs_in(view, made_of(step, version, key.day), after) != state.content.inputs

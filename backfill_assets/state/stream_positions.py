@@ -79,17 +79,13 @@ class TopicPositions:
         return TopicPositions(f"{self.name}@{self.number + 1}")
 
 
-def topic_positions(storage: Storage, source: str, topic: str, version: int | None = None) -> TopicPositions:
-    """The positions of the newest ``topic`` of that name in raw of ``source``, now or at a Delta ``version``."""
-    named = [each for each in all_positions(storage, source, version).values() if each.name == topic]
-    return max(named, key=lambda each: each.number, default=TopicPositions(topic))
-
-
-def all_positions(storage: Storage, source: str, version: int | None = None) -> dict[str, TopicPositions]:
-    """The positions of every topic that raw of ``source`` was read from, now or at a Delta ``version``."""
+def topic_positions(storage: Storage, source: str, topic: str) -> TopicPositions:
+    """The positions of the newest ``topic`` of that name in raw of ``source``."""
     table = f"raw_{source}"
-    newest = newest_version(storage, table) if version is None else version
-    return {} if newest is None else parse_positions(source, read_transactions(storage, table, newest))
+    newest = newest_version(storage, table)
+    known = {} if newest is None else parse_positions(source, read_transactions(storage, table, newest))
+    named = [each for each in known.values() if each.name == topic]
+    return max(named, key=lambda each: each.number, default=TopicPositions(topic))
 
 
 def parse_positions(source: str, transactions: Mapping[str, int]) -> dict[str, TopicPositions]:

@@ -29,7 +29,7 @@ from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.pinned import pinned_files, pinned_versions
 from backfill_assets.publish.rows import DAY_COLUMNS, day_states, newest_days
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.reading import PublishedTable
+from backfill_assets.state.reading import PublishedTable, closing_entry
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -53,6 +53,12 @@ class View:
         log = PublicationLog(storage)
         head = log.head()
         return cls(storage, head.version, pinned_versions(log, head, head.state.versions))
+
+    @classmethod
+    def closed(cls, storage: Storage, publication: str) -> View:
+        """All tables as they were when ``publication`` was closed; raises :class:`InvalidRequest` if it was not."""
+        entry = closing_entry(storage, publication)
+        return cls(storage, int(entry["sequence"]), json.loads(entry["detail"]))
 
     @classmethod
     def at(cls, storage: Storage, base: TimelineBase) -> View:

@@ -16,7 +16,7 @@ from backfill_assets.model.graph import expand_tables, steps_of, walk_downstream
 from backfill_assets.state.boundaries import boundary_line
 from backfill_assets.state.history import PublicationRecord, history
 from backfill_assets.state.moments import Moment, find_moment, is_version
-from backfill_assets.state.positions import read_boundaries, view_of
+from backfill_assets.state.positions import read_boundaries
 from backfill_assets.state.view import View, differing
 from backfill_assets.text import format_count
 from backfill_assets.timeline.arrivals import base_of, missing_files, needed_tables, raw_reads
@@ -202,7 +202,7 @@ def earliest_moment(storage: Storage, table: str) -> PublicationRecord | None:
     low, high = 0, len(records)
     while low < high:
         middle = (low + high) // 2
-        held = view_of(storage, records[middle].publication).records([table])
+        held = View.closed(storage, records[middle].publication).records([table])
         low, high = (middle + 1, high) if missing_files(storage, table, held[table].values()) else (low, middle)
     return records[low] if low < len(records) else None
 

@@ -21,9 +21,8 @@ from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import read_by, reading, steps_of
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import decide
-from backfill_assets.state.observed import LogView
+from backfill_assets.state.observed import LogView, gc_paused
 from backfill_assets.state.reading import read_switches
-from backfill_assets.state.standing import gc_paused
 from backfill_assets.state.view import View, differing
 from backfill_assets.text import format_range, format_ranges, suggest_or_list
 

@@ -12,6 +12,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.deletion import DELETED, DELETED_HASHES
 
 _FROM = "from."
+_WAYS = ("quarantined", "deduplicated", "superseded", "deleted")
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,14 @@ class _Part:
 class _Day:
     published: _Part
     received: _Part | None
-    quarantined: _Part | None
-    deduplicated: _Part | None
-    superseded: _Part | None
-    deleted: _Part | None
+    others: Mapping[str, _Part | None]
+    """The rows that were received and are not published, by what became of them."""
 
     @property
     def reconciled(self) -> bool:
         if self.received is None:
             return True
-        ways = (self.published, self.quarantined, self.deduplicated, self.superseded, self.deleted)
-        parts = [part for part in ways if part is not None]
+        parts = [part for part in (self.published, *self.others.values()) if part is not None]
         contents = [part.content for part in parts if part.content is not None]
         measured = self.received.content is not None and len(contents) == len(parts)
         return self.received.rows == sum(part.rows for part in parts) and (
@@ -87,11 +85,8 @@ def _account(
         days=len(day_accounts),
         published=sum(day.published.rows for day in day_accounts),
         received=_total([day.received for day in day_accounts]),
-        quarantined=_total([day.quarantined for day in day_accounts]),
-        deduplicated=_total([day.deduplicated for day in day_accounts]),
-        superseded=_total([day.superseded for day in day_accounts]),
-        deleted=_total([day.deleted for day in day_accounts]),
         reconciled=sum(day.reconciled for day in day_accounts),
+        **{way: _total([day.others[way] for day in day_accounts]) for way in _WAYS},
     )
 
 
@@ -104,13 +99,16 @@ def _day(content: DayContent, rejected: DayContent | None) -> _Day:
     """A day as it was built: against what raw held then, not against what has arrived for it since."""
     received = _from(content, "raw_", "received", "content_hash_sum")
     superseded = _own_part(content, "superseded")
+    others = (
+        _rows(rejected) if rejected else _from(content, "quarantine_", "rows", "content_hash_sum"),
+        _own_part(content, "deduplicated") or _from_bronze(content, "deduplicated"),
+        superseded or _from_bronze(content, "superseded"),
+        _from(content, "raw_", DELETED, DELETED_HASHES),
+    )
     return _Day(
         published=_published_part(content, superseded),
         received=received or _part(content, "received", "content_hash_sum"),
-        quarantined=_rows(rejected) if rejected else _from(content, "quarantine_", "rows", "content_hash_sum"),
-        deduplicated=_own_part(content, "deduplicated") or _from_bronze(content, "deduplicated"),
-        superseded=superseded or _from_bronze(content, "superseded"),
-        deleted=_from(content, "raw_", DELETED, DELETED_HASHES),
+        others=dict(zip(_WAYS, others, strict=True)),
     )
 
 

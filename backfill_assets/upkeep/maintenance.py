@@ -24,7 +24,7 @@ from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.lakehouse.timelines import Timeline, open_since
 from backfill_assets.publish.compact import compact
 from backfill_assets.publish.files import LOG_TABLE
-from backfill_assets.publish.fold import fold, foldable, left_behind
+from backfill_assets.publish.fold import fold, foldable, gather, gatherable
 from backfill_assets.publish.holds import all_holds, drop_expired, expired_holds
 from backfill_assets.publish.log import Head, anything_published
 from backfill_assets.publish.pinned import moved_pins, pin_again
@@ -32,7 +32,6 @@ from backfill_assets.publish.publisher import Conflict, Publisher
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.lake import waiting
 from backfill_assets.text import format_count
-from backfill_assets.upkeep.clock import believed_now
 from backfill_assets.upkeep.maintenance_plan import (
     Chore,
     DayFiles,
@@ -40,7 +39,7 @@ from backfill_assets.upkeep.maintenance_plan import (
     days_to_compact,
     timelines_to_close,
 )
-from backfill_assets.upkeep.reclaim import reclaim, reclaim_log, reclaimable
+from backfill_assets.upkeep.reclaim import believed_now, reclaim, reclaimable
 
 Progress = Callable[[str], None]
 _PROVENANCE = Provenance(launched_by="maintenance", reason="small files")
@@ -69,7 +68,7 @@ class Maintenance:
         if not anything_published(self.publisher.storage):
             return ()
         looked = (task for table in self.tables for task in self._look(table))
-        tasks = [*looked, *self._releasing(), *self._log_tasks()]
+        tasks = [*looked, *self._releasing(), *self._tidying()]
         return tuple(sorted(tasks, key=lambda task: list(Chore).index(task.chore)))
 
     def carry_out(self, tasks: Iterable[Task], progress: Progress) -> tuple[Done, ...]:
@@ -157,23 +156,30 @@ class Maintenance:
         paths = reclaimable(self.publisher, table, closing, clock_checked=self.clock_checked)
         if not paths:
             return None
-        sizes = {file.path: file.size for file in self.publisher.storage.files(table, recursive=True)}
-        window = self._window(head)
-        why = f"older than {window} days; no rollback, open plan, open timeline or pinned version needs them"
+        why = (
+            f"older than {self._window(head)} days; no rollback, open plan, open timeline or pinned version needs them"
+        )
         if pauses := round((self.publisher.now() - self._now()) / timedelta(days=1)):
             why = f"{why}. {format_count(pauses, 'day')} of pauses are not counted: a clock may have been ahead"
-        return Task(Chore.RECLAIM, table, tuple(paths), sum(sizes.get(path, 0) for path in paths), why)
+        return self._of_files(Chore.RECLAIM, table, paths, why)
 
-    def _log_tasks(self) -> Iterable[Task]:
+    def _tidying(self) -> Iterable[Task]:
+        """What there is to do on the publication log."""
         log = self.publisher.log
-        if entries := foldable(log, self.publisher.now()):
-            yield Task(Chore.FOLD, LOG_TABLE, tuple(entries), why=f"{len(entries)} settled entries have a file each")
-        if behind := left_behind(log, self._now()):
-            sizes = {file.path: file.size for file in log.storage.files(LOG_TABLE, recursive=True)}
-            total = sum(sizes.get(path, 0) for path in behind)
-            yield Task(
-                Chore.TRIM, LOG_TABLE, tuple(behind), total, "their entries lie with their month, or newer files"
-            )
+        behind = reclaimable(self.publisher, LOG_TABLE, clock_checked=self.clock_checked)
+        found = (
+            (Chore.FOLD, foldable(log, self.publisher.now()), "settled entries have a file each"),
+            (Chore.GATHER, gatherable(log), "entries of streams have a file each"),
+            (Chore.RECLAIM, behind, "their entries lie with their month, or newer files"),
+        )
+        tasks = (self._of_files(chore, LOG_TABLE, paths, why) for chore, paths, why in found)
+        return [task for task in tasks if task is not None]
+
+    def _of_files(self, chore: Chore, table: str, paths: Sequence[str], why: str) -> Task | None:
+        if not paths:
+            return None
+        sizes = {file.path: file.size for file in self.publisher.storage.files(table, recursive=True)}
+        return Task(chore, table, tuple(paths), len(paths), sum(sizes.get(path, 0) for path in paths), why)
 
     # ------------------------------------------------------------------ do
 
@@ -184,9 +190,9 @@ class Maintenance:
             Chore.KEEP: self._keep,
             Chore.PIN: self._pin,
             Chore.COMPACT: self._compact,
-            Chore.RECLAIM: self._reclaim,
             Chore.FOLD: self._fold,
-            Chore.TRIM: self._trim,
+            Chore.GATHER: self._gather,
+            Chore.RECLAIM: self._reclaim,
             Chore.LOOK: self._unreadable,
         }
         return doing[task.chore](task)
@@ -205,12 +211,10 @@ class Maintenance:
         return f"{format_count(len(deleted), 'file')} deleted"
 
     def _fold(self, task: Task) -> str:
-        folded = fold(self.publisher.log, self.publisher.now())
-        return f"{folded} entries folded" if folded else "left for the next time: others appended meanwhile"
+        return _entries("folded", fold(self.publisher.log, self.publisher.now()))
 
-    def _trim(self, task: Task) -> str:
-        deleted = reclaim_log(self.publisher, clock_checked=self.clock_checked)
-        return f"{format_count(len(deleted), 'file')} deleted"
+    def _gather(self, task: Task) -> str:
+        return _entries("gathered", gather(self.publisher.log))
 
     def _keep(self, task: Task) -> str:
         main, days = MainTable.open(self.publisher.storage, task.table), self._window(self.publisher.log.head())
@@ -232,3 +236,7 @@ class Maintenance:
         if isinstance(compacted, Conflict):
             return f"left for the next time: {compacted.reasons[0]}"
         return f"{format_count(len(task.items), 'day')} compacted" if compacted else "nothing left to compact"
+
+
+def _entries(done: str, count: int) -> str:
+    return f"{format_count(count, 'file')} {done}" if count else "left for the next time: others appended meanwhile"

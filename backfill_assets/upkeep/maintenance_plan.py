@@ -27,20 +27,21 @@ class Chore(enum.StrEnum):
     KEEP = "set retention"
     PIN = "pin to the newest version"
     COMPACT = "compact"
-    RECLAIM = "reclaim files"
     FOLD = "fold the log"
-    TRIM = "trim the log"
+    GATHER = "gather the log"
+    RECLAIM = "reclaim files"
     LOOK = "look at the table"
     """For a person: it cannot be read."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One chore on one table: ``items`` are the timelines, days or files that it is about."""
+    """One chore on one table: ``items`` are the timelines, days or files that it is about, with so many files."""
 
     chore: Chore
     table: str
     items: tuple[str, ...]
+    files: int = 0
     bytes: int = 0
     why: str = ""
 
@@ -68,7 +69,7 @@ def days_to_compact(table: str, days: Mapping[date, DayFiles], changing: Collect
         return None
     files = sum(days[day].files for day in chosen)
     why = f"{format_count(files, 'small file')} in {format_count(len(chosen), 'day')}"
-    return Task(Chore.COMPACT, table, tuple(map(str, sorted(chosen))), total, why)
+    return Task(Chore.COMPACT, table, tuple(map(str, sorted(chosen))), files, total, why)
 
 
 def timelines_to_close(

@@ -5,15 +5,18 @@ data file, a timeline loses its log and its folder. Protected are: what main's r
 last closed map name, what the publication log names within the retention window (adds and before-images), open entries,
 open timelines, what named timelines name and read through to, the versions that open plans, and plans of the window,
 were made from, and all that was written within the window. The window is that of the setting, or a longer one that was
-promised with a publication and is not over yet. Ages are by the time that the publication log bears out
-(:mod:`backfill_assets.upkeep.clock`), unless a person has checked the clock.
+promised with a publication and is not over yet.
+
+Ages are by the time that the publication log bears out, unless a person has checked the clock: one that is ahead makes
+all files old. A clock that jumps shows as a long step in the publication log, and a quiet lakehouse as well. Either way
+the step is not counted: what is deleted is as old as it has to be by the time that the log bears out.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -26,14 +29,19 @@ from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline, open_timelines
-from backfill_assets.publish.files import LOG_TABLE
+from backfill_assets.publish.files import LOG_TABLE, LogFiles
 from backfill_assets.publish.fold import left_behind
 from backfill_assets.publish.log import Entry, Head
 from backfill_assets.publish.pinned import files_at, pinned_files
 from backfill_assets.publish.publisher import CrashPoint, Publisher
 from backfill_assets.state.view import View
-from backfill_assets.upkeep.clock import believed_now
 
+MOST_QUIET = timedelta(days=8)
+"""The longest normal pause: a lakehouse that is published to every week has none that is longer."""
+_WINDOWS = 2
+"""For a window after a jump, files from before it look too old. As long again, a store with a clock of its own dates
+files from after it by the right time."""
+_NOTHING = timedelta()
 _STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\d{{2}})/[^/]+")
 
 
@@ -43,25 +51,12 @@ def reclaim(publisher: Publisher, table: str, *, clock_checked: bool = False) ->
     Finishes intents that a dead process left, first. A publication that is prepared after the intent refuses files it
     names; one prepared before it makes this append fail, and what is reclaimable is looked up again.
     """
-    return _reclaim(publisher, table, lambda: reclaimable(publisher, table, clock_checked=clock_checked))
-
-
-def reclaim_log(publisher: Publisher, *, clock_checked: bool = False) -> list[str]:
-    """Delete what folding left behind of the publication log itself, in the same way."""
-
-    def find() -> list[str]:
-        return left_behind(publisher.log, believed_now(publisher, clock_checked=clock_checked))
-
-    return _reclaim(publisher, LOG_TABLE, find)
-
-
-def _reclaim(publisher: Publisher, table: str, find: Callable[[], list[str]]) -> list[str]:
     finish_reclaiming(publisher)
     retry = Retry(f"Reclaiming files of {table}")
     while True:
         publisher.recover([table])
         head = publisher.log.head()
-        doomed = find()
+        doomed = reclaimable(publisher, table, clock_checked=clock_checked)
         if not doomed:
             return []
         intent = f"{publisher.now():%Y%m%dt%H%M%S}-reclaim-{uuid.uuid4().hex[:16]}"
@@ -100,10 +95,12 @@ def reclaimable(
 ) -> list[str]:
     """Paths of data files of ``table`` that are older than the window and that nothing retained refers to.
 
-    Of timelines in ``closing`` as if they were closed.
+    Of timelines in ``closing`` as if they were closed. Of the publication log, what folding and gathering left behind.
     """
     storage, head = publisher.storage, publisher.log.head()
     now = believed_now(publisher, clock_checked=clock_checked)
+    if table == LOG_TABLE:
+        return left_behind(publisher.log, now)
     since = now - timedelta(days=head.state.window_days(publisher.retention_days, now))
     oldest_ms = since.timestamp() * 1000
     files = _unwanted_files(storage, table, closing, now)
@@ -212,3 +209,47 @@ def _named_files(prepared: Prepared, table: str) -> Iterable[str]:
             yield from (f"{table}/{add.path}" for add in day.adds)
         for before in prepared.before[table].values():
             yield from (f"{table}/{file.path}" for file in before.files)
+
+
+# ------------------------------------------------------------------ how far the clock is believed
+
+
+def believed_now(publisher: Publisher, *, clock_checked: bool = False) -> datetime:
+    """Now, less the long steps in the publication log; the clock's own time if a person has checked it."""
+    now = publisher.now()
+    if clock_checked:
+        return now
+    window = timedelta(days=max(publisher.retention_days, *map(int, publisher.log.head().state.promised), 0))
+    return now - not_borne_out(_newest_first(publisher.log.files(), now - _WINDOWS * window), now, _WINDOWS * window)
+
+
+def not_borne_out(newest_first: Iterable[datetime], now: datetime, look_back: timedelta) -> timedelta:
+    """The long steps from the entries of the log until ``now``, as far as ``look_back`` before what is believed.
+
+    Of machines that take turns, one of which is ahead, the steps forward and back cancel out for those that are right:
+    what counts is the most that is missing since one of the entries.
+    """
+    later, missing, most = now, _NOTHING, _NOTHING
+    for at in newest_first:
+        if abs(later - at) > MOST_QUIET:
+            missing += later - at
+            most = max(most, missing)
+        if at < now - most - look_back:
+            break
+        later = at
+    return most
+
+
+def _newest_first(files: LogFiles, since: datetime) -> list[datetime]:
+    """When the entries of the log were made, in its order.
+
+    Of a file in which no long step has room, its bounds are enough, and of one from before ``since``: it is not read.
+    """
+    found: list[tuple[int, datetime]] = []
+    for number, (low, high, newest) in enumerate(files.spans()):
+        if low and high and newest is not None and (high < since or high - low <= MOST_QUIET):
+            found += [(newest, low), (newest, high)]
+        else:
+            rows = files.only(files.paths[number : number + 1]).read(["sequence", "at"])
+            found += zip(rows.column("sequence").to_pylist(), rows.column("at").to_pylist(), strict=True)
+    return [at for _, at in sorted(found, reverse=True)]

@@ -11,8 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
 from backfill_assets.days import TableDay
-from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import is_of_stream, logical_of
+from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import missing_inputs, step_by_table
 from backfill_assets.plan.status import DayStatus, Statuses
@@ -188,7 +187,7 @@ def _reason(
 
 def _still_speaks(watch: FailedWatch, observed: LogView) -> bool:
     state = observed.states.get(TableDay(watch.table, watch.day))
-    physical = observed.newest.get(watch.table, {}).get(watch.day, fingerprints.EMPTY_DAY)
+    physical = observed.now(TableDay(watch.table, watch.day))
     return state is not None and (state.publication, physical) == (watch.publication, watch.physical)
 
 
@@ -198,19 +197,17 @@ def _evidence(seen: RepairContext, step: Step, day: date, reason: StaleReason) -
     version = seen.version(step.name, day)
     reads = version.reads if version else ()
     period = step.cadence.period(day)
-    inputs = [(read.table, str(d), _logical(seen.observed, read.table, d)) for read in reads for d in read.days(period)]
+    inputs = [
+        (read.table, str(d), seen.observed.logical(TableDay(read.table, d)))
+        for read in reads
+        for d in read.days(period)
+    ]
     return digest([step.name, str(day), reason.name, own, inputs], 12)
 
 
 def _of_day(observed: LogView, table: str, day: date) -> tuple[str, str]:
     state = observed.states.get(TableDay(table, day))
-    physical = observed.newest.get(table, {}).get(day, fingerprints.EMPTY_DAY)
-    return (state.publication if state else "", physical)
-
-
-def _logical(observed: LogView, table: str, day: date) -> str:
-    physical = observed.pinned.get(table, {}).get(day, fingerprints.EMPTY_DAY)
-    return logical_of(observed.states.get(TableDay(table, day)), physical)
+    return (state.publication if state else "", observed.now(TableDay(table, day)))
 
 
 def by_table(troubles: Iterable[StaleDay]) -> dict[str, set[date]]:

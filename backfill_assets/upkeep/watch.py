@@ -16,26 +16,22 @@ from backfill_assets.judge.by_pandera import AGREES, second_opinion
 from backfill_assets.judge.engine import files_by_day
 from backfill_assets.judge.measure import FilesUnreadable, measure_files
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.delta_log import LogState, read_log
-from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.records import DayContent, DayState, InputRead
-from backfill_assets.lakehouse.retry import Retry
+from backfill_assets.lakehouse.delta_log import read_log
+from backfill_assets.lakehouse.records import DayContent, InputRead
 from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
 from backfill_assets.plan.status import DayStatus, day_statuses
-from backfill_assets.publish.log import Head, PublicationLog
-from backfill_assets.publish.pinned import pinned_files
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality import gates, measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
-from backfill_assets.state.observed import LogView
+from backfill_assets.state.observed import LogView, observe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MOST_LOOKS = 20
 _DAMAGED = "FAILED_READ_FILE"
 """Spark's error condition for a file that cannot be read; any other failure says nothing about a day."""
 _LONGEST_WORDS = 200
@@ -69,25 +65,6 @@ class WatchedDay:
         return bool(broken & {watchdogs.FILES, watchdogs.CONTENT}) or (bool(broken) and not self.is_behind)
 
 
-@dataclass(frozen=True)
-class TablesAtOnce:
-    """All tables as they stood at one moment: what the log knows, and the files each of them had."""
-
-    states: Mapping[TableDay, DayState]
-    logs: Mapping[str, LogState]
-
-    def files(self, table: str, day: date) -> list[str]:
-        return sorted(file.path for file in self.logs[table].active.values() if file.day == str(day))
-
-    def view(self) -> LogView:
-        """The same, as statuses are decided from it."""
-        physicals = {
-            table: {day: fingerprints.physical(paths) for day, paths in state.by_day().items()}
-            for table, state in self.logs.items()
-        }
-        return LogView(self.states, newest=physicals, pinned=physicals)
-
-
 @dataclass
 class Watch:
     """Looks at tables. Each is read in one pass over all the days that any of them is judged by, files only once."""
@@ -115,7 +92,7 @@ class Watch:
         asked = sorted(set(days))
         needed = {table.name: table for table in tables}
         needed |= {name: self.catalog.table(name) for t in tables for name in watchdogs.metrics_needed(t)}
-        sight = self._sight({*needed, *_read_by(self.catalog, needed)})
+        sight = observe(self.storage, {*needed, *_read_by(self.catalog, needed)}, self.log)
         watched = {table.name: [day for day in asked if _published(sight, table.name, day)] for table in tables}
         columns = self._columns_then(sight, watched)
         self._measure(needed, sight, _days_to_measure(self.catalog, tables, watched))
@@ -123,7 +100,7 @@ class Watch:
         judged = _with_those_behind(self.catalog, found, sight)
         return self._with_second_opinions(judged, sight) if self.asks_pandera else judged
 
-    def _with_second_opinions(self, found: Sequence[WatchedDay], sight: TablesAtOnce) -> list[WatchedDay]:
+    def _with_second_opinions(self, found: Sequence[WatchedDay], sight: LogView) -> list[WatchedDay]:
         """``found`` with what pandera says of the newest day of each table, if it can be read and has rows."""
         newest = {each.table: each for each in sorted(found, key=lambda each: each.day) if each.rows}
         said = {each.table: self._second_opinion(each, sight) for each in newest.values()}
@@ -132,36 +109,14 @@ class Watch:
             for each in found
         ]
 
-    def _second_opinion(self, watched: WatchedDay, sight: TablesAtOnce) -> RuleOutcome:
+    def _second_opinion(self, watched: WatchedDay, sight: LogView) -> RuleOutcome:
         table = self.catalog.table(watched.table)
-        by_day = sight.logs[watched.table].of_days([watched.day])
+        by_day = sight.files[watched.table].of_days([watched.day])
         files = {day: [file.below(watched.table) for file in some] for day, some in by_day.items()}
         violating = int(str(self._measured[TableDay(watched.table, watched.day)][gates.VIOLATING]))
         return second_opinion(self.storage, table, files, violating).as_outcome(AGREES, "consistency")
 
-    def _sight(self, tables: Collection[str]) -> TablesAtOnce:
-        """Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile."""
-        retry = Retry(f"Looking at {', '.join(tables)}", most=_MOST_LOOKS)
-        while True:
-            head = self.log.head()
-            states = self.log.day_states(head, tables)
-            logs = {table: self._table_log(table, head) for table in tables}
-            if self.log.head().state.news_of(tables) == head.state.news_of(tables):
-                return TablesAtOnce(states, logs)
-            retry.lost("they were published to at every look")
-
-    def _table_log(self, table: str, head: Head) -> LogState:
-        """As of the last closed entry while a publication is under way: half a publication is no foreign write."""
-        main = MainTable.open(self.storage, table)
-        under_way = any(table in entry.writes for entry in head.state.open.values())
-        if under_way:
-            return pinned_files(self.log, head, table)
-        version = main.version if main else None
-        return LogState(-1, {}) if version is None else read_log(self.storage, table, version)
-
-    def _columns_then(
-        self, sight: TablesAtOnce, watched: Mapping[str, Sequence[date]]
-    ) -> dict[tuple[str, str], set[str]]:
+    def _columns_then(self, sight: LogView, watched: Mapping[str, Sequence[date]]) -> dict[tuple[str, str], set[str]]:
         """The columns that a publication staged, by publication and table."""
         keys = (TableDay(table, day) for table, days in watched.items() for day in days)
         # A day that was never published may have the rows of a foreign write.
@@ -172,9 +127,9 @@ class Watch:
             for change in prepared.publication.tables
         }
 
-    def _measure(self, tables: Mapping[str, Table], sight: TablesAtOnce, days: Mapping[str, Collection[date]]) -> None:
+    def _measure(self, tables: Mapping[str, Table], sight: LogView, days: Mapping[str, Collection[date]]) -> None:
         for name, table in tables.items():
-            files = {day: fingerprints.physical(sight.files(name, day)) for day in days.get(name, ())}
+            files = {day: sight.now(TableDay(name, day)) for day in days.get(name, ())}
             wanted = {day for day, has in files.items() if self._read.get(TableDay(name, day)) != has}
             gone = {day for day in wanted if self._missing(sight, name, day)}
             for key in (TableDay(name, day) for day in wanted):
@@ -182,7 +137,7 @@ class Watch:
                 self._read[key] = files[key.day]
             self._gone -= {TableDay(name, day) for day in wanted}
             self._gone |= {TableDay(name, day) for day in gone}
-            found = self._readable(table, sight.logs[name].version, sorted(wanted - gone))
+            found = self._readable(table, sight.files[name].version, sorted(wanted - gone))
             zero = measures.zero_metrics(table)
             self._measured |= {TableDay(name, day): found.get(day, zero) for day in wanted}
 
@@ -214,11 +169,11 @@ class Watch:
         return measure_files(self.storage, table, files, rows, afresh=not self.believes_hashes)
 
     def _judge(
-        self, table: Table, day: date, sight: TablesAtOnce, columns: Mapping[tuple[str, str], set[str]]
+        self, table: Table, day: date, sight: LogView, columns: Mapping[tuple[str, str], set[str]]
     ) -> WatchedDay:
         state = sight.states.get(TableDay(table.name, day))
         publication = state.publication if state else ""
-        physical = fingerprints.physical(sight.files(table.name, day))
+        physical = sight.now(TableDay(table.name, day))
         content = state.content if state and state.content else DayContent(rows=0, checksum="0")
         same_columns = columns.get((publication, table.name)) == set(struct_type(table.contract).names)
         recorded = RecordedDay(
@@ -249,8 +204,8 @@ class Watch:
         unread = self._gone | self._damaged.keys()
         return {name for name in watchdogs.metrics_needed(table) if any(TableDay(name, d) in unread for d in period)}
 
-    def _missing(self, sight: TablesAtOnce, table: str, day: date) -> list[str]:
-        return self.storage.missing(f"{table}/{path}" for path in sight.files(table, day))
+    def _missing(self, sight: LogView, table: str, day: date) -> list[str]:
+        return self.storage.missing(f"{table}/{path}" for path in _files(sight, table, day))
 
 
 def _read_by(catalog: Catalog, tables: Iterable[str]) -> set[str]:
@@ -259,7 +214,7 @@ def _read_by(catalog: Catalog, tables: Iterable[str]) -> set[str]:
     return {read.table for version in versions for read in version.reads}
 
 
-def _with_those_behind(catalog: Catalog, found: Sequence[WatchedDay], sight: TablesAtOnce) -> list[WatchedDay]:
+def _with_those_behind(catalog: Catalog, found: Sequence[WatchedDay], sight: LogView) -> list[WatchedDay]:
     """By the status of each table that a day is judged by, at the moment of ``sight``, if none has a foreign write.
 
     A stream brings rows to raw first and to what is made of them seconds later: in between, a day that reads no raw
@@ -273,7 +228,7 @@ def _with_those_behind(catalog: Catalog, found: Sequence[WatchedDay], sight: Tab
     judged_by = {name: (name, *watchdogs.metrics_needed(catalog.table(name))) for name in cadences}
     steps = {step.name: step for names in judged_by.values() for step in map(catalog.step, names)}
     days = DayRange(min(each.first for each in ends), max(each.last for each in ends))
-    statuses = day_statuses(list(steps.values()), sight.view(), days, as_published=True)
+    statuses = day_statuses(list(steps.values()), replace(sight, pinned=sight.newest), days, as_published=True)
 
     def is_behind(each: WatchedDay) -> bool:
         period = cadences[each.table].period(each.day)
@@ -297,10 +252,14 @@ def columns_of(schema: str) -> set[str]:
     return {str(field["name"]) for field in json.loads(schema)["fields"]}
 
 
-def _published(sight: TablesAtOnce, table: str, day: date) -> bool:
+def _files(sight: LogView, table: str, day: date) -> list[str]:
+    return sorted(file.path for file in sight.files[table].active.values() if file.day == str(day))
+
+
+def _published(sight: LogView, table: str, day: date) -> bool:
     """Rows of a day that was never published are a foreign write, and watched."""
     state = sight.states.get(TableDay(table, day))
-    return bool(state and state.content) or bool(sight.files(table, day))
+    return bool(state and state.content) or sight.now(TableDay(table, day)) != fingerprints.EMPTY_DAY
 
 
 def _days_to_measure(

@@ -237,7 +237,7 @@ class World:
         }
         reads = decide.read_days(STEP, STEP.version("v1"), DAYS)
         inputs = {name: InputRead(table=name, version=0, days=dict.fromkeys(days, "x")) for name, days in reads.items()}
-        return Pin(expected, inputs, states, 0)
+        return Pin(expected, inputs, states)
 
     def observe(self, *_: object) -> LogView:
         self.moment()

@@ -19,6 +19,7 @@ from backfill_assets.defs.watchdogs import CRON_VARIABLE, JOB, SCHEDULE, STEP, T
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import RuleOutcome, Table
+from backfill_assets.state.observed import observe
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
@@ -103,7 +104,7 @@ def test_a_table_that_cannot_be_read_hides_no_other(
 
     class Damaged(FakeWatch):
         def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
-            self._sight({table.name for table in tables})
+            observe(self.storage, {table.name for table in tables}, self.log)
             return look(self, tables, days)
 
     log = Path(lakehouse.storage.root) / "raw_sales" / "_delta_log"

@@ -73,7 +73,7 @@ def test_inputs_that_are_not_there_or_not_sound_are_reported(world: World) -> No
 def test_others_who_are_at_the_same_days_are_reported(world: World) -> None:
     """Open publications by table, open plans by day."""
     first = make_plan(asked("fact", version="v1"), situation_of(world))
-    observed = replace(world.observed(), open=("p9",), writing={"p9": frozenset({"daily"}), "p8": frozenset({"raw"})})
+    observed = replace(world.observed(), writing={"p9": frozenset({"daily"}), "p8": frozenset({"raw"})})
     situation = replace(situation_of(world, open_plans=[first]), observed=observed)
     plan = make_plan(asked("fact", version="v1"), situation)
     kinds = [each.kind for each in plan.findings if each.kind in ("overlapping plan", "publication under way")]

@@ -36,6 +36,7 @@ from backfill_assets.publish.publisher import Publisher
 from backfill_assets.stream.lease import LEASE_SECONDS
 from backfill_assets.upkeep.reclaim import finish_reclaiming
 from backfill_assets_tests.protocol import storm_workers
+from backfill_assets_tests.protocol.audit import log_rows
 from backfill_assets_tests.protocol.staging import change, published_rows, stage
 from backfill_assets_tests.protocol.storm_tally import Found, Judge, Tally, Told, by_text
 from backfill_assets_tests.protocol.storm_workers import (
@@ -219,7 +220,7 @@ def look(root: str, clock: StormClock) -> Found:
     publisher = Publisher(storage, retention_days=WINDOW_DAYS, now=clock)
     publisher.recover()
     finish_reclaiming(publisher)
-    closed = publisher.log.rows("closed", columns=["sequence", "event", "publication", "outcome"])
+    closed = log_rows(publisher.log, "closed", columns=["sequence", "event", "publication", "outcome"])
     entries = sorted(closed, key=lambda row: row["sequence"])
     main = MainTable.open(storage, RAW)
     return Found(

@@ -22,7 +22,7 @@ from backfill_assets.publish.outbox import DueNotice, deliver, due_notices
 from backfill_assets.publish.pinned import pin_again
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.state.stream_positions import begun_id
-from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim_log
+from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.foreign import alter, demand_feature, drop_feature, overwrite
 from backfill_assets_tests.protocol.ledger import Ledger
@@ -177,7 +177,7 @@ class World:
             self.clock += SETTLED + timedelta(hours=1)
             publisher = self.publisher()
             fold(publisher.log, self.clock)
-            reclaim_log(publisher, clock_checked=True)
+            reclaim(publisher, LOG_TABLE, clock_checked=True)
             return
         table = DeltaTable(self.storage.uri(LOG_TABLE))
         if how == "optimise":

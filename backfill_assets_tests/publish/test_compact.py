@@ -199,6 +199,7 @@ def test_a_file_that_is_not_there_is_not_compacted_away(lake: Lake) -> None:
 def test_an_undo_of_small_files_put_together_gives_them_back(lake: Lake) -> None:
     _batches(lake, 16)
     before = set(lake.state("raw").active)
-    compact_small_files(lake.publisher(), "raw", [D1], id="c1")
-    roll_back(lake.publisher(), "c1", id="undo", steps=())
+    made = compact_small_files(lake.publisher(), "raw", [D1])
+    assert isinstance(made, Published)
+    roll_back(lake.publisher(), made.publication, id="undo", steps=())
     assert set(lake.state("raw").active) == before

@@ -15,7 +15,8 @@ from backfill_assets.publish.fold import COMMITS_KEPT, fold, foldable, left_behi
 from backfill_assets.publish.log import LOG_TABLE, PublicationLog
 from backfill_assets.state.history import history
 from backfill_assets.state.rolled_back import rollbacks
-from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim_log
+from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim
+from backfill_assets_tests.protocol.audit import log_rows
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
 from benchmarks.three_years import Opened, Years, questions
 
@@ -46,7 +47,7 @@ def test_folding_moves_rows_and_loses_none(lake: Lake) -> None:
         read = lake.publisher().log
         told = history(lake.storage, "t")
         return [
-            read.rows(),
+            log_rows(read),
             read.day_states(read.head()),
             read.find_prepared("p1"),
             told,
@@ -104,10 +105,10 @@ def test_what_folding_leaves_behind_goes_a_day_later_by_intent(lake: Lake) -> No
     lake.clock += timedelta(days=2)
     assert loose <= set(left_behind(log, lake.clock))
     with pytest.raises(Died):
-        reclaim_log(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)), clock_checked=True)
+        reclaim(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)), LOG_TABLE, clock_checked=True)
     finish_reclaiming(lake.publisher())
     assert set(lake.storage.missing(loose)) == loose
-    assert log.find_prepared("p1") and not reclaim_log(lake.publisher(), clock_checked=True)
+    assert log.find_prepared("p1") and not reclaim(lake.publisher(), LOG_TABLE, clock_checked=True)
 
 
 def test_old_commits_go_and_the_log_is_read_from_its_checkpoint(lake: Lake) -> None:
@@ -115,10 +116,10 @@ def test_old_commits_go_and_the_log_is_read_from_its_checkpoint(lake: Lake) -> N
     log = _old_history(lake)
     fold(log, lake.clock)
     lake.clock += timedelta(days=32)
-    head, rows = log.head(), log.rows()
-    assert any("/_delta_log/" in path for path in reclaim_log(lake.publisher(), clock_checked=True))
+    head, rows = log.head(), log_rows(log)
+    assert any("/_delta_log/" in path for path in reclaim(lake.publisher(), LOG_TABLE, clock_checked=True))
     assert log.head().state.versions == head.state.versions
-    assert [row for row in log.rows() if row["event"] not in ("reclaiming", "reclaimed")] == rows
+    assert [row for row in log_rows(log) if row["event"] not in ("reclaiming", "reclaimed")] == rows
     lake.publish("later", {"t": {D1: ["later"]}})
     assert lake.rows("t")[D1] == ["later"] and lake.storage.exists(f"{LOG_TABLE}/_delta_log")
 

@@ -9,11 +9,13 @@ import pytest
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.publish import fold as log_fold
-from backfill_assets.publish import fold as log_gather
-from backfill_assets.publish.files import ENTRIES
-from backfill_assets.publish.fold import fold, gather, is_gathered
+from backfill_assets.publish.files import ENTRIES, LOG_TABLE
+from backfill_assets.publish.fold import fold, gather, gatherable, is_gathered
 from backfill_assets.state.history import history
-from backfill_assets.upkeep.reclaim import reclaim_log
+from backfill_assets.upkeep.maintenance import Maintenance
+from backfill_assets.upkeep.maintenance_plan import Chore
+from backfill_assets.upkeep.reclaim import reclaim
+from backfill_assets_tests.protocol.audit import log_rows
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
 
 pytestmark = pytest.mark.protocol
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.protocol
 
 @pytest.fixture(autouse=True)
 def few_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_gather, "GATHER_FROM", (8, 3))
+    monkeypatch.setattr(log_fold, "GATHER_FROM", (8, 3))
     monkeypatch.setattr(log_fold, "FOLD_FROM_FILES", 4)
 
 
@@ -36,7 +38,7 @@ def _stream(lake: Lake, count: int, first: int = 0) -> None:
 def _answers(lake: Lake) -> list[object]:
     log = lake.publisher().log
     return [
-        log.rows(),
+        log_rows(log),
         log.head().state,
         log.day_states(log.head()),
         log.find_prepared("s001"),
@@ -69,18 +71,29 @@ def test_gathered_files_are_gathered_once_more_and_then_stay(lake: Lake) -> None
     for number in range(0, 64, 2):
         _stream(lake, 2, first=number)
         gather(log)
-    rows = log.rows()
+    rows = log_rows(log)
     gathered = [path for path in log.files().paths if is_gathered(path)]
     assert len(gathered) <= 5 and any("/stream-2-" in path for path in gathered)
     lake.clock += timedelta(days=21)
     lake.publish("today", {"t": {D3: ["new"]}})
     fold(log, lake.clock)
     assert set(gathered) <= set(log.files().paths)
-    assert [row for row in log.rows() if row["publication"] != "today"] == rows
+    assert [row for row in log_rows(log) if row["publication"] != "today"] == rows
     lake.clock += timedelta(days=3)
-    reclaim_log(lake.publisher())
+    reclaim(lake.publisher(), LOG_TABLE)
     assert log.find_prepared("s001") is not None
-    assert [row for row in log.rows() if str(row["publication"]).startswith("s")] == rows
+    assert [row for row in log_rows(log) if str(row["publication"]).startswith("s")] == rows
+
+
+def test_maintenance_plans_and_gathers_what_a_stream_has_left(lake: Lake) -> None:
+    """Its process has ended before it gathered: the plan names the files, and how many bytes they are."""
+    _stream(lake, 9)
+    tended = Maintenance(lake.publisher(), ["raw"], timeline_days=14, clock_checked=True)
+    (task,) = (each for each in tended.plan() if each.chore is Chore.GATHER)
+    sizes = dict(lake.publisher().log.files().sizes)
+    assert task.files == len(task.items) == 9 and task.bytes == sum(sizes[path] for path in task.items)
+    assert tended.carry_out([task], print)[0].outcome == "9 files gathered"
+    assert not gatherable(lake.publisher().log)
 
 
 def test_gathering_that_loses_the_race_leaves_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,8 +23,9 @@ from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.records import Notice, Provenance, Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.crash_points import CrashPoint, Reached
-from backfill_assets.publish.outbox import DueNotice, announce, deliver, delivered_keys, due_notices
+from backfill_assets.publish.outbox import DueNotice, announce, deliver, due_notices
 from backfill_assets.publish.senders import FileSender, LogSender, WebhookSender, log_writer, sender_of
+from backfill_assets_tests.protocol.audit import delivered_keys
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 
 NOTICE = Notice(title="March is right now", lines=("revenue -0.4 %",), reports=("u",), undo="backfill rollback p1")
@@ -199,7 +200,7 @@ def test_looking_reads_no_history(lake: Lake, monkeypatch: pytest.MonkeyPatch) -
         publisher = lake.publisher()
         with monkeypatch.context() as patched:
             patched.setattr(Storage, "read_bytes", counting)
-            patched.setattr(type(publisher.log), "rows", None)
+            patched.setattr(type(publisher.log), "files", None)
             assert [due.key for due in due_notices(publisher)] == ["p1"]
         costs.append(len(read))
         read.clear()

@@ -16,6 +16,7 @@ from backfill_assets.state.view import View
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets.upkeep.maintenance_plan import Chore
 from backfill_assets.upkeep.reclaim import reclaimable
+from backfill_assets_tests.protocol.audit import log_rows
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 
 pytestmark = pytest.mark.protocol
@@ -62,7 +63,7 @@ def test_maintenance_pins_a_table_at_rest_before_its_version_is_gone(lake: Lake)
     tended.carry_out(tasks, print)
     versions = lake.publisher().log.head().state.versions
     assert versions["t"] == newest
-    (row,) = lake.publisher().log.rows("pinned", columns=["event", "detail"])
+    (row,) = log_rows(lake.publisher().log, "pinned", columns=["event", "detail"])
     assert json.loads(row["detail"]) == versions
     assert not [task for task in tended.plan() if task.chore is Chore.PIN], "once is enough"
 

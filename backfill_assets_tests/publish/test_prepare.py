@@ -18,9 +18,9 @@ from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.head import TURN
-from backfill_assets.publish.prepare import Preparation
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.upkeep.reclaim import reclaim
+from backfill_assets_tests.protocol.audit import log_rows
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -123,12 +123,12 @@ def test_a_file_reclaimed_between_two_rounds_is_missed(lake: Lake) -> None:
     assert "large" not in lake.publisher().log.head().state.outcomes
 
 
-def preparation(lake: Lake, waits: list[float]) -> Preparation:
+def preparation(lake: Lake, waits: list[float]) -> Publisher:
     def sleep(seconds: float) -> None:
         waits.append(seconds)
         lake.clock += timedelta(seconds=seconds)
 
-    made = Preparation(lake.storage, now=lambda: lake.clock)
+    made = Publisher(lake.storage, now=lambda: lake.clock)
     made.sleep = sleep
     return made
 
@@ -144,7 +144,7 @@ def test_who_lost_several_rounds_asks_for_a_turn_and_others_let_it_pass(lake: La
     """It is on the log, so it costs no request; and it is gone with the entry that it was for."""
     large = lake.request("large", {"t": {D1: ["a"]}})
     assert isinstance(lake.publisher(Beside(lake, 5)).publish(large), Published)
-    assert "waiting" in [row["event"] for row in lake.publisher().log.rows()]
+    assert "waiting" in [row["event"] for row in log_rows(lake.publisher().log)]
     assert lake.publisher().log.head().state.turns == {}
     ask(lake, "another")
     waits: list[float] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,13 @@ from deltalake.schema import PrimitiveType
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import LogState
 from backfill_assets.lakehouse.records import DayContent, Position, Publication, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish import pinned as pin_module
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
+from backfill_assets_tests.protocol.audit import log_rows
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
 from backfill_assets_tests.protocol.staging import content, rows_table, stage
 
@@ -162,16 +163,16 @@ def test_the_expected_state_is_captured_before_inputs_are_read(lake: Lake, monke
     """Else another writer's newer result, of newer inputs, would be taken for the state that ours replaces."""
     lake.append("a1", "raw", {D1: ["x"]})
     lake.publish("p1", {"t": {D1: ["of x"]}})
-    really = pin_module.logicals
+    really = pin_module.pinned_files
 
-    def overtaken(*arguments: Any) -> dict[date, str]:
-        monkeypatch.setattr(pin_module, "logicals", really)
+    def overtaken(*arguments: Any) -> LogState:
+        monkeypatch.setattr(pin_module, "pinned_files", really)
         found = really(*arguments)
         lake.append("a2", "raw", {D1: ["y"]})
         lake.publish("p2", {"t": {D1: ["of x", "of y"]}})
         return found
 
-    monkeypatch.setattr(pin_module, "logicals", overtaken)
+    monkeypatch.setattr(pin_module, "pinned_files", overtaken)
     pin = lake.pin({"t": {D1: []}}, {"raw": [D1]})
     request = lake.request("p3", {"t": {D1: ["of x"]}}, pin, inputs=tuple(pin.inputs.values()))
     assert isinstance(lake.publisher().publish(request), Conflict)
@@ -420,7 +421,7 @@ def test_a_retry_finishes_what_the_dead_process_began(lake: Lake, step: CrashPoi
         lake.publisher(dying_at(step)).publish(request)
     assert isinstance(lake.publisher().publish(request), Published)
     assert (lake.rows("t"), lake.rows("u")) == ({D1: ["a"]}, {D1: ["b"]})
-    assert [row["event"] for row in lake.publisher().log.rows("prepared", "closed")] == ["prepared", "closed"]
+    assert [row["event"] for row in log_rows(lake.publisher().log, "prepared", "closed")] == ["prepared", "closed"]
 
 
 def test_an_aborted_id_stays_aborted(lake: Lake) -> None:

@@ -24,12 +24,12 @@ def _files(*rows: int) -> list[_File]:
 
 def test_a_full_tier_becomes_one_file() -> None:
     assert files_to_compact(_files(*[20] * 15)) == []
-    assert files_to_compact(_files(*[20] * 16)) == [tuple(f"f{number:03d}" for number in range(16))]
+    assert files_to_compact(_files(*[20] * 16)) == [f"f{number:03d}" for number in range(16)]
 
 
 def test_larger_files_stay_and_smaller_ones_go_along() -> None:
-    (group,) = files_to_compact(_files(5_000, *[300] * 16, 3, 20))
-    assert group == tuple(f"f{number:03d}" for number in range(1, 19))
+    group = files_to_compact(_files(5_000, *[300] * 16, 3, 20))
+    assert group == [f"f{number:03d}" for number in range(1, 19)]
 
 
 def test_files_of_different_tiers_fill_none() -> None:
@@ -52,7 +52,7 @@ def test_a_day_keeps_few_files_and_a_row_is_written_again_a_few_times(batches: l
     held: dict[str, list[str]] = {}
     for number, rows in enumerate(batches):
         files[f"b{number}"], held[f"b{number}"] = rows, [f"b{number}"]
-        for group in files_to_compact([_File(path, each) for path, each in files.items()]):
+        if group := files_to_compact([_File(path, each) for path, each in files.items()]):
             total, parts = sum(files.pop(path) for path in group), [part for path in group for part in held.pop(path)]
             rewritten.update(parts)
             files[f"m{number}"], held[f"m{number}"] = total, parts

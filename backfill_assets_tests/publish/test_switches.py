@@ -12,8 +12,8 @@ from backfill_assets.lakehouse.records import CurrentVersion, Publication, Switc
 from backfill_assets.publish import fold as folding
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.files import LogFiles
+from backfill_assets.publish.head import rebuilt_head
 from backfill_assets.publish.publisher import Conflict, Published
-from backfill_assets.publish.rebuild import rebuilt_head
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 
 pytestmark = pytest.mark.protocol

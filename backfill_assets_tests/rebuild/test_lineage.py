@@ -14,7 +14,7 @@ from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.records import DayContent, DayRead, DayRecord, Environment, InputRead
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.publish.files import ENTRIES
-from backfill_assets.publish.lineage import lineages
+from backfill_assets.publish.log import lineages
 from backfill_assets.rebuild import lake as lake_module
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.environment import differences, packages
@@ -22,6 +22,7 @@ from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID
 from backfill_assets.rebuild.walk import shadow
+from backfill_assets_tests.protocol.audit import log_rows
 from backfill_assets_tests.rebuild.test_waiting_for_holds import DAY, STEP, Waiting
 
 EARLIER = Environment(git_commit="c0ffee0123456789", packages="uv.lock 1", spark="4.2.0", java="17.0.15")
@@ -68,7 +69,7 @@ def test_an_older_process_reads_the_entry_as_it_always_was(staged: Staged) -> No
     """
     publication = staged.build()
     log = staged.lake.publisher.log
-    (row,) = (row for row in log.rows("prepared") if row["publication"] == publication)
+    (row,) = (row for row in log_rows(log, "prepared") if row["publication"] == publication)
     entry = json.loads(row["detail"])
     change = entry["publication"]["tables"][0]
     assert entry.keys() == {"publication", "before", "window_days"}

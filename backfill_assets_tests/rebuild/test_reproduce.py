@@ -19,7 +19,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayLineage, Environment, InputRead, Position, Publication
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.publish.crash_points import CrashPoint
-from backfill_assets.publish.lineage import lineages
+from backfill_assets.publish.log import lineages
 from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild import reproduce as reproduce_module
 from backfill_assets.rebuild.builder import Builder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -15,15 +15,13 @@ from backfill_assets.lakehouse.delta_log import VersionGone
 from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.publish.publisher import Published
 from backfill_assets.state.boundaries import PartitionPosition, RawBoundary
+from backfill_assets.state.moments import find_moment
 from backfill_assets.state.observed import observe
 from backfill_assets.state.positions import (
     RawVersions,
     publication_boundaries,
     read_boundaries,
     table_boundaries,
-    view_at,
-    view_of,
-    view_with,
 )
 from backfill_assets.state.view import View
 from backfill_assets_tests.streamed_lakehouse import BRONZE, FACT, QUARANTINE, RAW, TOPIC, StreamedLakehouse
@@ -55,11 +53,11 @@ def test_raw_has_its_positions_at_every_version(lakehouse: StreamedLakehouse) ->
     """By version, by publication and by moment: the same state is found."""
     lakehouse.stream("batch-1", {SECOND: [4]}, {0: (10, 12), 1: (0, 3)})
     assert raw_now(lakehouse).positions == upto(12, 3)
-    history = view_of(lakehouse.storage, "history")
+    history = View.closed(lakehouse.storage, "history")
     for view in (
         history,
-        view_with(lakehouse.storage, RAW, history.versions[RAW]),
-        view_at(lakehouse.storage, datetime(2017, 6, 1, 12, 2, 30, tzinfo=UTC)),
+        find_moment(lakehouse.storage, str(history.versions[RAW]), RAW).view,
+        find_moment(lakehouse.storage, "2017-06-01 12:02:30", RAW).view,
     ):
         (found,) = table_boundaries(view, RAW)
         assert found.boundary.positions == upto(10)
@@ -71,7 +69,7 @@ def test_a_rollback_gives_the_positions_back(lakehouse: StreamedLakehouse) -> No
     lakehouse.stream("batch-1", {SECOND: [4]}, {0: (10, 12), 1: (0, 3)})
     roll_back(lakehouse.publisher, "batch-1", id="back", steps=CATALOG.steps)
     assert raw_now(lakehouse).positions == upto(10)
-    (then,) = table_boundaries(view_of(lakehouse.storage, "batch-1"), RAW)
+    (then,) = table_boundaries(View.closed(lakehouse.storage, "batch-1"), RAW)
     assert then.boundary.positions == upto(12, 3)
 
 
@@ -117,7 +115,7 @@ def test_a_day_is_followed_through_tables_and_publications(lakehouse: StreamedLa
     lakehouse.build_both("both", {SECOND: [3, 4]})
     newest = table_boundaries(View.newest(lakehouse.storage), FACT)
     assert [(each.days, each.boundary.positions) for each in newest] == [((FIRST,), upto(10)), ((SECOND,), upto(15))]
-    earlier = table_boundaries(view_of(lakehouse.storage, "fact"), FACT)
+    earlier = table_boundaries(View.closed(lakehouse.storage, "fact"), FACT)
     assert [(each.days, each.boundary.positions) for each in earlier] == [((FIRST, SECOND), upto(10))]
     (both,) = publication_boundaries(lakehouse.storage, ["both"])["both"]
     assert both.tables == (BRONZE, FACT, QUARANTINE) and both.boundary.positions == upto(15)
@@ -182,19 +180,19 @@ def test_a_version_that_is_gone_names_the_oldest_that_can_be_had(tmp_path: Path)
         newest = landed.land(f"landed-{number}", {FIRST: [number]}, f"sales/2017-03-0{number + 1}/a.jsonl.gz")
     _clean_up(landed, RAW, newest)
     with pytest.raises(VersionGone, match=f"(?s)Version 1 of raw_sales .* oldest version that can be read is {newest}"):
-        table_boundaries(view_with(landed.storage, RAW, 1), RAW)
+        table_boundaries(find_moment(landed.storage, "1", RAW).view, RAW)
     assert RawVersions(landed.storage).at(RAW, newest).landed_files == 3
 
 
 def test_states_that_never_were_are_errors(lakehouse: StreamedLakehouse) -> None:
     """Each names what there is."""
     with pytest.raises(InvalidRequest, match="has no version 99: its newest version is"):
-        view_with(lakehouse.storage, RAW, 99)
+        find_moment(lakehouse.storage, "99", RAW)
     with pytest.raises(InvalidRequest, match="nothing was published to it"):
-        view_with(lakehouse.storage, FACT, 0)
+        find_moment(lakehouse.storage, "0", FACT)
     with pytest.raises(InvalidRequest, match="Nothing was published by 2017-01-01"):
-        view_at(lakehouse.storage, datetime(2017, 1, 1, tzinfo=UTC))
+        find_moment(lakehouse.storage, "2017-01-01", RAW)
     with pytest.raises(InvalidRequest, match="Did you mean history"):
-        view_of(lakehouse.storage, "histori")
+        View.closed(lakehouse.storage, "histori")
     with pytest.raises(InvalidRequest, match="Nothing was published to bronze_sales by entry"):
-        table_boundaries(view_of(lakehouse.storage, "history"), BRONZE)
+        table_boundaries(View.closed(lakehouse.storage, "history"), BRONZE)

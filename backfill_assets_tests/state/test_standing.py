@@ -12,14 +12,15 @@ import pytest
 
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.errors import InvalidRequest, LakehouseBusy
-from backfill_assets.lakehouse.delta_log import LogState, read_log
+from backfill_assets.lakehouse.delta_log import LogState, read_log, schema_at
 from backfill_assets.lakehouse.plans import close_plan, keep_plan, kept_plan, open_plan, open_plan_ids, plan_ids
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish import pinned
 from backfill_assets.publish.rows import DAY_COLUMNS, _content_columns, day_state
 from backfill_assets.state import observed
+from backfill_assets.state.damage import files_may_go, free_bytes
 from backfill_assets.state.observed import observe
-from backfill_assets.state.standing import files_may_go, free_bytes, observe_tables
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 D1, D2 = date(2017, 3, 1), date(2017, 3, 2)
@@ -34,21 +35,21 @@ def lakehouse(tmp_path: Path) -> SmallLakehouse:
 def test_sizes_schemas_and_the_entry_looked_at(lakehouse: SmallLakehouse) -> None:
     """Bytes of each day as the last closed entry has it; tables that are not there have neither."""
     lakehouse.publish("first", {"fact": {D1: [1], D2: [2, 3]}})
-    standing = observe_tables(lakehouse.storage, ["fact", "report"])
+    standing = observe(lakehouse.storage, ["fact", "report"])
     sizes = {
         parse_day(f.path.split("day=")[1][:10]): f.size
         for f in lakehouse.storage.files("fact", recursive=True)
         if "day=" in f.path
     }
     assert standing.bytes == {"fact": sizes}
-    assert standing.observed.versions == {"fact": 1} and standing.observed.sequence > 0
-    assert [field["name"] for field in json.loads(standing.schemas["fact"])["fields"]] == ["id", "day"]
+    assert standing.versions == {"fact": 1} and standing.sequence > 0
+    assert [field["name"] for field in json.loads(schema_at(lakehouse.storage, "fact", 1))["fields"]] == ["id", "day"]
 
 
 def test_nothing_is_created_by_looking(tmp_path: Path) -> None:
     """A mistyped path stays a path."""
     empty = SmallLakehouse(tmp_path / "nowhere")
-    assert observe_tables(empty.storage, ["fact"]).bytes == {}
+    assert observe(empty.storage, ["fact"]).bytes == {}
     assert free_bytes(empty.storage) is None and plan_ids(empty.storage) == open_plan_ids(empty.storage) == []
     assert not (tmp_path / "nowhere").exists()
 
@@ -56,12 +57,12 @@ def test_nothing_is_created_by_looking(tmp_path: Path) -> None:
 def test_files_of_a_version_may_go_a_window_after_main_let_go_of_them(lakehouse: SmallLakehouse) -> None:
     """A later publication of other days takes nothing away; one that replaces a day does, from its moment on."""
     lakehouse.publish("first", {"fact": {D1: [1], D2: [2]}})
-    pinned, now = {"fact": 1}, lakehouse.now()
+    held, now = {"fact": 1}, lakehouse.now()
     lakehouse.publish("other", {"fact": {date(2017, 3, 3): [3]}})
-    assert files_may_go(lakehouse.storage, pinned, 30, now) == {}
+    assert files_may_go(lakehouse.storage, held, 30, now) == {}
     lakehouse.publish("second", {"fact": {D1: [9]}})
     replaced = lakehouse.now()
-    assert files_may_go(lakehouse.storage, pinned, 30, replaced) == {"fact": replaced + timedelta(days=30)}
+    assert files_may_go(lakehouse.storage, held, 30, replaced) == {"fact": replaced + timedelta(days=30)}
     assert files_may_go(lakehouse.storage, {"fact": 3, "report": 1}, 30, replaced) == {}
 
 
@@ -87,7 +88,9 @@ def test_a_plan_is_kept_once_and_found_by_its_id(lakehouse: SmallLakehouse) -> N
     assert open_plan_ids(lakehouse.storage) == []
 
 
-def test_publications_of_other_tables_do_not_disturb_a_look(lakehouse: SmallLakehouse) -> None:
+def test_publications_of_other_tables_do_not_disturb_a_look(
+    lakehouse: SmallLakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A stream publishes elsewhere every moment: what is looked at has not moved."""
     lakehouse.publish("first", {"fact": {D1: [1]}})
     numbers = itertools.count()
@@ -96,7 +99,8 @@ def test_publications_of_other_tables_do_not_disturb_a_look(lakehouse: SmallLake
         lakehouse.publish(f"stream{next(numbers)}", {"stream": {D1: [1]}})
         return read_log(storage, table, version)
 
-    found = observe(lakehouse.storage, ["fact"], read)
+    monkeypatch.setattr(pinned, "read_log", read)
+    found = observe(lakehouse.storage, ["fact"])
     assert found.newest["fact"][D1] == found.states[TableDay("fact", D1)].physical
     assert next(numbers) < 5
 
@@ -114,5 +118,6 @@ def test_a_table_that_is_published_to_at_every_look_is_named(
         lakehouse.publish(f"again{next(numbers)}", {"fact": {D1: [1]}})
         return found
 
+    monkeypatch.setattr(pinned, "read_log", read)
     with pytest.raises(LakehouseBusy, match="Looking at fact: gave up after 4 attempts"):
-        observe(lakehouse.storage, ["fact"], read)
+        observe(lakehouse.storage, ["fact"])

@@ -30,9 +30,10 @@ from backfill_assets.plan.keep import observe_context, plan_as_kept
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.plan.waves import Shares
-from backfill_assets.publish.outbox import announce, delivered_keys, due_notices
+from backfill_assets.publish.outbox import announce, due_notices
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.walk import days_staged_in
+from backfill_assets_tests.protocol.audit import delivered_keys
 from backfill_assets_tests.stories.dagster_chain import workshop_resources
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES

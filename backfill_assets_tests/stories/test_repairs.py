@@ -23,6 +23,7 @@ from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.state.observed import observe
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.protocol.audit import log_rows
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 from backfill_assets_tests.stories import repairing_location
 from backfill_assets_tests.stories.repairing_location import AFTER, BEFORE, HALT, HALTED, IN, LAKEHOUSE
@@ -101,7 +102,7 @@ class Repairs:
     def published_since(self, sequence: int) -> dict[str, set[date]]:
         """The days of each table that were published after that entry of the log."""
         found: dict[str, set[date]] = {}
-        for row in self.lakehouse.publisher.log.rows("published"):
+        for row in log_rows(self.lakehouse.publisher.log, "published"):
             if row["sequence"] > sequence:
                 found.setdefault(row["table"], set()).add(date.fromisoformat(row["day"]))
         return found

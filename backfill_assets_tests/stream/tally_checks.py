@@ -24,6 +24,7 @@ from backfill_assets.state.view import View
 from backfill_assets.text import format_are
 from backfill_assets.upkeep.accounting import account
 from backfill_assets_tests.examples.sample.live_tally import LiveTally, winner_checksum
+from backfill_assets_tests.protocol.audit import log_rows
 from backfill_assets_tests.stream.sent import partition_of
 
 RAW, BRONZE, QUARANTINE = "raw_sales", "bronze_sales", "quarantine_sales"
@@ -161,7 +162,7 @@ class TallyCheck:
         planned: defaultdict[str, set[str]] = defaultdict(set)
         published: defaultdict[str, set[str]] = defaultdict(set)
         done = set()
-        for row in log.rows(columns=["event", "publication", "outcome", "table"]):
+        for row in log_rows(log, columns=["event", "publication", "outcome", "table"]):
             if row["event"] == "preparing day":
                 planned[row["publication"]].add(row["table"])
             if row["event"] == "published":

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets_tests.protocol.audit import log_rows
 
 _SAMPLES = 20
 """Of the events that one publication made visible."""
@@ -59,7 +60,7 @@ def visible_rows(storage: Storage, table: str, beside: str) -> Iterator[Visible]
     log = PublicationLog(storage)
     columns = ["sequence", "at", "event", "table", "day", "rows"]
     entries: dict[int, list[dict[str, object]]] = {}
-    for row in log.rows("published", columns=columns):
+    for row in log_rows(log, "published", columns=columns):
         entries.setdefault(int(str(row["sequence"])), []).append(row)
     for _, rows in sorted(entries.items()):
         for row in rows:

@@ -43,6 +43,7 @@ from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.protocol.actor import Actor
+from backfill_assets_tests.protocol.audit import log_rows
 from backfill_assets_tests.protocol.staging import change, stage
 from backfill_assets_tests.timeline import sequential_model as model
 from backfill_assets_tests.timeline.arrow_engine import (
@@ -288,7 +289,7 @@ class PlayedLakehouse:
 
     def publications(self) -> list[str]:
         """Those that are done, in the order in which they were closed."""
-        rows = self.publisher().log.rows("closed", columns=["publication", "outcome", "event"])
+        rows = log_rows(self.publisher().log, "closed", columns=["publication", "outcome", "event"])
         return [row["publication"] for row in rows if row["outcome"] == "done"]
 
     def read_again(self) -> None:

@@ -23,7 +23,6 @@ from backfill_assets.lakehouse.records import DayContent, DayRecord
 from backfill_assets.publish.compact import compact
 from backfill_assets.report.answer import shown
 from backfill_assets.state.moments import find_moment
-from backfill_assets.state.positions import view_of
 from backfill_assets.state.view import View
 from backfill_assets.timeline.arrivals import (
     arrivals,
@@ -124,7 +123,7 @@ def test_the_base_at_the_moment_has_all_tables_of_then_whose_files_are_there(tmp
     lakehouse.build_fact("fact-0", {SECOND: [2]})
     made = rewound(lakehouse)
     lakehouse.build_fact("fact-1", {SECOND: [9]})
-    then = view_of(lakehouse.storage, "bronze-1")
+    then = View.closed(lakehouse.storage, "bronze-1")
     assert made.moment_base is not None and FACT not in made.moment_base.versions
     found = base_at_moment(lakehouse.storage, made)
     assert (found.sequence, found.versions) == (then.sequence, then.versions)

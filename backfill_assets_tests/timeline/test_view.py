@@ -18,7 +18,6 @@ from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords,
 from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.rebuild import decide
 from backfill_assets.state.observed import LogView, observe
-from backfill_assets.state.positions import view_of
 from backfill_assets.state.view import View
 from backfill_assets.timeline.view import (
     inputs_shown,
@@ -157,7 +156,7 @@ def test_a_moment_is_observed_as_it_was_seen_then(tmp_path: Path) -> None:
     seen = observe(lakehouse.storage, [FACT, REVENUE])
     assert View.newest(lakehouse.storage).observed([FACT, REVENUE]).states == seen.states
     lakehouse.publish("two", {FACT: {SECOND: [4], THIRD: [5]}})
-    then = view_of(lakehouse.storage, "one").observed([FACT, REVENUE])
+    then = View.closed(lakehouse.storage, "one").observed([FACT, REVENUE])
     assert (then.states, then.pinned) == (seen.states, seen.pinned)
     now = View.newest(lakehouse.storage).observed([FACT, REVENUE])
     assert now.pinned == observe(lakehouse.storage, [FACT, REVENUE]).pinned

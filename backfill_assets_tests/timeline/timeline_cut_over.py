@@ -17,7 +17,7 @@ from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
-from backfill_assets.state.standing import observe_tables
+from backfill_assets.state.observed import observe, schemas_read
 from backfill_assets.timeline.rewind import differing_from_main
 
 
@@ -37,14 +37,15 @@ def shadow_steps(steps: Sequence[Step], plan: Plan) -> list[StepRequest]:
 
 def plan_context(lake: Lake, steps: Sequence[Step]) -> PlanContext:
     """What a plan is made from, of a lakehouse without a landing zone."""
-    seen = observe_tables(lake.storage, [name for step in steps for name in step.table_names])
+    seen = observe(lake.storage, [name for step in steps for name in step.table_names])
+    schemas = schemas_read(lake.storage, seen)
     return PlanContext(
         steps=steps,
-        observed=seen.observed,
+        observed=seen,
         begins=date(2017, 1, 1),
         today=lake.publisher.now().date(),
         bytes=seen.bytes,
-        schemas=seen.schemas,
-        declared_schemas=seen.schemas,
+        schemas=schemas,
+        declared_schemas=schemas,
         now=lake.publisher.now(),
     )

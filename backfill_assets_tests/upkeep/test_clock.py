@@ -9,9 +9,9 @@ import pytest
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.lakehouse.named_timelines import create_timeline, keep_timeline
 from backfill_assets.publish import fold as log_fold
+from backfill_assets.publish.files import LOG_TABLE
 from backfill_assets.timeline.rewind import new_timeline
-from backfill_assets.upkeep.clock import believed_now, not_borne_out
-from backfill_assets.upkeep.reclaim import reclaim, reclaim_log, reclaimable
+from backfill_assets.upkeep.reclaim import believed_now, not_borne_out, reclaim, reclaimable
 from backfill_assets_tests.protocol.lake import Lake
 
 NOON = datetime(2017, 6, 1, 12, tzinfo=UTC)
@@ -97,8 +97,8 @@ def test_the_log_is_not_trimmed_by_a_clock_that_is_ahead(lake: Lake) -> None:
     lake.clock -= timedelta(days=12)
     lake.publish_daily("t", 12)
     lake.clock += timedelta(days=40)
-    assert reclaim_log(lake.publisher()) == []
-    assert reclaim_log(lake.publisher(), clock_checked=True)
+    assert reclaim(lake.publisher(), LOG_TABLE) == []
+    assert reclaim(lake.publisher(), LOG_TABLE, clock_checked=True)
 
 
 @pytest.mark.protocol

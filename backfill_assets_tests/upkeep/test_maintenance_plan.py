@@ -65,7 +65,7 @@ def test_a_compaction_says_how_many_files_of_how_many_days() -> None:
     later, latest = D + timedelta(days=1), D + timedelta(days=2)
     days = {latest: DayFiles(9, 90), D: DayFiles(5, 50), later: DayFiles(4, 40)}
     assert days_to_compact("t", days, changing={"u"}) == Task(
-        Chore.COMPACT, "t", ("2017-03-01", "2017-03-03"), bytes=140, why="14 small files in 2 days"
+        Chore.COMPACT, "t", ("2017-03-01", "2017-03-03"), files=14, bytes=140, why="14 small files in 2 days"
     )
 
 

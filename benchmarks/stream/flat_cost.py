@@ -276,7 +276,7 @@ class Lapse:
     def _compact(self, table: str, days: Sequence[date]) -> None:
         for day in days:
             files = self.files.get(TableDay(table, day), [])
-            for group in files_to_compact(files):
+            if group := files_to_compact(files):
                 rows = sum(file.rows for file in files if file.path in group)
                 kept = [file for file in files if file.path not in group]
                 self._publish("compact", table, {table: [day]}, [*kept, self._file(table, day, rows, "compact")])

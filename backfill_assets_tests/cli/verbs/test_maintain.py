@@ -17,6 +17,7 @@ def test_planned_done_and_nothing_left(backfill: Backfill) -> None:
         backfill.lakehouse.publish(f"a{number}", {"raw_sales": {DAY: [number]}}, mode="append")
     (task,) = backfill.json("maintain", "--dry-run")["chores"]
     assert (task["chore"], task["table"], task["items"], task["outcome"]) == ("compact", "raw_sales", [str(DAY)], "")
+    assert task["files"] == 5 and task["bytes"]
     assert "Nothing was done" in backfill("maintain", "--dry-run").output
     assert len(backfill.lakehouse.newest("raw_sales").file_uris()) == 5
     assert "1 day compacted" in backfill("maintain").output

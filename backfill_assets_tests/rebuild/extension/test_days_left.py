@@ -22,7 +22,7 @@ from backfill_assets.rebuild.stage import StagedTableDay
 
 STEP = CATALOG.step("bronze_sales")
 ONE, TWO, THREE = (date(2017, 3, day) for day in (1, 2, 3))
-PIN = Pin({}, {}, {}, 0)
+PIN = Pin({}, {}, {})
 
 
 @dataclass
