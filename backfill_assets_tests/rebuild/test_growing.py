@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.rebuild.extension.earlier_states import InputMemory, find_earlier_states
-from backfill_assets.rebuild.extension.extension_plan import EarlierState
+from backfill_assets.rebuild.decide import EarlierState
+from backfill_assets.rebuild.growing import InputMemory, find_earlier_states
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol
