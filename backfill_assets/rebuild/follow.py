@@ -14,7 +14,6 @@ from datetime import date
 from itertools import chain
 
 from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.records import Publication
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.holds import held_days
 from backfill_assets.publish.pinned import States
@@ -22,12 +21,12 @@ from backfill_assets.publish.publisher import Published
 from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.growing import Growing, InputMemory
-from backfill_assets.rebuild.lake import Lake, Progress, provenance
+from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepRequest
-from backfill_assets.rebuild.walk import HeldBack, StepBuilt, Walk
+from backfill_assets.rebuild.walk import HeldBack, StepBuilt, Walk, request_of
 from backfill_assets.text import format_count
 
 _MOST_TRIES = 4
@@ -113,12 +112,13 @@ class FollowBuild:
         """Walk through all steps, and publish once."""
         walk = self.walk(days)
         self.leave_held_days(walk)
-        staged = {day for done in walk.done for day in done.build.staged}
-        if not staged:
-            return self.followed(walk)
-        outcome = self.lake.publisher.publish(self.request(walk))
+        request = request_of(walk.done, self.lake.new_id(self.name))
+        if request is None:
+            return Followed("", tuple(walk.done), self.left)
+        outcome = self.lake.publisher.publish(request.model_copy(update={"transaction": self.transaction}))
         if isinstance(outcome, Published):
-            return self.followed(walk, outcome.publication)
+            return Followed(outcome.publication, tuple(walk.done), self.left)
+        staged = {day for done in walk.done for day in done.build.staged}
         # What is computed from a moved day is of that same day.
         self.moved = staged.intersection(day for done in walk.done for day in done.build.moved_days(outcome))
         walk.forget(staged)
@@ -157,19 +157,3 @@ class FollowBuild:
         """Give way: the days that others kept publishing are left, and no hold is taken."""
         self.left |= dict.fromkeys(self.moved, "other publications kept changing it")
         return nullcontext()
-
-    # ------------------------------------------------------------------ what is published
-
-    def request(self, walk: Walk) -> Publication:
-        requests = [done.build.request() for done in walk.done if done.build.staged]
-        return Publication(
-            id=self.lake.new_id(self.name),
-            kind="replace",
-            tables=tuple(change for request in requests for change in request.tables),
-            inputs=tuple(read for request in requests for read in request.inputs if read.days),
-            provenance=provenance(self.run, requests[0].provenance.timeline),
-            transaction=self.transaction,
-        )
-
-    def followed(self, walk: Walk, publication: str = "") -> Followed:
-        return Followed(publication, tuple(walk.done), self.left)

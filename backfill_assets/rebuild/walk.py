@@ -20,7 +20,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.disk import full_disk
-from backfill_assets.lakehouse.records import HELD_BACK, DayRecords, logical_of
+from backfill_assets.lakehouse.records import HELD_BACK, DayRecords, Publication, logical_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, newest_days
 from backfill_assets.model.declaration import RuleOutcome
@@ -96,6 +96,16 @@ class StepBuilt:
         counts = f"{len(self.staged):,} staged, {len(self.from_main):,} from main, {len(self.kept):,} unchanged"
         grown = f" ({len(self.build.grown):,} grown)" if self.build.grown else ""
         return f"{self.step}: {counts}{grown}, in {self.seconds:.1f} s"
+
+
+def request_of(done: Iterable[StepBuilt], id: str) -> Publication | None:
+    """All that was staged, to be published together; None if that is nothing."""
+    requests = [each.build.request() for each in done if each.build.staged]
+    if not requests:
+        return None
+    tables = tuple(change for request in requests for change in request.tables)
+    inputs = tuple(read for request in requests for read in request.inputs if read.days)
+    return requests[0].model_copy(update={"id": id, "tables": tables, "inputs": inputs})
 
 
 @dataclass
