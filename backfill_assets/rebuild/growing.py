@@ -120,20 +120,20 @@ class Growing:
     # ---------------------------------------------------------------- days that are left alone
 
     def pause(self, step: Step, days: Mapping[date, float]) -> None:
-        """Leave ``days`` alone that were built whole and held back; each took so many seconds."""
+        """Leave ``days`` alone for a while, which were built whole in so many seconds each, and held back."""
         now = self.lake.publisher.now()
         for day, seconds in days.items():
             pause = max(_SHORTEST_PAUSE, _PAUSE_TIMES * timedelta(seconds=seconds))
-            self.memory.pause(TableDay(step.name, day), now + pause)
+            self.memory.paused[TableDay(step.name, day)] = now + pause
 
     def paused(self, step: Step, days: Iterable[date]) -> dict[date, str]:
         """Those of ``days`` that are left alone, and why: a stream does not build them whole with every batch."""
         now = self.lake.publisher.now()
-        until = {day: self.memory.paused_until(TableDay(step.name, day), now) for day in days}
+        until = {day: self.memory.paused.get(TableDay(step.name, day), now) for day in days}
         return {
             day: f"it was built whole and held back; tried again after {moment:%H:%M:%S} UTC"
             for day, moment in until.items()
-            if moment is not None
+            if moment > now
         }
 
     # ---------------------------------------------------------------- what days gained
@@ -250,16 +250,8 @@ class InputMemory:
     """The last states of input days that a process has seen. A stream keeps one, to spare it the look into the log."""
 
     _states: dict[TableDay, dict[str, EarlierState]] = field(default_factory=dict)
-    _paused: dict[TableDay, datetime] = field(default_factory=dict)
-
-    def pause(self, key: TableDay, until: datetime) -> None:
-        """Leave a day alone until then: it was built whole, and its gates held it back."""
-        self._paused[key] = until
-
-    def paused_until(self, key: TableDay, now: datetime) -> datetime | None:
-        """Until when a day is left alone; None if it is not."""
-        until = self._paused.get(key)
-        return until if until is not None and until > now else None
+    paused: dict[TableDay, datetime] = field(default_factory=dict)
+    """Until when days are left alone that were built whole and held back."""
 
     def remember(self, key: TableDay, state: EarlierState) -> None:
         """Keep the newest states of ``key``."""

@@ -172,12 +172,12 @@ class StepBuild:
 
     def grow(self, found: StepLook) -> dict[date, str]:
         """Stage what the days that can grow have gained; gives those that turned out to have to be whole, and why."""
-        days, whole = found.days(Decision.GROW), dict[date, str]()
-        if not days or self.growing is None:
+        whole: dict[date, str] = {}
+        if self.growing is None:
             return whole
-        timelines = self.lake.timelines(self.step, self.place.owner)
-        self.use(timelines.values())
-        for version, part in decide.by_version({day: found.versions[day] for day in days}):
+        for version, part in decide.by_version({day: found.versions[day] for day in found.days(Decision.GROW)}):
+            timelines = self.lake.timelines(self.step, self.place.owner)
+            self.use(timelines.values())
             done = grow_chunk(self.growing, self.chunk(version, part, found), found.gains, timelines)
             self.staged |= done.staged
             self.grown.update(done.staged)
