@@ -159,6 +159,15 @@ def read_days(step: Step, version: Version, days: Sequence[date]) -> dict[str, l
     return {table: sorted(found) for table, found in read_by(step, days, version).items()}
 
 
+def all_read_days(step: Step, parts: Iterable[tuple[Version, Sequence[date]]]) -> dict[str, set[date]]:
+    """The days of every input table that building days by several versions reads."""
+    found: dict[str, set[date]] = {}
+    for version, days in parts:
+        for table, read in read_by(step, days, version).items():
+            found.setdefault(table, set()).update(read)
+    return found
+
+
 def by_version(versions: Mapping[date, Version]) -> list[tuple[Version, list[date]]]:
     """The days of each version, both in order."""
     found: dict[str, tuple[Version, list[date]]] = {}

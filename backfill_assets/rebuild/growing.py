@@ -101,9 +101,9 @@ class Growing:
         tables = [name for step in steps for name in step.table_names]
         reads: dict[str, set[date]] = {}
         for step in steps:
-            for version in step.versions:
-                for table, found in decide.read_days(step, version, sorted(days)).items():
-                    reads.setdefault(table, set()).update(found)
+            parts = ((version, sorted(days)) for version in step.versions)
+            for table, found in decide.all_read_days(step, parts).items():
+                reads.setdefault(table, set()).update(found)
         needed = {name for step in steps for table in step.tables for name in gates.metrics_needed(table)}
         pin = lake.publisher.pin(dict.fromkeys(tables, days), reads, also=needed)
         return cls(lake, steps, pin, {table: _files_as_pinned(lake, table, days, pin) for table in tables}, memory)

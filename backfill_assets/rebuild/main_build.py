@@ -89,11 +89,9 @@ class MainBuild:
 
         Raw may gain rows meanwhile: they are beyond what the days are built from.
         """
-        touched = {table.name: set(self.asked.days) for table in self.step.tables}
-        for version in self.step.versions:
-            if not isinstance(version.transform, Refinement):
-                for name, read in decide.read_days(self.step, version, self.asked.days).items():
-                    touched.setdefault(name, set()).update(read)
+        days = self.asked.days
+        others = [(version, days) for version in self.step.versions if not isinstance(version.transform, Refinement)]
+        touched = {**decide.all_read_days(self.step, others), **dict.fromkeys(self.step.table_names, days)}
         name, seconds = self.lake.new_id(self.step.name), HOLD_SECONDS + 2 * self.attempt_seconds
         return holding(self.lake.storage, name, touched, self.lake.publisher.now, seconds)
 

@@ -299,11 +299,7 @@ class StepBuild:
     def inputs_read(self, pin: Pin) -> Iterable[InputRead]:
         """What the days that were staged against ``pin`` were computed from, of main."""
         versions = {day: self.version_of(day) for day, held in self.staged.items() if held[0].pin is pin}
-        read: dict[str, set[date]] = {}
-        for version, days in decide.by_version(versions):
-            for table, found in decide.read_days(self.step, version, days).items():
-                read.setdefault(table, set()).update(found)
-        for table, of_table in read.items():
+        for table, of_table in decide.all_read_days(self.step, decide.by_version(versions)).items():
             days_read = {day: pin.inputs[table].days[day] for day in sorted(of_table)}
             yield self.place.overlay.from_main(pin.inputs[table].model_copy(update={"days": days_read}))
 

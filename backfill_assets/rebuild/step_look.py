@@ -129,11 +129,8 @@ class StepLooking:
 
     def days_read(self, days: Sequence[date]) -> dict[str, set[date]]:
         """By any version that a day may go by: which one that is, the pin shows."""
-        found: dict[str, set[date]] = {}
-        for version in replace(self.asked, days=days).versions:
-            for table, read in decide.read_days(self.asked.step, version, days).items():
-                found.setdefault(table, set()).update(read)
-        return found
+        versions = replace(self.asked, days=days).versions
+        return decide.all_read_days(self.asked.step, ((version, days) for version in versions))
 
     def is_laid(self, day: date) -> bool:
         return any(self.place.record(*key) is not None for key in self.asked.keys(day))
