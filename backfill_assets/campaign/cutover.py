@@ -24,7 +24,7 @@ from backfill_assets.rebuild.decide import read_days
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
-from backfill_assets.rebuild.walk import HeldBack, StepBuilt, shadow
+from backfill_assets.rebuild.walk import HeldBack, StepBuilt, request_of, shadow
 from backfill_assets.state.observed import observe
 from backfill_assets.state.readers import left_stale
 from backfill_assets.state.rolled_back import MOVES_FILES
@@ -177,20 +177,13 @@ def _expected_states(done: Sequence[StepBuilt]) -> Iterable[tuple[TableDay, Expe
 def _request(
     lake: Lake, campaign: str, done: Sequence[StepBuilt], run: RunInfo, notice: MakeNotice | None
 ) -> Publication:
-    requests = [each.build.request() for each in done if each.build.staged]
-    if not requests:
+    staged = request_of(done, lake.new_id(campaign))
+    if staged is None:
         raise InvalidRequest(f"{campaign} has staged nothing that main does not have already.")
-    made = provenance(run, campaign).model_copy(update={"campaign": campaign})
-    tables = tuple(change for request in requests for change in request.tables)
     view = observe(lake.storage, lake.catalog.table_names, log=lake.publisher.log)
-    found = Publication(
-        id=lake.new_id(campaign),
-        kind="replace",
-        tables=tables,
-        leaves_stale=left_stale(lake.catalog.steps, view, tables),
-        inputs=tuple(read for request in requests for read in request.inputs if read.days),
-        provenance=made,
-    )
+    stale = left_stale(lake.catalog.steps, view, staged.tables)
+    made = provenance(run, campaign).model_copy(update={"campaign": campaign})
+    found = staged.model_copy(update={"leaves_stale": stale, "provenance": made})
     return found.model_copy(update={"notice": notice(found)}) if notice else found
 
 

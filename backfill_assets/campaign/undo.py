@@ -60,7 +60,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import recorded_upstream
 from backfill_assets.rebuild.step_build import StepBuild
-from backfill_assets.rebuild.step_look import StepRequest, by_version
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.readers import declared_version, reading_as_published
@@ -136,7 +136,7 @@ class UndoAttempt:
         for undo in self.steps():
             require_undoable(undo.found)
             again = {day: version for day in undo.days(UndoAction.STAGE_AGAIN) if (version := undo.versions[day])}
-            for version, days in by_version(again):
+            for version, days in decide.by_version(again):
                 progress(f"{undo.step.name}: {format_are(len(days), 'day')} staged again by {version.name}")
                 self.stage_again(undo.step, version, days, run, progress)
         self.refuse_lost_files()

@@ -22,7 +22,7 @@ from backfill_assets.lakehouse.records import InputRead
 from backfill_assets.lakehouse.storage import Storage, literal_path
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import WRITE, write_folder, written_files
-from backfill_assets.model.checks import as_declared
+from backfill_assets.model.checks import as_declared, struct_type
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.measure import hashes_written_of, is_hash
 from backfill_assets.model.refinement import PART, SET_ASIDE, SET_ASIDE_PART
@@ -94,19 +94,18 @@ def _lies_in_its_day(file: AddedFile) -> bool:
 FILE = "file of the row"
 
 
-def rows_and_files(
-    spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
-) -> DataFrame | None:
-    """The rows of ``files`` of ``table`` in the shape of ``schema``, and in :data:`FILE` where each was read from.
+def rows_and_files(spark: SparkSession, storage: Storage, table: Table, files: Sequence[AddedFile]) -> DataFrame:
+    """The rows of ``files`` of ``table``, and in :data:`FILE` where each was read from.
 
-    One scan, however many folders the files lie in: a day that grew by the second has many. None where a path does
-    not say its day.
+    One scan, however many folders the files lie in: a day that grew by the second has many. Raises
+    :class:`LookupError` where a path does not say its day.
     """
     if not all(map(_lies_in_its_day, files)):
-        return None
+        raise LookupError(f"{table.name} has files outside the folders of their days.")
+    schema = struct_type(table.contract)
     if not files:
         return spark.createDataFrame([], schema).withColumn(FILE, F.lit(""))
-    return _scan(spark, _paths(storage, table, files), schema)
+    return _scan(spark, _paths(storage, table.name, files), schema)
 
 
 def _scan(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:

@@ -56,6 +56,8 @@ class Decision(enum.StrEnum):
     """The place shows it already, from just these inputs by this version."""
     TAKE = "take"
     """It was made of just these inputs elsewhere: its files are used by name."""
+    GROW = "grow"
+    """The place shows it from the same inputs with fewer raw rows: only what the new ones change is computed."""
     COMPUTE = "compute"
 
 
@@ -63,10 +65,13 @@ Contents = Sequence[DayContent | None]
 """What a day holds in each table of a step; None where that is not known, or never was published."""
 
 
-def decide(wanted: str, shown: Contents, offered: Contents = (), *, forced: bool, blocked: bool) -> Decision:
+def decide(
+    wanted: str, shown: Contents, offered: Contents = (), *, forced: bool, blocked: bool, grows: bool = False
+) -> Decision:
     """``wanted`` is the input fingerprint that the day would have if it were computed from what the place shows.
 
-    One rule for all that is kept or taken: it was made of just that. That it looks the same is never asked.
+    One rule for all that is kept or taken: it was made of just that. That it looks the same is never asked. ``grows``
+    says that its inputs only gained raw rows, that these are known, and that nothing tells :func:`why_whole`.
     """
     if blocked:
         return Decision.BLOCKED
@@ -74,7 +79,51 @@ def decide(wanted: str, shown: Contents, offered: Contents = (), *, forced: bool
         return Decision.COMPUTE
     if made_from(wanted, shown):
         return Decision.KEEP
-    return Decision.TAKE if made_from(wanted, offered) else Decision.COMPUTE
+    if made_from(wanted, offered):
+        return Decision.TAKE
+    return Decision.GROW if grows else Decision.COMPUTE
+
+
+def why_whole(state: DayState | None, files: Iterable[str] | None, version: Version, measured: Iterable[str]) -> str:
+    """Why a published day of a table cannot grow by ``version``; empty if it can, as far as the day itself shows.
+
+    ``files`` are those that it has, None where they are other ones than were pinned. ``measured`` are the metrics that
+    change with its rows: each must be known.
+    """
+    if files is None:
+        return "it is being published to"
+    if state is None or state.content is None:
+        return "it was never published"
+    if state.physical != fingerprints.physical(files):
+        return "it has a foreign write"
+    content = state.content
+    if (content.code_version, content.parameters) != (version.name, ""):
+        return f"it was published with {content.code_version} {content.parameters}".rstrip()
+    known = {"rows", "checksum", *(name for name, value in content.metrics.items() if value is not None)}
+    unknown = [name for name in measured if name not in known]
+    return f"{unknown[0]} was not measured when it was published" if unknown else ""
+
+
+@dataclass(frozen=True)
+class EarlierState:
+    """What a day of an input held once: its logical fingerprint, and the files that it had then."""
+
+    logical: str
+    files: frozenset[str]
+
+
+def gained_files(
+    made_of: Callable[[str], bool], earlier: Iterable[EarlierState], now: frozenset[str]
+) -> frozenset[str] | None:
+    """The files of ``now`` that an input day gained since a day was built from it; None if that is not known.
+
+    ``made_of`` says of a logical fingerprint whether the day was built from an input day that had it. All files that
+    this had then must still be there: what is left is new.
+    """
+    for state in earlier:
+        if made_of(state.logical) and state.files <= now:
+            return now - state.files
+    return None
 
 
 def made_from(wanted: str, contents: Contents) -> bool:
@@ -108,6 +157,23 @@ def rolled_back(
 def read_days(step: Step, version: Version, days: Sequence[date]) -> dict[str, list[date]]:
     """The days of every input table that building ``days`` reads, sorted."""
     return {table: sorted(found) for table, found in read_by(step, days, version).items()}
+
+
+def all_read_days(step: Step, parts: Iterable[tuple[Version, Sequence[date]]]) -> dict[str, set[date]]:
+    """The days of every input table that building days by several versions reads."""
+    found: dict[str, set[date]] = {}
+    for version, days in parts:
+        for table, read in read_by(step, days, version).items():
+            found.setdefault(table, set()).update(read)
+    return found
+
+
+def by_version(versions: Mapping[date, Version]) -> list[tuple[Version, list[date]]]:
+    """The days of each version, both in order."""
+    found: dict[str, tuple[Version, list[date]]] = {}
+    for day in sorted(versions):
+        found.setdefault(versions[day].name, (versions[day], []))[1].append(day)
+    return [found[name] for name in sorted(found)]
 
 
 def days_reading(step: Step, version: Version, days: Sequence[date], moved: Mapping[str, frozenset[date]]) -> set[date]:
@@ -171,18 +237,25 @@ def versions_as_published(step: Step, days: Sequence[date], states: Mapping[Tabl
 
     Raises :class:`InvalidRequest` for days whose version is not declared any more.
     """
-    version_of = {day: published_version(step, day, states) or step.current for day in days}
-    declared = {version.name for version in step.versions}
-    gone = sorted(day for day, version in version_of.items() if version not in declared)
-    if gone:
-        version = version_of[gone[0]]
+    if gone := undeclared(step, days, states):
+        first, last = min(gone), max(gone)
         raise InvalidRequest(
-            f"{step.name} {gone[0]} was published with {version}, which is not declared any more"
+            f"{step.name} {first} was published with {gone[first]}, which is not declared any more"
             f" ({format_count(len(gone), 'day')} in all).",
-            hint=f"Declare {version} again, or build the days with {step.current} if that is to count: "
-            f"backfill run {step.name} --downstream --days {gone[0]}..{gone[-1]}",
+            hint=f"Declare {gone[first]} again, or build the days with {step.current} if that is to count: "
+            f"backfill run {step.name} --downstream --days {first}..{last}",
         )
-    return version_of
+    return _versions(step, days, states)
+
+
+def undeclared(step: Step, days: Iterable[date], states: Mapping[TableDay, DayState]) -> dict[date, str]:
+    """The days whose version is not declared any more, with its name."""
+    declared = {version.name for version in step.versions}
+    return {day: version for day, version in _versions(step, days, states).items() if version not in declared}
+
+
+def _versions(step: Step, days: Iterable[date], states: Mapping[TableDay, DayState]) -> dict[date, str]:
+    return {day: published_version(step, day, states) or step.current for day in days}
 
 
 def chunks(days: Sequence[date], bytes_of_day: int, budget: int = _CHUNK_BYTES) -> list[list[date]]:

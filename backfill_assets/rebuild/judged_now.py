@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.judge.engine import DayFiles, files_by_day
 from backfill_assets.judge.measure import fingerprint, measure_files
+from backfill_assets.lakehouse.rows import rows_and_files
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedDay, Timeline
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
 from backfill_assets.quality import measures
-from backfill_assets.rebuild.extension.extension_rows import TableFiles
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.stage import Chunk, StagedTableDay, as_facts, content_of, facts_of, judge, with_verdict
 
@@ -67,7 +67,7 @@ def _metrics(lake: Lake, table: Table, days: Sequence[date], staged: Staged, hel
     files = [file for day in other for file in staged[day].files]
 
     def rows() -> DataFrame:
-        return TableFiles(lake.spark(), lake.storage).of(table, files)
+        return rows_and_files(lake.spark(), lake.storage, table, files)
 
     anew = measure_files(lake.storage, table, files_by_day(table.name, files), rows) if files else {}
     zero = measures.zero_metrics(table)

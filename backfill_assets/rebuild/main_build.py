@@ -17,8 +17,7 @@ from backfill_assets.model.refinement import Refinement
 from backfill_assets.publish.holds import HOLD_SECONDS, holding
 from backfill_assets.publish.publisher import Published
 from backfill_assets.publish.tries import Unsettled, publish_until_settled
-from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.extension import extension_plan
+from backfill_assets.rebuild import decide, grown_content
 from backfill_assets.rebuild.lake import Lake, Progress, built_from_log
 from backfill_assets.rebuild.outcome import STAGED_AGAIN, BuildResult, BuiltDay, RunInfo
 from backfill_assets.rebuild.step_build import StepBuild, refuse_failed
@@ -90,11 +89,9 @@ class MainBuild:
 
         Raw may gain rows meanwhile: they are beyond what the days are built from.
         """
-        touched = {table.name: set(self.asked.days) for table in self.step.tables}
-        for version in self.step.versions:
-            if not isinstance(version.transform, Refinement):
-                for name, read in decide.read_days(self.step, version, self.asked.days).items():
-                    touched.setdefault(name, set()).update(read)
+        days = self.asked.days
+        others = [(version, days) for version in self.step.versions if not isinstance(version.transform, Refinement)]
+        touched = {**decide.all_read_days(self.step, others), **dict.fromkeys(self.step.table_names, days)}
         name, seconds = self.lake.new_id(self.step.name), HOLD_SECONDS + 2 * self.attempt_seconds
         return holding(self.lake.storage, name, touched, self.lake.publisher.now, seconds)
 
@@ -105,14 +102,14 @@ class MainBuild:
         if not self.verify:
             return set()
         states = self.lake.states(self.step).items()
-        return {key.day for key, state in states if extension_plan.extensions_of(state.content)}.intersection(days)
+        return {key.day for key, state in states if grown_content.extensions_of(state.content)}.intersection(days)
 
     def compare_extended(self) -> None:
         """Compare extended days with their whole rebuild. Equal ones are not published; others are reported."""
         for day, staged in list(self.build.staged.items()) if self.verify else ():
             published = {each.table: each.pin.states.get(TableDay(each.table, day)) for each in staged}
             contents = {name: state.content if state else None for name, state in published.items()}
-            if not any(extension_plan.same_origin(contents[each.table], each.content) for each in staged):
+            if not any(grown_content.same_origin(contents[each.table], each.content) for each in staged):
                 continue
             found = {each.table: _difference(contents[each.table], each.content) for each in staged}
             self.report_verified(day, found)
@@ -121,8 +118,8 @@ class MainBuild:
 
     def report_verified(self, day: date, differences: Mapping[str, str]) -> None:
         for table, difference in differences.items():
-            self.verified[TableDay(table, day)] = difference or extension_plan.EQUAL
-            verdict = f"differs from a whole rebuild: {difference}" if difference else f"is {extension_plan.EQUAL}"
+            self.verified[TableDay(table, day)] = difference or grown_content.EQUAL
+            verdict = f"differs from a whole rebuild: {difference}" if difference else f"is {grown_content.EQUAL}"
             self.progress(f"{table} {day} was extended, and {verdict}")
 
     # ------------------------------------------------------------------ what it gives
@@ -155,4 +152,4 @@ class MainBuild:
 
 
 def _difference(published: DayContent | None, rebuilt: DayContent) -> str:
-    return extension_plan.difference(published, rebuilt) if published else "it was never published"
+    return grown_content.difference(published, rebuilt) if published else "it was never published"

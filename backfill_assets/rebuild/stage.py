@@ -217,10 +217,10 @@ def measured_files(
 def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, DataFrame]:
     reads = decide.read_days(chunk.step, chunk.version, chunk.days)
     published = _published_days(spark, chunk, reads)
-    return published | {name: _input_rows(spark, storage, chunk, name, days) for name, days in reads.items()}
+    return published | {name: input_rows(spark, storage, chunk, name, days) for name, days in reads.items()}
 
 
-def _input_rows(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, days: Sequence[date]) -> DataFrame:
+def input_rows(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, days: Sequence[date]) -> DataFrame:
     """The rows of ``days`` of an input; of raw those that its source has not taken back."""
     table = chunk.catalog.table(name)
     schema = struct_type(table.contract)
@@ -287,6 +287,19 @@ def facts_of(
 ) -> Facts:
     """What the rules of each table look at: where they have to, also raw rows and the ``rejects`` of a quarantine."""
 
+    def files(rule: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
+        raw = chunk.overlay.files(storage, chunk.pin.inputs[rule.raw])
+        return of_days(raw, days), of_days(rejects(rule.quarantine), days)
+
+    facts = plain_facts(chunk, measured)
+    if not chunk.judged:
+        return facts
+    return {table.name: with_second_look(storage, table, facts[table.name], files) for table in chunk.step.tables}
+
+
+def plain_facts(chunk: Chunk, measured: Mapping[str, Mapping[date, Metrics]]) -> dict[str, dict[date, DayFacts]]:
+    """What was measured of the days of a chunk, and of what they are looked at beside."""
+
     def of_day(table: str, day: date) -> DayFacts:
         return DayFacts(
             own=measured[table][day],
@@ -294,14 +307,7 @@ def facts_of(
             companions={name: metrics[day] for name, metrics in measured.items() if name != table},
         )
 
-    def files(rule: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
-        raw = chunk.overlay.files(storage, chunk.pin.inputs[rule.raw])
-        return of_days(raw, days), of_days(rejects(rule.quarantine), days)
-
-    facts = {table: {day: of_day(table, day) for day in chunk.days} for table in measured}
-    if not chunk.judged:
-        return facts
-    return {table.name: with_second_look(storage, table, facts[table.name], files) for table in chunk.step.tables}
+    return {table: {day: of_day(table, day) for day in chunk.days} for table in measured}
 
 
 def _period_metrics(chunk: Chunk, day: date) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Builds whole days of one step on a place: what is so already is kept or taken by name, the rest is computed."""
+"""Builds days of one step on a place: what is so already is kept or taken by name, the rest grows or is computed."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ from backfill_assets.publish.publisher import Conflict, Pin
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision
+from backfill_assets.rebuild.grow import grow_chunk
+from backfill_assets.rebuild.growing import Growing
 from backfill_assets.rebuild.judged_now import judged_now
 from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
 from backfill_assets.rebuild.place import MAIN, Place
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
-from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, by_version, of_main, shown
+from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, of_main, shown
 from backfill_assets.text import pluralize
 
 _EXPANSION = 5
@@ -44,15 +46,15 @@ _EXPANSION = 5
 
 @dataclass
 class StepBuild:
-    """Days of one step on a place: kept as they are, taken from where they were made, or computed and judged."""
+    """Days of one step on a place: kept as they are, taken from where they were made, grown or computed, and judged."""
 
     lake: Lake
     asked: StepRequest
     run: RunInfo
     progress: Progress
     place: Place = MAIN
-    open_days: frozenset[date] = frozenset()
-    """Reference data of these days may be missing: it has not landed yet, and the day is built again when it has."""
+    growing: Growing | None = None
+    """Where days grow: main as all of its steps see it, and what has grown so far."""
     versions: dict[date, Version] = field(default_factory=dict)
     """The version that each day was decided for."""
     staged: dict[date, list[StagedTableDay]] = field(default_factory=dict)
@@ -63,6 +65,10 @@ class StepBuild:
     timelines: dict[str, Timeline] = field(default_factory=dict)
     computed: set[date] = field(default_factory=set)
     """Days that this build has staged itself; others were staged before."""
+    grown: set[date] = field(default_factory=set)
+    """Days that were staged with no more than what they gained."""
+    whole: dict[date, str] = field(default_factory=dict)
+    """Why others of a build whose days grow could not; empty where that was no question."""
     proven: set[date] = field(default_factory=set)
     """Days that were staged, and came out as they are published."""
 
@@ -84,7 +90,7 @@ class StepBuild:
 
     def look(self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()) -> StepLook:
         """What is to be done with each of ``days``."""
-        looking = StepLooking(self.lake.publisher, self.place, self.asked, self.open_days)
+        looking = StepLooking(self.lake.publisher, self.place, self.asked, self.growing)
         return looking.look(days, forced=forced, blocked=blocked)
 
     # ------------------------------------------------------------------ stage
@@ -99,7 +105,8 @@ class StepBuild:
         self.from_main |= dict.fromkeys(found.days(Decision.TAKE), found.pin)
         self.hold_back_without_inputs(found)
         self.report_cut_periods([day for day in days if day not in self.kept and day not in self.from_main], found)
-        todo = found.days(Decision.COMPUTE)
+        self.whole |= {**found.whole, **self.grow(found)}
+        todo = sorted({*found.days(Decision.COMPUTE), *found.days(Decision.GROW)} - self.grown)
         self.take_staged([day for day in todo if day not in computed_anyway], found)
         self.compute([day for day in todo if day not in self.staged], found)
 
@@ -149,7 +156,7 @@ class StepBuild:
             table: {day: _taken_day(held, each, day, pin, schemas[held.path]) for day, (held, each) in offers.items()}
             for table, offers in held_by.items()
         }
-        for version, part in by_version({day: found.versions[day] for day in taken}):
+        for version, part in decide.by_version({day: found.versions[day] for day in taken}):
             judged = judged_now(self.lake, self.chunk(version, part, found), staged, held_by)
             self.staged |= {day: [judged[table][day] for table in self.tables] for day in part}
         self.progress(adopted_line(self.step.name, len(taken)))
@@ -163,8 +170,22 @@ class StepBuild:
         own = self.lake.timelines(self.step, self.place.owner)[table]
         own.adopt(schemas[next(iter(days.values())).path], found)
 
+    def grow(self, found: StepLook) -> dict[date, str]:
+        """Stage what the days that can grow have gained; gives those that turned out to have to be whole, and why."""
+        whole: dict[date, str] = {}
+        if self.growing is None:
+            return whole
+        for version, part in decide.by_version({day: found.versions[day] for day in found.days(Decision.GROW)}):
+            timelines = self.lake.timelines(self.step, self.place.owner)
+            self.use(timelines.values())
+            done = grow_chunk(self.growing, self.chunk(version, part, found), found.gains, timelines)
+            self.staged |= done.staged
+            self.grown.update(done.staged)
+            whole |= done.whole
+        return whole
+
     def compute(self, days: Sequence[date], found: StepLook) -> None:
-        for version, part in by_version({day: found.versions[day] for day in days}):
+        for version, part in decide.by_version({day: found.versions[day] for day in days}):
             self.compute_by(version, part, found)
 
     def compute_by(self, version: Version, days: Sequence[date], found: StepLook) -> None:
@@ -278,17 +299,13 @@ class StepBuild:
     def inputs_read(self, pin: Pin) -> Iterable[InputRead]:
         """What the days that were staged against ``pin`` were computed from, of main."""
         versions = {day: self.version_of(day) for day, held in self.staged.items() if held[0].pin is pin}
-        read: dict[str, set[date]] = {}
-        for version, days in by_version(versions):
-            for table, found in decide.read_days(self.step, version, days).items():
-                read.setdefault(table, set()).update(found)
-        for table, of_table in read.items():
+        for table, of_table in decide.all_read_days(self.step, decide.by_version(versions)).items():
             days_read = {day: pin.inputs[table].days[day] for day in sorted(of_table)}
             yield self.place.overlay.from_main(pin.inputs[table].model_copy(update={"days": days_read}))
 
     def moved_days(self, moved: Conflict) -> list[date]:
         days = {day for dates in moved.days.values() for day in dates}
-        for version, staged in by_version({day: self.version_of(day) for day in self.staged}):
+        for version, staged in decide.by_version({day: self.version_of(day) for day in self.staged}):
             days |= decide.days_reading(self.step, version, staged, moved.inputs)
         return sorted(days)
 
@@ -339,6 +356,7 @@ class StepBuild:
         for day in days:
             for decided in (self.staged, self.kept, self.from_main, self.versions):
                 decided.pop(day, None)
+            self.grown.discard(day)
 
     def keep(self, day: date) -> None:
         """Leave ``day`` as it is published: what was staged of it is the same."""

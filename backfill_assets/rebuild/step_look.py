@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
+from typing import TYPE_CHECKING
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent
@@ -16,6 +17,9 @@ from backfill_assets.quality import gates
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision, InputFingerprint
 from backfill_assets.rebuild.place import Overlay, Place
+
+if TYPE_CHECKING:
+    from backfill_assets.rebuild.growing import Gain, Growing
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class StepRequest:
     version: str = ""
     along: Collection[date] = frozenset()
     force: bool = False
+    open_days: frozenset[date] = frozenset()
+    """Reference data of these days may be missing: it has not landed yet, and the day is built again when it has."""
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -73,6 +79,10 @@ class StepLook:
     decided: Mapping[date, Decision]
     missing: Mapping[date, Sequence[str]]
     """The input days that were never published, of days that need one."""
+    gains: Mapping[date, Gain] = field(default_factory=dict)
+    """What the days that can grow have gained."""
+    whole: Mapping[date, str] = field(default_factory=dict)
+    """Why others cannot; empty for a step that is always computed whole."""
 
     def days(self, *decisions: Decision) -> list[date]:
         return [day for day, decision in self.decided.items() if decision in decisions]
@@ -85,38 +95,42 @@ class StepLooking:
     publisher: Publisher
     place: Place
     asked: StepRequest
-    open_days: frozenset[date] = frozenset()
-    """Reference data of these days may be missing."""
+    growing: Growing | None = None
+    """None where days do not grow."""
 
     def look(self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()) -> StepLook:
         """Pin, and decide for each day. Reads logs only."""
         step, tables, reads = self.asked.step, self.asked.tables, self.days_read(days)
         looked_at = {name for table in step.tables for name in gates.metrics_needed(table)}.difference(tables)
-        pin = self.publisher.pin(writes={name: list(days) for name in tables}, reads=reads, also=looked_at)
+        if self.growing:
+            pin = self.growing.pin
+        else:
+            pin = self.publisher.pin(writes={name: list(days) for name in tables}, reads=reads, also=looked_at)
         periods = {day for start in days for day in step.cadence.period(start)}
         overlay = self.place.seen({name: periods.union(reads.get(name, ())) for name in {*reads, *looked_at}})
         versions = self.asked.versions_of(days, self.states_shown(days, pin))
         below = overlay.without(tables)
         seen = below.over(pin)
         wanted, missing = self.wanted(versions, seen), self.missing_inputs(versions, seen)
+        here = {day: [shown(self.place, key, pin) for key in self.asked.keys(day)] for day in days}
+        same = {day for day in days if decide.made_from(wanted[day].input_fingerprint, here[day])}
+        for day in filter(self.is_laid, same):
+            missing.pop(day, None)  # it was put here as it is, made while an input was not there yet
+        other = {day: version for day, version in versions.items() if day not in same}
+        gains, whole = self.growing.look(step, other, seen) if self.growing else ({}, {})
         decided = {}
         for day in days:
-            here = [shown(self.place, key, pin) for key in self.asked.keys(day)]
             main = [of_main(key, pin) for key in self.asked.keys(day)]
-            fingerprint = wanted[day].input_fingerprint
-            if self.is_laid(day) and decide.made_from(fingerprint, here):
-                missing.pop(day, None)  # it was put here as it is, made while an input was not there yet
-            out = day in missing or day in blocked
-            decided[day] = decide.decide(fingerprint, here, main, forced=day in forced, blocked=out)
-        return StepLook(seen, below, versions, wanted, decided, missing)
+            out, fingerprint = day in missing or day in blocked, wanted[day].input_fingerprint
+            decided[day] = decide.decide(
+                fingerprint, here[day], main, forced=day in forced, blocked=out, grows=day in gains
+            )
+        return StepLook(seen, below, versions, wanted, decided, missing, gains, whole)
 
     def days_read(self, days: Sequence[date]) -> dict[str, set[date]]:
         """By any version that a day may go by: which one that is, the pin shows."""
-        found: dict[str, set[date]] = {}
-        for version in replace(self.asked, days=days).versions:
-            for table, read in decide.read_days(self.asked.step, version, days).items():
-                found.setdefault(table, set()).update(read)
-        return found
+        versions = replace(self.asked, days=days).versions
+        return decide.all_read_days(self.asked.step, ((version, days) for version in versions))
 
     def is_laid(self, day: date) -> bool:
         return any(self.place.record(*key) is not None for key in self.asked.keys(day))
@@ -130,7 +144,7 @@ class StepLooking:
         logicals = {name: read.days for name, read in pin.inputs.items()}
         return {
             day: found
-            for version, days in by_version(versions)
+            for version, days in decide.by_version(versions)
             for day, found in decide.wanted(self.asked.step, version, days, logicals).items()
         }
 
@@ -138,8 +152,10 @@ class StepLooking:
         """The input days that were never published, of each day that needs one: they are not empty days."""
         published = decide.published_days(pin.states)
         found: dict[date, list[str]] = {}
-        for version, days in by_version(versions):
-            optional = {read.table: self.open_days.union(published.get(read.table, ())) for read in version.reads[1:]}
+        for version, days in decide.by_version(versions):
+            optional = {
+                read.table: self.asked.open_days.union(published.get(read.table, ())) for read in version.reads[1:]
+            }
             found |= missing_inputs(self.asked.step, version, days, {**published, **optional})
         return found
 
@@ -153,11 +169,3 @@ def shown(place: Place, key: TableDay, pin: Pin) -> DayContent | None:
 def of_main(key: TableDay, pin: Pin) -> DayContent | None:
     """What main held of a day when it was pinned."""
     return decide.published_content(key, pin.states, pin.expected[key])
-
-
-def by_version(versions: Mapping[date, Version]) -> list[tuple[Version, list[date]]]:
-    """The days of each version, both in order."""
-    found: dict[str, tuple[Version, list[date]]] = {}
-    for day in sorted(versions):
-        found.setdefault(versions[day].name, (versions[day], []))[1].append(day)
-    return [found[name] for name in sorted(found)]

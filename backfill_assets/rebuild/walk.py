@@ -8,7 +8,7 @@ are computed: so a killed process goes on, and so days that main has moved under
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
@@ -19,12 +19,14 @@ from pyspark.errors import PySparkException
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import HELD_BACK, DayRecords, logical_of
+from backfill_assets.lakehouse.disk import full_disk
+from backfill_assets.lakehouse.records import HELD_BACK, DayRecords, Publication, logical_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, newest_days
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision
+from backfill_assets.rebuild.growing import Growing
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
@@ -65,10 +67,16 @@ class StepBuilt:
     from_main: tuple[date, ...]
     """Main has them from just these inputs by this version: its files are used by name."""
     staged: tuple[date, ...]
+    """Computed, or grown by what they gained: ``build`` knows which."""
     held_back: tuple[HeldBack, ...] = ()
     records: DayRecords = field(default_factory=dict)
     """What the tables hold on the days that are other than the place showed."""
     seconds: float = 0.0
+
+    @classmethod
+    def of(cls, build: StepBuild, held_back: tuple[HeldBack, ...], seconds: float) -> StepBuilt:
+        kept, from_main, staged = (tuple(sorted(days)) for days in (build.kept, build.from_main, build.staged))
+        return cls(build, kept, from_main, staged, held_back, build.records(), seconds)
 
     @property
     def step(self) -> str:
@@ -86,7 +94,18 @@ class StepBuilt:
 
     def __str__(self) -> str:
         counts = f"{len(self.staged):,} staged, {len(self.from_main):,} from main, {len(self.kept):,} unchanged"
-        return f"{self.step}: {counts}, in {self.seconds:.1f} s"
+        grown = f" ({len(self.build.grown):,} grown)" if self.build.grown else ""
+        return f"{self.step}: {counts}{grown}, in {self.seconds:.1f} s"
+
+
+def request_of(done: Iterable[StepBuilt], id: str) -> Publication | None:
+    """All that was staged, to be published together; None if that is nothing."""
+    requests = [each.build.request() for each in done if each.build.staged]
+    if not requests:
+        return None
+    tables = tuple(change for request in requests for change in request.tables)
+    inputs = tuple(read for request in requests for read in request.inputs if read.days)
+    return requests[0].model_copy(update={"id": id, "tables": tables, "inputs": inputs})
 
 
 @dataclass
@@ -101,6 +120,8 @@ class Walk:
     """A day that fails its gates is held back with all that reads it, and so is one that cannot be computed at all: the
     range is halved until it stands alone. Otherwise the step fails: none of its days count, the good ones stay staged.
     """
+    growing: Growing | None = None
+    """Where days grow with what they gained."""
     out: dict[str, frozenset[date]] = field(default_factory=dict)
     """The days that are held back, by table."""
     done: list[StepBuilt] = field(default_factory=list)
@@ -108,15 +129,22 @@ class Walk:
     def take(self, asked: StepRequest) -> StepBuilt:
         """Stage the days of one step; raises :class:`DaysFailed` where a walk does not hold back."""
         began = time.monotonic()
-        build = StepBuild(self.lake, asked, self.run, self.progress, self.place)
+        build = StepBuild(self.lake, asked, self.run, self.progress, self.place, self.growing)
         held_back = self._stage_good_days(build) if self.holds_back else self._stage_all_days(build)
-        records = build.records()
-        self.place = self.place.over(records)
+        done = StepBuilt.of(build, held_back, round(time.monotonic() - began, 1))
+        self.place = self.place.over(done.records)
         self.out |= dict.fromkeys(build.tables, frozenset(held.day for held in held_back))
-        kept, from_main, staged = (tuple(sorted(days)) for days in (build.kept, build.from_main, build.staged))
-        seconds = round(time.monotonic() - began, 1)
-        self.done.append(StepBuilt(build, kept, from_main, staged, held_back, records, seconds))
-        return self.done[-1]
+        self.done.append(done)
+        return done
+
+    def forget(self, days: Collection[date]) -> None:
+        """Take ``days`` out of all steps that were walked through: they stay as they were."""
+        tables = [table for done in self.done for table in done.build.tables]
+        self.place = replace(self.place, overlay=self.place.overlay.without_days(tables, days))
+        for done in self.done:
+            done.build.forget(days)
+            done.build.place = self.place
+        self.done = [StepBuilt.of(done.build, done.held_back, done.seconds) for done in self.done]
 
     @property
     def changed(self) -> DayRecords:
@@ -135,12 +163,16 @@ class Walk:
         asked = build.asked
         blocked = self._blocked_days(asked)
         todo = [day for day in asked.days if day not in blocked]
-        broken = self._stage_all_that_can_be(build, todo)
+        paused = self.growing.paused(asked.step, todo) if self.growing else {}
+        broken = self._stage_all_that_can_be(build, [day for day in todo if day not in paused])
         failed = {day: held for day, held in build.staged.items() if not all(staged.passed for staged in held)}
         build.forget((*failed, *broken))
+        if self.growing:
+            self.growing.pause(asked.step, {day: held[0].seconds for day, held in failed.items() if day in build.whole})
         return (
             *_hold_back_failed(failed),
-            *(HeldBack(asked.step.name, day, error=_first_line(error)) for day, error in broken.items()),
+            *(HeldBack(asked.step.name, day, because_of=why) for day, why in paused.items()),
+            *(HeldBack(asked.step.name, day, error=first_line(error)) for day, error in broken.items()),
             *_hold_back_blocked(asked, blocked, self.out),
         )
 
@@ -283,11 +315,14 @@ _SERVER_GONE = {"SparkConnectGrpcException", "RetriesExceeded"}
 
 def is_day_failure(error: Exception) -> bool:
     """True if a computation failed. A server that is gone, a refused request or a full disk is no failure of days."""
-    return isinstance(error, PySparkException | Py4JJavaError) and type(error).__name__ not in _SERVER_GONE
+    if not isinstance(error, PySparkException | Py4JJavaError) or type(error).__name__ in _SERVER_GONE:
+        return False
+    return full_disk("", error) is None
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:_LONGEST_ERROR]
+def first_line(error: Exception) -> str:
+    """What an error of Spark's says, without its plans and traces."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:_LONGEST_ERROR]
 
 
 def _hold_back_failed(failed: Mapping[date, Sequence[StagedTableDay]]) -> Iterable[HeldBack]:

@@ -1,4 +1,4 @@
-"""Lets facts follow: after each batch, the days that gained rows are extended through all tables that follow."""
+"""Lets facts follow: after each batch, the days that gained rows grow in all tables that follow."""
 
 from __future__ import annotations
 
@@ -8,34 +8,24 @@ from datetime import date, datetime, timedelta
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.lakehouse.records import DayState, is_of_stream
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.extension.earlier_states import InputMemory
-from backfill_assets.rebuild.extension.extend import ExtendResult, extend, followed_steps
+from backfill_assets.rebuild.follow import FollowBuild, Followed
+from backfill_assets.rebuild.growing import InputMemory, following
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.main_build import MainBuild
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
-from backfill_assets.rebuild.walk import is_day_failure, isolate_failing_days
+from backfill_assets.rebuild.walk import first_line, is_day_failure
 from backfill_assets.state.stream_positions import moved_by_streams
 from backfill_assets.stream.batches import HOLD_SECONDS, stream_name
 from backfill_assets.text import format_ranges
 
 _PAUSE = timedelta(seconds=60)
 """A day that cannot be computed is tried again after it."""
-_LONGEST_ERROR = 200
-
-
-@dataclass(frozen=True)
-class _Extended:
-    """Days that were extended together, and what came of it."""
-
-    days: Sequence[date]
-    result: ExtendResult
 
 
 @dataclass(frozen=True)
@@ -68,7 +58,7 @@ class Follower:
 
     @property
     def steps(self) -> list[Step]:
-        return followed_steps(self.lake.with_current(self.lake.catalog.steps), self.raw.name)
+        return following(self.lake.with_current(self.lake.catalog.steps), self.raw.name)
 
     def catch_up(self) -> None:
         """Bring up to date what a stream that was killed has left behind."""
@@ -77,7 +67,7 @@ class Follower:
             self.follow(find_days_behind(self.lake.publisher.log, self.raw.name, steps[0]))
 
     def follow(self, days: Collection[date]) -> None:
-        """Extend ``days``, and those that are pending. What keeps a day from it is reported, once for each reason.
+        """Let ``days`` grow, and those that are pending. What keeps a day from it is reported, once for each reason.
 
         A day that cannot be computed keeps no other day back, and is not tried with every batch.
         """
@@ -86,37 +76,27 @@ class Follower:
         due = sorted(day for day in self.pending if day not in self._broken or self._broken[day].until <= now)
         if not steps or not due:
             return
-        extended: list[_Extended] = []
         try:
-            broken = self._extend(steps, due, now.date(), extended)
+            self._bring_reference_data(steps, due, now.date())
+            done = self._following(steps, now.date()).publish(due)
+            broken = {each.day: each.error for each in done.held_back if each.error}
         except BackfillError as error:
             self._report(dict.fromkeys(self.pending, error.message))
             return
-        self._settle(extended, broken, now)
-
-    def _extend(
-        self, steps: Sequence[Step], due: Sequence[date], today: date, extended: list[_Extended]
-    ) -> Mapping[date, Exception]:
-        """Extend the days that are ``due``, and note what came of them; gives those that cannot be computed."""
-
-        def attempt(part: Sequence[date]) -> None:
-            result = extend(
-                *(self.lake, steps, part, self.run, self.progress),
-                memory=self.memory,
-                name=f"stream-{steps[-1].name}",
-                open_days=(today - timedelta(days=1), today),
-                transaction=stream_name(self.raw.name),
-                hold_seconds=HOLD_SECONDS,
-            )
-            extended.append(_Extended(part, result))
-
-        try:
-            self._bring_reference_data(steps, due, today)
-            return isolate_failing_days(attempt, due, _is_about_days, self.progress)
         except Exception as error:
-            if not _is_about_days(error):
+            if not is_day_failure(error):
                 raise
-            return dict.fromkeys(set(due).difference(*(each.days for each in extended)), error)
+            done, broken = Followed(""), dict.fromkeys(due, first_line(error))
+        self._settle(due, done, broken, now)
+
+    def _following(self, steps: Sequence[Step], today: date) -> FollowBuild:
+        return FollowBuild(
+            *(self.lake, steps, self.run, self.progress, self.memory),
+            name=f"stream-{steps[-1].name}",
+            open_days=frozenset({today - timedelta(days=1), today}),
+            transaction=stream_name(self.raw.name),
+            hold_seconds=HOLD_SECONDS,
+        )
 
     def forget(self) -> None:
         """Raw has other files now: what its days were extended from is looked up in the log again."""
@@ -133,17 +113,16 @@ class Follower:
         """A number that grows each hour for a day that is still open."""
         return int(self.lake.publisher.now().timestamp()) // 3600 if (today - day).days <= 1 else 1
 
-    def _settle(self, extended: Sequence[_Extended], broken: Mapping[date, Exception], now: datetime) -> None:
-        held = {each.day: f"{each.table} is held back: {each.why}" for one in extended for each in one.result.held_back}
-        left = {day: why for one in extended for day, why in one.result.left.items()}
-        for day in (day for one in extended for day in one.days):
-            self._broken.pop(day, None)
-        self._broken |= {day: _Broken(now + _PAUSE, _in_a_line(error)) for day, error in broken.items()}
+    def _settle(self, due: Sequence[date], done: Followed, broken: Mapping[date, str], now: datetime) -> None:
+        # In build order: what is held back because of another day is told by that one.
+        held = {each.day: f"{each.table} is held back: {each.why}" for each in reversed(done.held_back)}
+        waiting = {day: each for day, each in self._broken.items() if day not in due}
+        waiting |= {day: _Broken(now + _PAUSE, f"it cannot be computed: {why}") for day, why in broken.items()}
         if broken:
             self.forget()
-        left |= {day: each.why for day, each in self._broken.items()}
-        self.pending = set(left)
-        self._report({**left, **held})
+        self._broken = waiting
+        self.pending = {*done.left, *waiting}
+        self._report({**held, **done.left, **{day: each.why for day, each in waiting.items()}})
 
     def _report(self, reasons: dict[date, str]) -> None:
         news: dict[str, list[date]] = {}
@@ -153,16 +132,6 @@ class Follower:
         self._reported = reasons
         for reason, days in news.items():
             self.report(f"{format_ranges(days)} will follow later: {reason}")
-
-
-def _is_about_days(error: Exception) -> bool:
-    """True if a computation failed; a full disk ends the stream."""
-    return is_day_failure(error) and full_disk("", error) is None
-
-
-def _in_a_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return f"it cannot be computed: {lines[0][:_LONGEST_ERROR]}"
 
 
 @dataclass(frozen=True)

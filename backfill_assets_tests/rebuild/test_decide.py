@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, Expected
 from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.decide import Decision
+from backfill_assets.rebuild.decide import Decision, EarlierState
 
 DAY = date(2017, 3, 1)
 FACT = TableDay("fact", DAY)
@@ -89,25 +91,91 @@ SAME, OTHER, NOTHING = state(wanted()).content, state(wanted(bronze="11:1")).con
 
 
 @pytest.mark.parametrize(
-    ("shown", "offered", "forced", "blocked", "decision"),
+    ("shown", "offered", "grows", "forced", "blocked", "decision"),
     [
-        (SAME, SAME, False, True, Decision.BLOCKED),
-        (SAME, SAME, True, True, Decision.BLOCKED),
-        (SAME, SAME, True, False, Decision.COMPUTE),
-        (SAME, OTHER, False, False, Decision.KEEP),
-        (SAME, SAME, False, False, Decision.KEEP),
-        (OTHER, SAME, False, False, Decision.TAKE),
-        (NOTHING, SAME, False, False, Decision.TAKE),
-        (OTHER, OTHER, False, False, Decision.COMPUTE),
-        (NOTHING, NOTHING, False, False, Decision.COMPUTE),
+        (SAME, SAME, True, False, True, Decision.BLOCKED),
+        (SAME, SAME, True, True, True, Decision.BLOCKED),
+        (SAME, SAME, True, True, False, Decision.COMPUTE),
+        (SAME, OTHER, True, False, False, Decision.KEEP),
+        (SAME, SAME, False, False, False, Decision.KEEP),
+        (OTHER, SAME, False, False, False, Decision.TAKE),
+        (OTHER, SAME, True, False, False, Decision.TAKE),
+        (NOTHING, SAME, False, False, False, Decision.TAKE),
+        (OTHER, OTHER, True, False, False, Decision.GROW),
+        (OTHER, OTHER, False, False, False, Decision.COMPUTE),
+        (NOTHING, NOTHING, False, False, False, Decision.COMPUTE),
     ],
 )
 def test_a_day_is_kept_or_taken_only_if_it_was_made_of_just_what_there_is_now(
-    shown: DayContent | None, offered: DayContent | None, forced: bool, blocked: bool, decision: Decision
+    shown: DayContent | None,
+    offered: DayContent | None,
+    grows: bool,
+    forced: bool,
+    blocked: bool,
+    decision: Decision,
 ) -> None:
-    """The first case that holds decides: what reads a day that is held back is not computed, even if it is forced."""
+    """The first case that holds decides: what reads a day that is held back is not computed, even if it is forced.
+
+    A day grows only if nothing saves the work, and nobody asked for all of it.
+    """
     fingerprint = wanted().input_fingerprint
-    assert decide.decide(fingerprint, [shown], [offered], forced=forced, blocked=blocked) is decision
+    found = decide.decide(fingerprint, [shown], [offered], forced=forced, blocked=blocked, grows=grows)
+    assert found is decision
+
+
+PUBLISHED = state(wanted())
+
+
+def published(**changes: Any) -> DayState:
+    assert PUBLISHED.content is not None
+    return replace(PUBLISHED, content=replace(PUBLISHED.content, **changes))
+
+
+@pytest.mark.parametrize(
+    ("state", "files", "why"),
+    [
+        (published(metrics={"keys": 3}), FILES, ""),
+        (published(metrics={"keys": 3}), FILES[::-1], ""),
+        (PUBLISHED, None, "it is being published to"),
+        (None, (), "it was never published"),
+        (replace(PUBLISHED, content=None), FILES, "it was never published"),
+        (PUBLISHED, (*FILES, "c.parquet"), "it has a foreign write"),
+        (published(code_version="v0"), FILES, "it was published with v0"),
+        (published(parameters="x=1"), FILES, "it was published with v1 x=1"),
+        (published(metrics={"keys": None}), FILES, "keys was not measured when it was published"),
+    ],
+)
+def test_a_day_grows_only_by_the_version_that_it_has_and_if_all_is_known_of_it(
+    state: DayState | None, files: tuple[str, ...] | None, why: str
+) -> None:
+    assert decide.why_whole(state, files, version(), ["rows", "checksum", "keys"]) == why
+
+
+STATES = [EarlierState("3:30", frozenset("abc")), EarlierState("2:20", frozenset("ab"))]
+
+
+@pytest.mark.parametrize(
+    ("made_of", "now", "gained"),
+    [
+        ("2:20", "abcd", "cd"),
+        ("3:30", "abcd", "d"),
+        ("2:20", "ab", ""),
+        ("2:20", "z", None),
+        ("1:10", "abcd", None),
+    ],
+    ids=[
+        "since it was built",
+        "since the newest",
+        "nothing",
+        "compacted with new rows",
+        "of a state that nobody knows",
+    ],
+)
+def test_new_files_are_known_only_while_all_those_that_a_day_was_built_from_are_there(
+    made_of: str, now: str, gained: str | None
+) -> None:
+    found = decide.gained_files(lambda logical: logical == made_of, STATES, frozenset(now))
+    assert found == (None if gained is None else frozenset(gained))
 
 
 def test_the_days_read_cover_the_look_back_of_every_day() -> None:

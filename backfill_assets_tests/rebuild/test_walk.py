@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 from pyspark.errors import PySparkException
@@ -19,14 +20,17 @@ from pyspark.errors import PySparkException
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline
 from backfill_assets.model.declaration import Metrics, Table
-from backfill_assets.rebuild import decide
+from backfill_assets.rebuild import decide, step_build
 from backfill_assets.rebuild import stage as staging
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.decide import Decision
+from backfill_assets.rebuild.grow_tables import Grown
+from backfill_assets.rebuild.growing import Gain, Growing, InputMemory
 from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets_tests.campaign.undo_lakehouse import (
+    BRONZE,
     DAILY,
     DAYS,
     DONE,
@@ -48,12 +52,12 @@ MANY = 10_000
 TESTS = Path(__file__).parents[1]
 RACES_AND_KILLS = {
     "a run on main": ("rebuild/test_main_build.py", "stories/test_adoption.py", "stories/test_killed_builds.py"),
-    "a run that verifies": ("rebuild/extension/test_extend.py", "rebuild/test_main_build.py"),
+    "a run that verifies": ("rebuild/test_grow.py", "rebuild/test_main_build.py"),
     "a campaign": ("campaign/test_approved_is_published.py", "stories/test_killed_cut_over.py"),
     "a run on a timeline": ("timeline/test_histories.py", "stories/test_run_on_timeline.py"),
     "a timeline that is rewound or goes forward": ("timeline/test_killed_commands.py", "stories/test_killed_rewind.py"),
     "a version that is kept fresh and switched to": ("cli/verbs/test_as_current.py", "publish/test_switches.py"),
-    "days that grow": ("rebuild/extension/test_days_left.py", "stream/test_follower.py", "stories/test_tally.py"),
+    "days that grow": ("rebuild/test_follow.py", "stream/test_follower.py", "stories/test_tally.py"),
     "an undo": ("campaign/test_undo_histories.py", "stories/test_undo.py"),
 }
 """Who walks through steps and days, and where its own races and kills are played."""
@@ -235,6 +239,51 @@ def test_no_day_lies_over_main_that_was_made_from_one_that_is_held_back(lived: L
         assert not decide.days_reading(done.build.step, done.build.version, list(laid), out)
         out[done.step] = frozenset(each.day for each in done.held_back)
         assert not out[done.step].intersection(laid)
+
+
+# ------------------------------------------------------------------ days that grow
+
+
+def with_days_that_grow(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> Walk:
+    """A walk in which facts follow bronze row by row. What a day gains is played: all of its rows are made again."""
+
+    def grow_chunk(growing: Growing, chunk: staging.Chunk, gains: object, timelines: Mapping[str, Timeline]) -> Grown:
+        staged = staging.stage_chunk(growing.lake.spark(), growing.lake.storage, chunk, timelines)
+        return Grown({each.day: [each] for each in staged})
+
+    monkeypatch.setattr(step_build, "grow_chunk", grow_chunk)
+    lake, days = lived.played.lake(Life()), lived.past.days
+    fact = replace(FACT, versions=tuple(replace(version, follows="rows") for version in FACT.versions))
+    steps, memory = (BRONZE, fact, DAILY), InputMemory()
+    walk = Walk(lake, Place(), RUN, silent, growing=Growing.begin(lake, steps, days, memory))
+    assert walk.growing is not None
+    for step in steps:
+        done = walk.take(StepRequest(step, days, decide.AS_PUBLISHED))
+        if step is BRONZE:
+            keys: Any = SimpleNamespace(counts={FACT.name: {}})
+            walk.growing.grown |= {TableDay(BRONZE.name, day): Gain((), keys=keys) for day in done.staged}
+    return walk
+
+
+def test_days_grow_only_by_rows_that_came_since_they_were_made_and_give_what_a_whole_build_gives(
+    lived: Lived, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day that lacks anything else, such as another rate, is made whole."""
+    played, days = lived.played, lived.past.days
+    for day in days[:2]:
+        assert played.do(*played.arrive("late row", day, "raw")) == DONE
+    shown, facts = played.judge.shown, {day: TableDay(FACT.name, day) for day in days}
+    lack_only_rows = {
+        day for day, key in facts.items() if key in shown.contents and played.judge.is_made_of_what_is_shown(shown, key)
+    }
+    walk = with_days_that_grow(lived, monkeypatch)
+    bronze, fact, daily = (done.build for done in walk.done)
+    assert fact.grown == lack_only_rows.intersection(bronze.staged) and not bronze.grown | daily.grown
+    assert all(fact.whole[day] for day in fact.staged.keys() - fact.grown)
+    whole = Walk(played.lake(Life()), Place(), RUN, silent)
+    for step in (BRONZE, FACT, DAILY):
+        whole.take(StepRequest(step, days, decide.AS_PUBLISHED))
+    assert (contents(walk), held_back(walk)) == (contents(whole), held_back(whole))
 
 
 @pytest.mark.parametrize("walker", RACES_AND_KILLS)

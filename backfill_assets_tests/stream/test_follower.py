@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,9 +15,10 @@ from pyspark.errors import PySparkException
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.rebuild.extension.extend import ExtendResult
+from backfill_assets.rebuild.follow import Followed
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.walk import HeldBack, first_line
 from backfill_assets.stream import follower as module
 from backfill_assets.stream import run
 from backfill_assets.stream.follower import Follower
@@ -27,34 +29,41 @@ if TYPE_CHECKING:
 
 FIRST = date(2026, 3, 2)
 DAYS = [FIRST + timedelta(days=number) for number in range(6)]
-CAST = "[CAST_INVALID_INPUT] The value 'many' cannot be cast\n== DataFrame ==\nline 7"
+CAST = PySparkException("[CAST_INVALID_INPUT] The value 'many' cannot be cast\n== DataFrame ==\nline 7")
 
 
 def no_spark() -> SparkSession:
-    raise AssertionError("Extending is played here.")
+    raise AssertionError("Growing is played here.")
 
 
 @dataclass
-class Extensions:
-    """Plays :func:`extend`: the ``broken`` days raise ``error``, all others are published."""
+class Growth:
+    """Plays :class:`FollowBuild`: the ``broken`` days are held back or raise ``error``, all others are published."""
 
     broken: set[date] = field(default_factory=set)
-    error: Exception = field(default_factory=lambda: PySparkException(CAST))
+    error: Exception | None = None
     tried: list[list[date]] = field(default_factory=list)
     published: list[date] = field(default_factory=list)
 
-    def __call__(self, lake: Lake, steps: Sequence[Any], days: Collection[date], *_: Any, **__: Any) -> ExtendResult:
+    def __call__(self, *_: Any, **__: Any) -> Growth:
+        return self
+
+    def publish(self, days: Collection[date]) -> Followed:
         self.tried.append(sorted(days))
-        if self.broken & set(days):
+        broken = sorted(self.broken.intersection(days))
+        if broken and self.error:
             raise self.error
-        self.published += sorted(days)
-        return ExtendResult("p", ())
+        self.published += [day for day in sorted(days) if day not in broken]
+        held = [HeldBack("bronze_sales", day, error=first_line(CAST)) for day in broken]
+        held += [HeldBack("fact", each.day, because_of=f"{each.table} {each.day}") for each in held]
+        step: Any = SimpleNamespace(held_back=tuple(held))
+        return Followed("p", (step,))
 
 
 @pytest.fixture
-def extensions(monkeypatch: pytest.MonkeyPatch) -> Extensions:
-    found = Extensions()
-    monkeypatch.setattr(module, "extend", found)
+def growth(monkeypatch: pytest.MonkeyPatch) -> Growth:
+    found = Growth()
+    monkeypatch.setattr(module, "FollowBuild", found)
     return found
 
 
@@ -75,54 +84,50 @@ def follower(small: SmallLakehouse, tmp_path: Path, reports: list[str]) -> Follo
 
 
 def test_a_day_that_cannot_be_computed_keeps_no_other_day_back(
-    follower: Follower, extensions: Extensions, small: SmallLakehouse, reports: list[str]
+    follower: Follower, growth: Growth, small: SmallLakehouse, reports: list[str]
 ) -> None:
     """It is tried again after a minute, and not with every batch."""
-    extensions.broken = {DAYS[2]}
+    growth.broken = {DAYS[2]}
     follower.follow(DAYS)
-    assert set(extensions.published) == set(DAYS) - {DAYS[2]} and follower.pending == {DAYS[2]}
+    assert set(growth.published) == set(DAYS) - {DAYS[2]} and follower.pending == {DAYS[2]}
     (report,) = reports
     assert report.startswith(f"{DAYS[2]} will follow later: it cannot be computed: [CAST_INVALID_INPUT] The value")
     assert "line 7" not in report
-    before = len(extensions.tried)
+    before = len(growth.tried)
     follower.follow([DAYS[0]])
-    assert extensions.tried[before:] == [[DAYS[0]]] and len(reports) == 1
+    assert growth.tried[before:] == [[DAYS[0]]] and len(reports) == 1
     small.minutes += 2
-    extensions.broken = set()
+    growth.broken = set()
     follower.follow([])
-    assert follower.pending == set() and DAYS[2] in extensions.published
+    assert follower.pending == set() and DAYS[2] in growth.published
 
 
-def test_days_that_wait_follow_without_a_batch(
-    follower: Follower, extensions: Extensions, small: SmallLakehouse
-) -> None:
+def test_days_that_wait_follow_without_a_batch(follower: Follower, growth: Growth, small: SmallLakehouse) -> None:
     """A stream asks for it each minute in which its source has no news."""
     run._follow_again(follower.lake, follower, lambda: None)
-    assert extensions.tried == []
-    extensions.broken = set(DAYS)
+    assert growth.tried == []
+    growth.broken = set(DAYS)
     follower.follow(DAYS)
-    extensions.broken = set()
+    growth.broken = set()
     small.minutes += 2
     run._follow_again(follower.lake, follower, lambda: None)
-    assert follower.pending == set() and set(extensions.published) == set(DAYS)
+    assert follower.pending == set() and set(growth.published) == set(DAYS)
 
 
 def test_days_of_which_none_can_be_computed_end_no_stream(
-    follower: Follower, extensions: Extensions, reports: list[str]
+    follower: Follower, growth: Growth, reports: list[str]
 ) -> None:
     """The logic is broken, perhaps: raw goes on, and each start brings up to date what is left."""
-    extensions.broken = set(DAYS)
+    growth.broken, growth.error = set(DAYS), CAST
     follower.follow(DAYS)
     follower.follow([])
     assert follower.pending == set(DAYS) and len(reports) == 1
 
 
-def test_a_refused_publication_is_reported_as_before(
-    follower: Follower, extensions: Extensions, reports: list[str]
-) -> None:
-    extensions.broken, extensions.error = {DAYS[0]}, PublicationRefused("the code is in no commit")
+def test_a_refused_publication_is_reported_as_before(follower: Follower, growth: Growth, reports: list[str]) -> None:
+    growth.broken, growth.error = {DAYS[0]}, PublicationRefused("the code is in no commit")
     follower.follow(DAYS)
-    assert follower.pending == set(DAYS) and len(extensions.tried) == 1
+    assert follower.pending == set(DAYS) and len(growth.tried) == 1
     assert reports == [f"{DAYS[0]}..{DAYS[-1]} will follow later: the code is in no commit"]
 
 
@@ -130,8 +135,8 @@ def test_a_refused_publication_is_reported_as_before(
     "error", [PySparkException("Caused by: java.io.IOException: No space left on device"), ValueError("a bug")]
 )
 def test_a_full_disk_and_an_error_of_this_program_end_the_stream(
-    follower: Follower, extensions: Extensions, error: Exception
+    follower: Follower, growth: Growth, error: Exception
 ) -> None:
-    extensions.broken, extensions.error = {DAYS[0]}, error
+    growth.broken, growth.error = {DAYS[0]}, error
     with pytest.raises(type(error)):
         follower.follow(DAYS)

@@ -27,8 +27,8 @@ from backfill_assets.cli.foreground import foreground_spark
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
-from backfill_assets.rebuild.extension.earlier_states import InputMemory
-from backfill_assets.rebuild.extension.extend import extend, followed_steps
+from backfill_assets.rebuild.follow import FollowBuild
+from backfill_assets.rebuild.growing import InputMemory, following
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets.stream.batches import HOLD_SECONDS, stream_name
@@ -70,20 +70,19 @@ def measure(home: Path, rows: int, new: int, rounds: int) -> list[tuple[float, f
         workshop = Workshop(home, lambda: spark)
         workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=rows, seed=7, defects={}))
         workshop.build_all(DAYS)
-        steps, memory = followed_steps(CATALOG.steps, RAW), InputMemory()
+        steps, memory = following(CATALOG.steps, RAW), InputMemory()
         for number in range(rounds):
             land(workshop, home, number, new // len(DAYS))
             workshop.build(RAW, DAYS)
             spark.sparkContext.setJobGroup(f"round {number}", "extension")
             clock, processor = time.monotonic(), processor_seconds()
-            result = extend(
-                *(workshop.builder.lake, steps, set(DAYS), RunInfo("benchmark"), workshop.messages.append),
-                memory=memory,
+            follow = FollowBuild(
+                *(workshop.builder.lake, steps, RunInfo("benchmark"), workshop.messages.append, memory),
                 name=stream_name(RAW),
-                open_days=(),
                 transaction=stream_name(RAW),
                 hold_seconds=HOLD_SECONDS,
             )
+            result = follow.publish(DAYS)
             assert not result.left and not result.held_back, result
             seconds = time.monotonic() - clock, processor_seconds() - processor
             found.append((*seconds, jobs_of(spark, f"round {number}")))

@@ -1,27 +1,20 @@
-"""The rows of an extension: which keys raw brought, and where these keys are now."""
+"""Rows by their keys: which keys raw brought, and where these keys are now."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.lakehouse.rows import FILE, path_in, rows_and_files
+from backfill_assets.lakehouse.rows import FILE, path_in
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.canonical import parsed
-from backfill_assets.model.checks import struct_type
-from backfill_assets.model.declaration import Table
 from backfill_assets.model.joined_key import joined_key
 from backfill_assets.model.refinement import Refinement
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _ROWS_AT_ONCE = 16_384
 _CHANGED_DAY = "changed day"
@@ -36,28 +29,6 @@ class KeyedFiles:
     files: tuple[AddedFile, ...]
     key: tuple[Column, ...]
     rows: DataFrame
-
-
-@dataclass(frozen=True)
-class TableFiles:
-    """Reads files of published and staged tables."""
-
-    spark: SparkSession
-    storage: Storage
-
-    def raw(self, refinement: Refinement, files: Sequence[AddedFile]) -> DataFrame:
-        """Raw rows with their files."""
-        return self._read(f"raw_{refinement.source.name}", files, raw_schema(refinement.source))
-
-    def of(self, table: Table, files: Sequence[AddedFile]) -> DataFrame:
-        """Rows of ``table`` with their files."""
-        return self._read(table.name, files, struct_type(table.contract))
-
-    def _read(self, table: str, files: Sequence[AddedFile], schema: object) -> DataFrame:
-        found = rows_and_files(self.spark, self.storage, table, files, schema)  # type: ignore[arg-type]
-        if found is None:
-            raise LookupError(f"{table} has files outside the folders of their days.")
-        return found
 
 
 def key_of_landed(refinement: Refinement) -> tuple[Column, ...]:

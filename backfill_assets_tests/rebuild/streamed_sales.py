@@ -9,13 +9,14 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.status import day_statuses
-from backfill_assets.rebuild.extension.extend import ExtendResult, InputMemory, extend, followed_steps
-from backfill_assets.rebuild.extension.extension_plan import without_extensions
+from backfill_assets.rebuild.follow import FollowBuild, Followed
+from backfill_assets.rebuild.growing import InputMemory, following
+from backfill_assets.rebuild.grown_content import without_extensions
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.state.observed import observe
 from backfill_assets_tests.strategies.landed_sales import land
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 DAYS = (date(2017, 3, 1), date(2017, 3, 2))
 ARRIVALS = (date(2017, 3, 2), date(2017, 3, 3), date(2017, 3, 4), date(2017, 3, 5))
-STEPS = followed_steps(CATALOG.steps, "raw_sales")
+STEPS = following(CATALOG.steps, "raw_sales")
 TABLES = [table.name for step in STEPS for table in step.tables]
 Line = dict[str, str | None]
 ContentOfDays = dict[date, tuple[DayContent, dict[str, object]]]
@@ -40,6 +41,18 @@ def lakehouse_with_rates(home: Path, spark: SparkSession) -> Workshop:
     shutil.rmtree(workshop.settings.landing / "sales", ignore_errors=True)
     workshop.build_rates(DayRange(*DAYS))
     return workshop
+
+
+def ways(done: Followed, table: str = "", day: date | None = None) -> dict[TableDay, tuple[str, str]]:
+    """How each day of each step came to be as it is, and why it was built whole; of one ``table`` and ``day``."""
+    found: dict[TableDay, tuple[str, str]] = {}
+    for step in done.steps:
+        build = step.build
+        for each in step.staged:
+            way = ("grown", "") if each in build.grown else ("built", build.whole.get(each, ""))
+            found[TableDay(step.step, each)] = way
+        found |= {TableDay(step.step, each): ("unchanged", "") for each in step.kept}
+    return {key: way for key, way in found.items() if key.table == (table or key.table) and key.day == (day or key.day)}
 
 
 class StreamedSales:
@@ -57,9 +70,9 @@ class StreamedSales:
         land(self.workshop.settings.landing, "sales", str(day), "lines", lines)
         self.workshop.build("raw_sales", [day])
 
-    def extend(self, days: Collection[date] = DAYS, steps: Sequence[Step] = STEPS) -> ExtendResult:
+    def follow(self, days: Collection[date] = DAYS, steps: Sequence[Step] = STEPS) -> Followed:
         lake = self.workshop.builder.lake
-        return extend(lake, steps, days, RunInfo("stream"), self.messages.append, memory=self.memory)
+        return FollowBuild(lake, steps, RunInfo("stream"), self.messages.append, self.memory).publish(days)
 
     def rebuild(self) -> None:
         """Build everything whole, although nothing has changed."""

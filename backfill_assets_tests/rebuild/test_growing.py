@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.rebuild.extension.earlier_states import InputMemory, find_earlier_states
-from backfill_assets.rebuild.extension.extension_plan import EarlierState
+from backfill_assets.rebuild.decide import EarlierState
+from backfill_assets.rebuild.growing import Growing, InputMemory, find_earlier_states
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol
 DAY, OTHER = date(2017, 3, 1), date(2017, 3, 2)
 KEY = TableDay("raw_sales", DAY)
+ANY: Any = None
 NOON = datetime(2017, 3, 1, 12, tzinfo=UTC)
 
 
@@ -28,12 +31,19 @@ def test_the_newest_states_are_remembered_newest_first() -> None:
     assert memory.of(TableDay("raw_sales", OTHER)) == []
 
 
-def test_a_day_is_left_alone_until_its_pause_ends() -> None:
-    memory = InputMemory()
-    memory.pause(KEY, NOON + timedelta(minutes=1))
-    assert memory.paused_until(KEY, NOON) == NOON + timedelta(minutes=1)
-    assert memory.paused_until(KEY, NOON + timedelta(minutes=1)) is None
-    assert memory.paused_until(TableDay("raw_sales", OTHER), NOON) is None
+def test_a_day_that_is_built_whole_and_held_back_is_left_alone_for_a_minute_or_as_long_as_it_takes() -> None:
+    """A stream would build it with every batch."""
+    small: Any = SimpleNamespace(minutes=0, name="bronze_sales")
+    small.publisher = SimpleNamespace(now=lambda: NOON + timedelta(minutes=small.minutes))
+    growing = Growing(small, (), ANY, {}, InputMemory())
+    growing.pause(small, {DAY: 0.1, OTHER: 6.0})
+    assert growing.paused(small, [DAY, OTHER]) == {
+        DAY: "it was built whole and held back; tried again after 12:01:00 UTC",
+        OTHER: "it was built whole and held back; tried again after 12:02:00 UTC",
+    }
+    small.minutes = 1
+    assert growing.paused(small, [DAY, OTHER]).keys() == {OTHER}
+    assert growing.paused(cast("Any", SimpleNamespace(name="fact_sales")), [OTHER]) == {}
 
 
 def test_an_earlier_state_is_found_in_the_log_by_its_content(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Extending a day equals rebuilding it: for all kinds of late rows, in any order and in any number of batches."""
+"""A day that grows equals its rebuild: for all kinds of late rows, in any order and in any number of batches."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from backfill_assets.publish.compact import compact
 from backfill_assets.publish.holds import put_hold
 from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.extension.extend import InputMemory
+from backfill_assets.rebuild.growing import InputMemory
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets_tests.rebuild.extension.streamed_sales import (
+from backfill_assets_tests.rebuild.streamed_sales import (
     DAYS,
     STEPS,
     Content,
@@ -37,6 +37,7 @@ from backfill_assets_tests.rebuild.extension.streamed_sales import (
     Line,
     StreamedSales,
     lakehouse_with_rates,
+    ways,
 )
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import land, sale
@@ -126,12 +127,11 @@ def test_a_day_with_all_kinds_of_late_rows_equals_its_rebuild(
     sales = streamed(with_rates, tmp_path / "home", spark)
     for number, batch in enumerate(EVERYTHING):
         sales.arrive(batch)
-        result = sales.extend()
-        how = {day.how for day in result.by("extended") + result.by("built") if day.table == "bronze_sales"}
-        assert how == ({"extended"} if number else {"built"}), result
-        assert {day.how for day in result.days if day.table == "fact_sales_transactions"} == how
+        result = sales.follow()
+        for table in ("bronze_sales", "fact_sales_transactions"):
+            assert {how for how, _ in ways(result, table).values()} == ({"grown"} if number else {"built"}), result
         assert len(sales.workshop.builder.lake.publisher.log.prepared_of([result.publication])) == 1
-    assert all(day.how == "unchanged" for day in sales.extend().days)
+    assert {how for how, _ in ways(sales.follow()).values()} == {"unchanged"}
     state = sales.workshop.states("bronze_sales")[ONE]
     assert state.content is not None and state.content.metrics["extensions"] == 2
 
@@ -145,7 +145,7 @@ def test_a_day_with_all_kinds_of_late_rows_equals_its_rebuild(
     assert found[ONE] == "equal to a whole rebuild" and found[TWO].startswith("rows 77 -> ")
     assert any("differs from a whole rebuild: rows 77" in message for message in sales.workshop.messages)
     assert {day.day for day in verified.days if not day.reused} == {TWO}
-    assert sales.extend().by("unchanged")
+    assert ("unchanged", "") in ways(sales.follow()).values()
     assert_equal_to_a_rebuild(sales)
 
 
@@ -161,10 +161,10 @@ def test_a_day_that_was_never_timed_stays_so_when_it_is_extended(
     """A plan would take 0 for the seconds of the whole day."""
     sales = streamed(with_rates, tmp_path / "home", spark)
     sales.arrive([line(n) for n in range(4)])
-    sales.extend()
+    sales.follow()
     publish_as(sales, "bronze_sales", ONE, rows=4, staged_ms=None)
     sales.arrive([line(9)])
-    assert (ONE, "bronze_sales") in {(day.day, day.table) for day in sales.extend().by("extended")}
+    assert ways(sales.follow())[TableDay("bronze_sales", ONE)] == ("grown", "")
     content = sales.workshop.states("bronze_sales")[ONE].content
     assert content is not None and (content.rows, content.staged_ms) == (5, None)
 
@@ -173,15 +173,15 @@ def test_a_transform_that_changes_keys_is_refused(with_rates: Path, tmp_path: Pa
     """Its rows would stand beside those that the table has of these keys."""
     sales = streamed(with_rates, tmp_path / "home", spark)
     sales.arrive([line(n) for n in range(4)])
-    sales.extend()
+    sales.follow()
     before = sales.rows()
     sales.arrive([line(9), line(0, version=2)])
     bronze, facts, *others = STEPS
     message = "fact_sales_transactions 2017-03-01 gave 2 keys that its rows of bronze_sales do not have: "
     with pytest.raises(LakehouseUnusable, match=message):
-        sales.extend(steps=[bronze, with_other_keys(facts), *others])
+        sales.follow(steps=[bronze, with_other_keys(facts), *others])
     assert sales.rows() == before
-    assert {day.how for day in sales.extend().days if day.table == facts.name} == {"extended", "unchanged"}
+    assert {how for how, _ in ways(sales.follow(), facts.name).values()} == {"grown", "unchanged"}
 
 
 def test_days_of_two_versions_in_one_call_follow_their_own_keys(
@@ -190,15 +190,14 @@ def test_days_of_two_versions_in_one_call_follow_their_own_keys(
     """Those of the second version took the first one's place, and rows of the first stood beside those they follow."""
     sales = streamed(with_rates, tmp_path / "home", spark)
     sales.arrive([*(line(n) for n in range(3)), *(line(n, day=1) for n in range(5, 8))])
-    sales.extend([ONE])
+    sales.follow([ONE])
     bronze, *others = STEPS
     steps = [replace(bronze, versions=(bronze.version(), replace(bronze.version(), name="v0")), current="v0"), *others]
-    sales.extend([TWO], steps)
+    sales.follow([TWO], steps)
     sales.arrive([line(0, version=2, cents=900), line(5, day=1, version=2, cents=700)])
-    result = sales.extend(DAYS, steps)
-    how = {(day.table, day.day): (day.how, day.reason) for day in result.days if day.table == "fact_sales_transactions"}
-    assert not result.held_back and [how_it for how_it, _ in how.values()] == ["extended", "built"]
-    assert "another version" in how["fact_sales_transactions", TWO][1]
+    result = sales.follow(DAYS, steps)
+    assert not result.held_back
+    assert set(ways(result, "fact_sales_transactions").values()) == {("grown", "")}
     assert len(sales.workshop.read("fact_sales_transactions")) == len(sales.workshop.read("bronze_sales")) == 6
 
 
@@ -251,7 +250,7 @@ def test_extending_equals_rebuilding(
     for batch in [[line(10), line(11, day=1)], *drawn_batches(seed)]:
         sales.memory = InputMemory() if restarts else sales.memory
         sales.arrive(batch)
-        assert not sales.extend().held_back
+        assert not sales.follow().held_back
     assert_equal_to_a_rebuild(sales)
 
 
@@ -261,28 +260,25 @@ def test_days_under_a_hold_wait_for_the_next_call_and_compaction_forgets_nothing
 ) -> None:
     sales = streamed(with_rates, tmp_path / "home", spark)
     sales.arrive([line(n, day=n % 2) for n in range(6)])
-    assert {day.how for day in sales.extend().days} == {"built"}
+    assert {how for how, _ in ways(sales.follow()).values()} == {"built"}
 
     sales.arrive([line(8), line(9, day=1)])
     publisher = sales.workshop.builder.lake.publisher
     with_hold = put_hold(publisher.storage, "campaign-x", {"bronze_sales": [ONE]}, publisher.now)
-    result = sales.extend()
-    assert set(result.left) == {ONE} and {day.day for day in result.days} == {TWO}
+    result = sales.follow()
+    assert set(result.left) == {ONE} and {key.day for key in ways(result)} == {TWO}
     with_hold.release()
 
     compact(publisher, "bronze_sales", list(DAYS), id="compact-bronze")
     compact(publisher, "fact_sales_transactions", list(DAYS), id="compact-fact")
     sales.memory = InputMemory()
-    result = sales.extend()
-    assert {(day.day, day.how) for day in result.days if day.table == "bronze_sales"} == {
-        (ONE, "extended"),
-        (TWO, "unchanged"),
-    }
+    result = sales.follow()
+    assert [how for how, _ in ways(result, "bronze_sales").values()] == ["grown", "unchanged"]
 
     compact(publisher, "raw_sales", list(DAYS), id="compact-raw")
     sales.memory = InputMemory()
     sales.arrive([line(0, version=3, cents=700), line(12, day=1)])
-    assert {day.how for day in sales.extend().days if day.table == "bronze_sales"} == {"extended"}
+    assert {how for how, _ in ways(sales.follow(), "bronze_sales").values()} == {"grown"}
     assert_equal_to_a_rebuild(sales)
 
 
@@ -294,7 +290,7 @@ def test_what_a_compaction_kept_of_hashes_is_added_up_when_a_day_grows(
     sales = streamed(with_rates, tmp_path / "home", spark)
     for batch in EVERYTHING[:2]:
         sales.arrive(batch)
-        sales.extend()
+        sales.follow()
     publisher = sales.workshop.builder.lake.publisher
     for table in ("bronze_sales", "fact_sales_transactions"):
         assert isinstance(compact(publisher, table, list(DAYS), id=f"compact-{table.replace('_', '-')}"), Published)
@@ -305,8 +301,8 @@ def test_what_a_compaction_kept_of_hashes_is_added_up_when_a_day_grows(
     with monkeypatch.context() as patch:
         patch.setattr(measure, "sum_of_hashes", again)
         sales.arrive(EVERYTHING[2])
-        result = sales.extend()
-    assert {day.how for day in result.days if day.table == "bronze_sales"} == {"extended"}
+        result = sales.follow()
+    assert {how for how, _ in ways(result, "bronze_sales").values()} == {"grown"}
     assert_equal_to_a_rebuild(sales)
 
 
@@ -315,20 +311,17 @@ def test_other_rates_than_those_of_the_day_make_it_be_built_whole(
 ) -> None:
     sales = streamed(with_rates, tmp_path / "home", spark)
     sales.arrive([line(n, day=1, currency="USD") for n in range(3)])
-    sales.extend()
+    sales.follow()
     root = sales.workshop.settings.landing
     rates = {"currency": "USD", "rate_day": str(TWO), "rate": "2.000000", "updated_at": "2017-03-09T15:00:00Z"}
     land(root, "fx_rates", "2017-03-09", "later", [rates])
     sales.workshop.build("raw_fx_rates", [date(2017, 3, 9)])
     sales.workshop.build("bronze_fx_rates", [TWO])
     sales.arrive([line(4, day=1, currency="USD")])
-    result = sales.extend([TWO])
-    how = {day.table: (day.how, day.reason) for day in result.days}
-    assert how["bronze_sales"] == ("extended", "")
-    assert how["fact_sales_transactions"] == (
-        "built",
-        "it was built from other inputs than those that were published",
-    )
+    result = sales.follow([TWO])
+    why = "it was built from other inputs than those that were published"
+    assert ways(result, "bronze_sales") == {TableDay("bronze_sales", TWO): ("grown", "")}
+    assert ways(result)[TableDay("fact_sales_transactions", TWO)] == ("built", why)
     assert set(sales.workshop.read("fact_sales_transactions")["rate"].astype(str)) == {"2.000000"}
 
 
@@ -337,13 +330,16 @@ def test_a_day_that_its_gates_hold_back_does_not_stop_the_others(
 ) -> None:
     sales = streamed(with_rates, tmp_path / "home", spark)
     sales.arrive([line(n, day=n % 2) for n in range(6)])
-    sales.extend()
+    sales.follow()
     before = sales.workshop.states("bronze_sales")[ONE]
     sales.arrive([*(line(n, quantity="many") for n in range(40)), line(9, day=1)])
-    result = sales.extend()
-    assert {(held.table, held.day) for held in result.held_back} == {("bronze_sales", ONE)}
-    assert {(day.table, day.how) for day in result.days} >= {("bronze_sales", "extended")}
-    assert {day.day for day in result.days} == {TWO}
+    result = sales.follow()
+    assert {held.day for held in result.held_back} == {ONE}
+    assert [held.because_of for held in result.held_back[1:]] == [
+        f"bronze_sales {ONE}",
+        f"fact_sales_transactions {ONE}",
+    ]
+    assert {key.day for key in ways(result)} == {TWO} and ways(result)[TableDay("bronze_sales", TWO)][0] == "grown"
     assert sales.workshop.states("bronze_sales")[ONE] == before
     assert "few_rejected" in result.held_back[0].why
 
@@ -355,21 +351,20 @@ MANY = 25
 def bronze_of(sales: StreamedSales, lines: list[Line]) -> tuple[str, str]:
     """What becomes of the first day of bronze once ``lines`` have arrived, and why."""
     sales.arrive(lines)
-    result = sales.extend()
+    result = sales.follow()
     assert not result.held_back and not result.left
-    [bronze] = [day for day in result.days if (day.table, day.day) == ("bronze_sales", ONE)]
-    return bronze.how, bronze.reason
+    return ways(result)[TableDay("bronze_sales", ONE)]
 
 
 def test_a_day_of_many_newer_versions_is_extended(with_rates: Path, tmp_path: Path, spark: SparkSession) -> None:
     """As of orders that are paid and sent: no row gives way to one of its own version."""
     sales = streamed(with_rates, tmp_path / "home", spark)
     sales.arrive([line(n) for n in range(MANY)])
-    sales.extend()
+    sales.follow()
     for version in (1, 2):
         rejected = line(version, version=version, quantity="many")
         newer = [line(n, version=version) for n in range(MANY)]
-        assert bronze_of(sales, [*newer, rejected]) == ("extended", "")
+        assert bronze_of(sales, [*newer, rejected]) == ("grown", "")
     assert sales.contents()["bronze_sales"][ONE][1]["duplicates"] == 0
     assert_equal_to_a_rebuild(sales)
 
@@ -379,7 +374,7 @@ def test_a_day_of_many_deduplicated_rows_is_built_whole_where_some_may_be_duplic
 ) -> None:
     sales = streamed(with_rates, tmp_path / "home", spark)
     sales.arrive([*(line(n) for n in range(MANY)), line(0)])
-    sales.extend()
+    sales.follow()
     looked_at = ("built", "it has so many deduplicated rows that they are looked at closely")
     # One row of another basket had given way by then, and nothing had counted whether it was a duplicate.
     assert bronze_of(sales, [line(n, version=1) for n in range(1, MANY)]) == looked_at
@@ -394,7 +389,7 @@ def test_duplicates_among_many_newer_versions_are_for_a_whole_build(
 ) -> None:
     sales = streamed(with_rates, tmp_path / "home", spark)
     sales.arrive([line(n) for n in range(MANY)])
-    sales.extend()
+    sales.follow()
     assert bronze_of(sales, [*(line(n, version=1) for n in range(MANY)), line(0, version=1)])[0] == "built"
     assert sales.contents()["bronze_sales"][ONE][1]["duplicates"] == 1
     assert_equal_to_a_rebuild(sales)

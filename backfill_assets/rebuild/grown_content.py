@@ -1,29 +1,20 @@
-"""Pure decisions of an extension: which days it may extend, which files it keeps, and what the days hold then."""
+"""What a day holds once it has grown: the files that stay, its metrics, and how it compares with a whole rebuild."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import TypeVar
 
-from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.lakehouse.records import TOTAL, DayContent, DayState
-from backfill_assets.model.declaration import DUPLICATES, DayRule, Metric, Metrics, Version
+from backfill_assets.lakehouse.records import TOTAL, DayContent
+from backfill_assets.model.declaration import DUPLICATES, DayRule, Metric, Metrics
 from backfill_assets.quality.gates import ContractHolds, KeyIsUnique
 
 EXTENSIONS = "extensions"
 """The metric of how often a day was extended since it was last built whole."""
 _DIGITS = 100
-
-
-@dataclass(frozen=True)
-class EarlierState:
-    """What a day of an input held once: its logical fingerprint, and the files that it had then."""
-
-    logical: str
-    files: frozenset[str]
 
 
 def extensions_of(content: DayContent | None) -> int:
@@ -39,37 +30,6 @@ _RECORDED = "from."
 def without_extensions(metrics: Mapping[str, Stored]) -> dict[str, Stored]:
     """``metrics`` as a whole rebuild would have them."""
     return {name: value for name, value in metrics.items() if name != EXTENSIONS}
-
-
-def why_not_extendable(state: DayState | None, files: Iterable[str], version: Version, numbers: Sequence[str]) -> str:
-    """Why a published day cannot be extended by ``version``; empty if it can, as far as the day itself shows.
-
-    ``numbers`` are the metrics that must have been measured of it.
-    """
-    if state is None or state.content is None:
-        return "it was never published"
-    if state.physical != fingerprints.physical(files):
-        return "it has a foreign write"
-    content = state.content
-    if (content.code_version, content.parameters) != (version.name, ""):
-        return f"it was published with {content.code_version} {content.parameters}".rstrip()
-    known = {"rows", "checksum", *(name for name, value in content.metrics.items() if value is not None)}
-    unknown = [name for name in numbers if name not in known]
-    return f"{unknown[0]} was not measured when it was published" if unknown else ""
-
-
-def gained_files(
-    recorded: str, fingerprint_of: Callable[[str], str], earlier: Iterable[EarlierState], now: frozenset[str]
-) -> frozenset[str] | None:
-    """The files of ``now`` that the input day gained since a day was built from it; None if that is not known.
-
-    ``recorded`` is the fingerprint of that day's inputs, and ``fingerprint_of`` computes one from the logical
-    fingerprint of the input day. All files that it had then must still be there: what is left is new.
-    """
-    for state in earlier:
-        if fingerprint_of(state.logical) == recorded and state.files <= now:
-            return now - state.files
-    return None
 
 
 @dataclass(frozen=True)
@@ -172,11 +132,6 @@ def difference(published: DayContent, rebuilt: DayContent) -> str:
 def had_no_duplicates(content: DayContent) -> bool:
     """Whether no row of a published day gave way to one of equal key and version, as far as that was counted."""
     return content.metrics.get(DUPLICATES, content.metrics.get("deduplicated")) == 0
-
-
-def shows_wrong_rows(metrics: Metrics, names: MetricNames, suffix: str) -> bool:
-    """Whether something is wrong in a row: a whole build finds the example that people are shown."""
-    return any(metrics.get(name.removesuffix(suffix)) not in (0, None) for name in names.examples)
 
 
 def is_truth(rule: DayRule) -> bool:

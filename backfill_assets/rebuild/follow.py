@@ -1,0 +1,159 @@
+"""A walk in which days grow: days that gained raw rows go through the steps that follow, in one publication.
+
+Only what the new rows change is computed. A day whose content cannot be told so, to the last metric, is built whole in
+the same publication. A day that its gates hold back, or that cannot be computed, stays as it is, and the others are
+published without it: a stream does not stop for one bad day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import chain
+
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.model.declaration import Step
+from backfill_assets.publish.holds import held_days
+from backfill_assets.publish.pinned import States
+from backfill_assets.publish.publisher import Published
+from backfill_assets.publish.tries import Unsettled, publish_until_settled
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.growing import Growing, InputMemory
+from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.place import Place
+from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.rebuild.step_look import StepRequest
+from backfill_assets.rebuild.walk import HeldBack, StepBuilt, Walk, request_of
+from backfill_assets.text import format_count
+
+_MOST_TRIES = 4
+"""At the last one, days that kept moving are left."""
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What was published, step by step. ``publication`` is empty if there was nothing to publish."""
+
+    publication: str
+    steps: tuple[StepBuilt, ...] = ()
+    left: Mapping[date, str] = field(default_factory=dict)
+    """Days that are left for the next time, and why."""
+
+    @property
+    def held_back(self) -> tuple[HeldBack, ...]:
+        """In build order: what is held back because of a day comes after it."""
+        return tuple(chain.from_iterable(step.held_back for step in self.steps))
+
+    def __str__(self) -> str:
+        parts = [str(step) for step in self.steps]
+        parts += [f"{each.table} {each.day} is held back: {each.why}" for each in self.held_back]
+        parts += [f"{day} is left for the next time: {why}" for day, why in self.left.items()]
+        return "; ".join(parts)
+
+
+@dataclass
+class FollowBuild:
+    """One publication of days that gained raw rows, by the version that each of them was published with.
+
+    ``steps`` are in build order: the one that refines raw rows, and those that declare how they follow. A day may be
+    today.
+    """
+
+    lake: Lake
+    steps: Sequence[Step]
+    run: RunInfo
+    progress: Progress
+    memory: InputMemory
+    """Kept by a stream between its batches."""
+    name: str = "follow"
+    """Part of the publication's id."""
+    open_days: frozenset[date] = frozenset()
+    """Reference data of these days may be missing: a day is built again when it has landed."""
+    transaction: str = ""
+    """The one that the publications of a stream share."""
+    hold_seconds: float = 5.0
+    """Days under a hold of others are waited for so long in all, then left."""
+    left: dict[date, str] = field(default_factory=dict)
+    moved: Collection[date] = ()
+    """The days that others published during the last try."""
+    walks: list[Walk] = field(default_factory=list)
+    """One for each try."""
+
+    def publish(self, days: Collection[date]) -> Followed:
+        """Bring ``days`` through the steps, and publish them together.
+
+        Days that others keep publishing are left in the end. Raises :class:`PublicationRefused` if the others keep
+        moving then, too, and for a dirty tree if the settings refuse it.
+        """
+        self.lake.require_clean_tree()
+        self.lake.publisher.recover({name for step in self.steps for name in step.table_names})
+
+        def attempt(_: bool) -> Followed | Unsettled:
+            return self.attempt(sorted(set(days) - self.left.keys()))
+
+        try:
+            done = publish_until_settled(
+                attempt, self.leave_moved, self.progress, most=_MOST_TRIES, before_a_hold=_MOST_TRIES - 1
+            )
+        finally:
+            for build in self.builds:
+                build.close_timelines()
+        self.progress(str(done))
+        return done
+
+    @property
+    def builds(self) -> list[StepBuild]:
+        return [done.build for walk in self.walks for done in walk.done]
+
+    def attempt(self, days: Sequence[date]) -> Followed | Unsettled:
+        """Walk through all steps, and publish once."""
+        walk = self.walk(days)
+        self.leave_held_days(walk)
+        request = request_of(walk.done, self.lake.new_id(self.name))
+        if request is None:
+            return Followed("", tuple(walk.done), self.left)
+        outcome = self.lake.publisher.publish(request.model_copy(update={"transaction": self.transaction}))
+        if isinstance(outcome, Published):
+            return Followed(outcome.publication, tuple(walk.done), self.left)
+        staged = {day for done in walk.done for day in done.build.staged}
+        # What is computed from a moved day is of that same day.
+        self.moved = staged.intersection(day for done in walk.done for day in done.build.moved_days(outcome))
+        walk.forget(staged)
+        moved = format_count(len(self.moved), "day")
+        return Unsettled(
+            f"{moved} moved meanwhile, extending again",
+            PublicationRefused(f"other publications kept changing {moved}.", hint="They are tried again."),
+        )
+
+    def walk(self, days: Sequence[date]) -> Walk:
+        growing = Growing.begin(self.lake, self.steps, days, self.memory)
+        self.leave_undeclared(days, growing.pin.states)
+        asked = [day for day in days if day not in self.left]
+        walk = Walk(self.lake, Place(), self.run, self.progress, growing=growing)
+        self.walks.append(walk)
+        for step in self.steps:
+            walk.take(StepRequest(step, asked, decide.AS_PUBLISHED, open_days=self.open_days))
+        return walk
+
+    # ------------------------------------------------------------------ days that are left
+
+    def leave_undeclared(self, days: Sequence[date], states: States) -> None:
+        for step in self.steps:
+            for day, version in decide.undeclared(step, days, states).items():
+                self.left[day] = f"{step.name} was published with {version}, which is not declared any more"
+
+    def leave_held_days(self, walk: Walk) -> None:
+        """Wait a moment for campaigns that are cutting over staged days, then leave the days that they still hold."""
+        days = {name: list(done.build.staged) for done in walk.done for name in done.build.tables}
+        self.lake.wait_for_holds(days, self.progress, self.hold_seconds)
+        held = held_days(self.lake.storage, days, self.lake.publisher.now())
+        self.left |= dict.fromkeys(held, "a campaign is cutting it over")
+        walk.forget(held)
+
+    def leave_moved(self) -> AbstractContextManager[object]:
+        """Give way: the days that others kept publishing are left, and no hold is taken."""
+        self.left |= dict.fromkeys(self.moved, "other publications kept changing it")
+        return nullcontext()

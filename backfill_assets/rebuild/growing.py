@@ -1,0 +1,304 @@
+"""What published days gained since they were built, and why some have to be built whole: from logs alone.
+
+What a day of an input held earlier is found in what this process remembers, else in the publication log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backfill_assets.days import Cadence, TableDay
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.landing.deletions import days_with_deletions
+from backfill_assets.model.declaration import EXAMPLE, OCCURRENCE, Step, Table, Version
+from backfill_assets.model.refinement import Refinement
+from backfill_assets.publish.files import among, equal
+from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.pinned import Pin
+from backfill_assets.quality import gates, measures
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.decide import EarlierState
+from backfill_assets.rebuild.grown_content import MetricNames
+from backfill_assets.rebuild.lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SHORTEST_PAUSE, _PAUSE_TIMES = timedelta(seconds=60), 20
+"""A day that is held back when it is built whole waits this long, or so many times what building it took."""
+_KEPT_STATES = 4
+_MOST_PARTS = 16
+"""Of the log, some 32 files each: a day whose state lies further back is built whole."""
+_COLUMNS = ["event", "table", "day", "rows", "checksum", "table_version"]
+Files = Mapping[date, tuple[AddedFile, ...]]
+"""Files by day."""
+
+
+def follows(step: Step) -> bool:
+    """Whether days of ``step`` grow with a stream: it refines raw rows, or declares how it follows."""
+    if step.source is not None or step.cadence is not Cadence.DAILY:
+        return False
+    return isinstance(step.version().transform, Refinement) or step.version().follows != ""
+
+
+def following(steps: Iterable[Step], raw: str) -> list[Step]:
+    """Those of ``steps`` (in build order) that follow the table ``raw``, directly or through others."""
+    grown, found = {raw}, list[Step]()
+    for step in steps:
+        if follows(step) and step.version().reads[0].table in grown:
+            grown.update(step.table_names)
+            found.append(step)
+    return found
+
+
+@dataclass(frozen=True)
+class ChangedKeys:
+    """The keys that raw brought, and how many of their rows each file has, by table and path."""
+
+    changed: DataFrame
+    counts: Mapping[str, Mapping[str, int]]
+    key: tuple[str, ...]
+    """The columns of the key in the refined table and in those that follow it by rows."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a day of a table gained: ``new`` files of rows, and the ``old`` ones of raw.
+
+    Where ``keys`` are given, ``new`` files have all rows of these keys, and no others.
+    """
+
+    new: tuple[AddedFile, ...]
+    old: tuple[AddedFile, ...] = ()
+    keys: ChangedKeys | None = None
+
+
+@dataclass
+class Growing:
+    """Steps whose days grow together: one state of main for all of them, and what each table has gained since."""
+
+    lake: Lake
+    steps: Sequence[Step]
+    pin: Pin
+    files: Mapping[str, Files]
+    """The published files by table and day, of days that are just as they were pinned."""
+    memory: InputMemory
+    grown: dict[TableDay, Gain] = field(default_factory=dict)
+    """By table and day that has grown: what the steps after it take for a gain."""
+
+    @classmethod
+    def begin(cls, lake: Lake, steps: Sequence[Step], days: Collection[date], memory: InputMemory) -> Growing:
+        """Look at main once, so that all ``steps`` see one state of it."""
+        tables = [name for step in steps for name in step.table_names]
+        reads: dict[str, set[date]] = {}
+        for step in steps:
+            parts = ((version, sorted(days)) for version in step.versions)
+            for table, found in decide.all_read_days(step, parts).items():
+                reads.setdefault(table, set()).update(found)
+        needed = {name for step in steps for table in step.tables for name in gates.metrics_needed(table)}
+        pin = lake.publisher.pin(dict.fromkeys(tables, days), reads, also=needed)
+        return cls(lake, steps, pin, {table: _files_as_pinned(lake, table, days, pin) for table in tables}, memory)
+
+    def files_of(self, table: str, days: Iterable[date]) -> tuple[AddedFile, ...]:
+        return tuple(file for day in days for file in self.files[table].get(day, ()))
+
+    def content(self, table: str, day: date) -> DayContent:
+        content = self.pin.states[TableDay(table, day)].content
+        if content is None:
+            raise LookupError(f"What {table} {day} holds is not known.")
+        return content
+
+    # ---------------------------------------------------------------- days that are left alone
+
+    def pause(self, step: Step, days: Mapping[date, float]) -> None:
+        """Leave ``days`` alone for a while, which were built whole in so many seconds each, and held back."""
+        now = self.lake.publisher.now()
+        for day, seconds in days.items():
+            pause = max(_SHORTEST_PAUSE, _PAUSE_TIMES * timedelta(seconds=seconds))
+            self.memory.paused[TableDay(step.name, day)] = now + pause
+
+    def paused(self, step: Step, days: Iterable[date]) -> dict[date, str]:
+        """Those of ``days`` that are left alone, and why: a stream does not build them whole with every batch."""
+        now = self.lake.publisher.now()
+        until = {day: self.memory.paused.get(TableDay(step.name, day), now) for day in days}
+        return {
+            day: f"it was built whole and held back; tried again after {moment:%H:%M:%S} UTC"
+            for day, moment in until.items()
+            if moment > now
+        }
+
+    # ---------------------------------------------------------------- what days gained
+
+    def look(self, step: Step, versions: Mapping[date, Version], seen: Pin) -> tuple[dict[date, Gain], dict[date, str]]:
+        """What each day of ``step`` can grow by, and why others are built whole.
+
+        ``seen`` is main with what was staged of the steps before.
+        """
+        gains: dict[date, Gain] = {}
+        whole: dict[date, str] = {}
+        for version, days in decide.by_version(versions):
+            if version.follows != "rows" and not isinstance(version.transform, Refinement):
+                whole |= dict.fromkeys(days, "")
+                continue
+            reasons = {day: why for day in days if (why := self._why_whole(step, version, day))}
+            rest = [day for day in days if day not in reasons]
+            if isinstance(version.transform, Refinement):
+                found = self._of_raw(step, version, version.transform, rest, seen)
+            else:
+                found = {day: self._of_rows(step, version, day) for day in rest}
+            gains |= {day: each for day, each in found.items() if isinstance(each, Gain)}
+            whole |= reasons | {day: each for day, each in found.items() if isinstance(each, str)}
+        return gains, whole
+
+    def _why_whole(self, step: Step, version: Version, day: date) -> str:
+        """Why a table of ``step`` cannot grow on ``day``, as far as the tables themselves show."""
+        for table in step.tables:
+            files = self.files[table.name].get(day)
+            paths = None if files is None else [file.path for file in files]
+            state = self.pin.states.get(TableDay(table.name, day))
+            if reason := decide.why_whole(state, paths, version, metric_names(table).numbers):
+                return reason
+        return ""
+
+    def _of_raw(
+        self, step: Step, version: Version, refinement: Refinement, days: Sequence[date], seen: Pin
+    ) -> dict[date, Gain | str]:
+        """What days of the step that refines raw rows gained."""
+        raw = version.reads[0].table
+        if OCCURRENCE in refinement.key:
+            return dict.fromkeys(days, "its key numbers identical lines")
+        found: dict[date, Gain | str] = dict.fromkeys(days, f"which rows of {raw} are new is not known")
+        corrected = days_with_deletions(seen.states, self.lake.catalog.table(raw), days)
+        found |= dict.fromkeys(corrected, f"the source has taken rows of {raw} back")
+        known = [day for day in days if day not in corrected]
+        at = seen.inputs[raw].version
+        files = dict.fromkeys(known, ()) if at is None else read_log(self.lake.storage, raw, at).of_days(known)
+        for day, new in self._gained(step, version, raw, files, seen).items():
+            found[day] = Gain(
+                tuple(file for file in files[day] if file.path in new),
+                tuple(file for file in files[day] if file.path not in new),
+            )
+        return found
+
+    def _gained(self, step: Step, version: Version, raw: str, files: Files, seen: Pin) -> dict[date, frozenset[str]]:
+        """The files that each day of ``raw`` gained since its refined rows were built; days of which it is known."""
+        recorded = {day: self.content(step.name, day).inputs for day in files}
+
+        def made_of(day: date) -> Callable[[str], bool]:
+            def asked(logical: str) -> bool:
+                return decide.wanted(step, version, [day], {raw: {day: logical}})[day].inputs == recorded[day]
+
+            return asked
+
+        now = {day: frozenset(file.path for file in of_day) for day, of_day in files.items()}
+        known = {day: self.memory.of(TableDay(raw, day)) for day in files}
+        found = {day: decide.gained_files(made_of(day), known[day], now[day]) for day in files}
+        unknown = {day: made_of(day) for day in files if found[day] is None}
+        for day, state in find_earlier_states(self.lake.publisher.log, raw, unknown).items():
+            found[day] = decide.gained_files(made_of(day), [state], now[day])
+        for day in files:
+            self.memory.remember(TableDay(raw, day), EarlierState(seen.inputs[raw].days[day], now[day]))
+        return {day: new for day, new in found.items() if new is not None}
+
+    def _of_rows(self, step: Step, version: Version, day: date) -> Gain | str:
+        """What a day gained whose rows each come from one row of the first input, of the same key."""
+        first = version.reads[0].table
+        gain = self.grown.get(TableDay(first, day))
+        if gain is None or gain.keys is None:
+            return f"{first} of that day was built whole"
+        if step.name not in gain.keys.counts:
+            return f"its key is not that of {first}"
+        logicals = {read.table: self.pin.inputs[read.table].days for read in version.reads}
+        published = decide.wanted(step, version, [day], logicals)[day].inputs
+        if self.content(step.name, day).inputs != published:
+            return "it was built from other inputs than those that were published"
+        return gain
+
+
+def metric_names(table: Table) -> MetricNames:
+    """How each metric of ``table`` changes when rows come and go."""
+    kept = tuple(measures.numbers(table))
+    return MetricNames(
+        numbers=tuple(name for name in kept if not name.endswith(EXAMPLE)),
+        least=tuple(name for name in kept if name.endswith(EXAMPLE)),
+        examples=tuple(measures.examples(table)),
+    )
+
+
+def _files_as_pinned(lake: Lake, table: str, days: Collection[date], pin: Pin) -> Files:
+    """The files of days that are just as they were pinned; others were moved in between."""
+    main = MainTable.open(lake.storage, table)
+    found = main.state().of_days(days) if main else dict.fromkeys(days, ())
+    expected = {day: pin.expected[TableDay(table, day)].files for day in days}
+    return {day: files for day, files in found.items() if tuple(file.path for file in files) == expected[day]}
+
+
+# ------------------------------------------------------------------ what an input held earlier
+
+
+@dataclass
+class InputMemory:
+    """The last states of input days that a process has seen. A stream keeps one, to spare it the look into the log."""
+
+    _states: dict[TableDay, dict[str, EarlierState]] = field(default_factory=dict)
+    paused: dict[TableDay, datetime] = field(default_factory=dict)
+    """Until when days are left alone that were built whole and held back."""
+
+    def remember(self, key: TableDay, state: EarlierState) -> None:
+        """Keep the newest states of ``key``."""
+        states = self._states.setdefault(key, {})
+        states.pop(state.logical, None)
+        states[state.logical] = state
+        for oldest in list(states)[:-_KEPT_STATES]:
+            del states[oldest]
+
+    def of(self, key: TableDay) -> list[EarlierState]:
+        """What is known of ``key``, newest first."""
+        return list(self._states.get(key, {}).values())[::-1]
+
+
+def find_earlier_states(
+    log: PublicationLog, table: str, wanted: Mapping[date, Callable[[str], bool]]
+) -> dict[date, EarlierState]:
+    """The newest published state of each day of ``table`` whose logical fingerprint is ``wanted``, if it can be read.
+
+    A compaction has a state of its own, with the content of the one before: so days can be extended after one.
+    """
+    if not wanted:
+        return {}
+    left, found = dict(wanted), dict[date, EarlierState]()
+    files = log.files().holding("table", [table]).between("day", str(min(wanted)), str(max(wanted)))
+    for part, rows in enumerate(files.newest_first(_COLUMNS)):
+        for day, logical, version in _published(rows, table, left):
+            if day in left and left[day](logical):
+                del left[day]
+                found |= _state(log, table, day, logical, version)
+        if not left or part >= _MOST_PARTS:
+            break
+    return found
+
+
+def _published(rows: pa.Table, table: str, days: Iterable[date]) -> list[tuple[date, str, int]]:
+    rows = among(equal(rows, event="published", table=table), "day", map(str, days))
+    known = rows.filter(pc.is_valid(rows.column("rows"))).to_pylist()[::-1]
+    return [
+        (date.fromisoformat(row["day"]), fingerprints.logical(row["rows"], row["checksum"]), row["table_version"])
+        for row in known
+    ]
+
+
+def _state(log: PublicationLog, table: str, day: date, logical: str, version: int) -> dict[date, EarlierState]:
+    try:
+        files = read_log(log.storage, table, version).by_day().get(day, frozenset())
+    except VersionGone:
+        return {}
+    return {day: EarlierState(logical, files)}

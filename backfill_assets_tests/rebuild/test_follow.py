@@ -1,0 +1,124 @@
+"""Days that gained rows are followed beside others that keep publishing: those that are left say so. No JVM starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+
+import pytest
+
+from backfill_assets.days import TableDay
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.records import Publication
+from backfill_assets.publish.holds import put_hold
+from backfill_assets.publish.publisher import Conflict, Published
+from backfill_assets.rebuild.builder import silent
+from backfill_assets.rebuild.follow import FollowBuild, Followed
+from backfill_assets.rebuild.growing import InputMemory
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets_tests.campaign.undo_lakehouse import (
+    BRONZE,
+    DAILY,
+    DAYS,
+    DIED,
+    DONE,
+    FACT,
+    RUN,
+    Life,
+    UndoLakehouse,
+)
+from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
+
+pytestmark = pytest.mark.protocol
+ONE, TWO, THREE = DAYS[:3]
+STEPS = (BRONZE, FACT, DAILY)
+MANY = 10_000
+"""More crash points than following passes."""
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
+    with pytest.MonkeyPatch.context() as patch:
+        staged_by_arrow(patch)
+        found = UndoLakehouse(tmp_path_factory.mktemp("begun"))
+        found.begin()
+        yield found
+
+
+@pytest.fixture
+def played(begun: UndoLakehouse) -> Iterator[UndoLakehouse]:
+    """Three days have gained rows."""
+    found = begun.copy()
+    for day in (ONE, TWO, THREE):
+        assert found.do(*found.arrive("late row", day, "raw")) == DONE
+    yield found
+    found.remove()
+
+
+def follow(lake: Lake) -> Followed:
+    return FollowBuild(lake, STEPS, RUN, silent, InputMemory(), hold_seconds=0.0).publish([ONE, TWO, THREE])
+
+
+def staged(done: Followed) -> set[TableDay]:
+    return {TableDay(step.step, day) for step in done.steps for day in step.staged}
+
+
+def all_tables(*days: date) -> set[TableDay]:
+    return {TableDay(step.name, day) for step in STEPS for day in days}
+
+
+EVERYTHING = all_tables(ONE, TWO, THREE)
+
+
+def beside(lake: Lake, *moved: date) -> Lake:
+    """Another day is published by others at each try; then they stop."""
+    left, publish = list(moved), lake.publisher.publish
+
+    def moving(publication: Publication) -> Published | Conflict:
+        return Conflict({BRONZE.name: frozenset({left.pop(0)})}) if left else publish(publication)
+
+    lake.publisher.publish = moving  # type: ignore[method-assign]
+    return lake
+
+
+def test_all_steps_are_published_together_and_nothing_is_left_to_follow(played: UndoLakehouse) -> None:
+    done = follow(played.lake(Life()))
+    assert staged(done) == EVERYTHING and done.publication
+    again = follow(played.lake(Life()))
+    assert (again.publication, staged(again)) == ("", set())
+    played.end()
+
+
+def test_a_day_that_keeps_moving_is_left_and_the_others_are_published(played: UndoLakehouse) -> None:
+    done = follow(beside(played.lake(Life()), ONE, ONE, ONE))
+    assert done.left == {ONE: "other publications kept changing it"}
+    assert staged(done) == all_tables(TWO, THREE) and done.publication
+    assert staged(follow(played.lake(Life()))) == all_tables(ONE)
+
+
+def test_what_the_last_try_did_not_publish_is_taken_over_by_the_next_one(played: UndoLakehouse) -> None:
+    """None of it may be taken for published: a stream would show stale facts until more events come."""
+    with pytest.raises(PublicationRefused, match="other publications kept changing 1 day"):
+        follow(beside(played.lake(Life()), ONE, ONE, ONE, TWO))
+    done = follow(played.lake(Life()))
+    assert staged(done) == EVERYTHING
+    assert not set().union(*(step.build.computed for step in done.steps))
+
+
+def test_a_day_that_a_campaign_holds_is_left(played: UndoLakehouse) -> None:
+    lake = played.lake(Life())
+    hold = put_hold(lake.storage, "campaign-x", {FACT.name: [TWO]}, lake.publisher.now)
+    done = follow(lake)
+    assert done.left == {TWO: "a campaign is cutting it over"} and staged(done) == all_tables(ONE, THREE)
+    hold.release()
+    assert staged(follow(lake)) == all_tables(TWO)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.7, 0.95])
+def test_killed_anywhere_and_followed_again_it_gives_what_it_gives_at_once(played: UndoLakehouse, share: float) -> None:
+    life, whole = Life(MANY), played.copy()
+    follow(whole.lake(life))
+    assert whole.do(lambda lake: None) == DONE  # it is judged, too
+    assert played.do(follow, dies_after=int(share * (MANY - (life.left or 0)))) == DIED
+    assert {key: played.names(*key) for key in EVERYTHING} == {key: whole.names(*key) for key in EVERYTHING}
+    whole.remove()
