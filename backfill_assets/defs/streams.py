@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -27,6 +27,7 @@ from backfill_assets.errors import StreamFailed
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
+from backfill_assets.stream.delays import Delays
 from backfill_assets.stream.lease import RUN_VARIABLE, StreamPosition, StreamStatus, read_stream, refusal
 from backfill_assets.stream.restart import EarlierStart, Ending, RestartDecision, decide_restart
 
@@ -165,7 +166,7 @@ class _Watch:
     def _look(self) -> None:
         """A line of the log and a point in the plots of the asset's page, while the run goes on."""
         status = None if time.monotonic() < self._due else self._status()
-        if status is None or not (status.batch or status.positions):
+        if status is None or not (status.batches or status.positions):
             return
         self._due = time.monotonic() + self.every_seconds
         self.context.log.info(stream_line(status))
@@ -267,24 +268,21 @@ _POSITION_COLUMNS = dict.fromkeys(("partition", "position", "end", "lag"), "stri
 def stream_line(status: StreamStatus) -> str:
     """``live: 412 events/s, in raw_sales after p50 1.9 s, p99 4.2 s, 0 behind, batch 118 in 2.0 s; at sales/0 47``."""
     at = ", ".join(f"{each.partition} {each.position:,}" for each in status.positions) or "the beginning"
+    answer = status.last.answer_seconds if status.last else None
     parts = [
         f"{status.events_per_second:,.0f} events/s",
-        _late(status.table, status.delay_p50_ms, status.delay_p99_ms),
-        *([_late(status.followed, status.followed_p50_ms, status.followed_p99_ms)] if status.followed else []),
+        *(f"in {table} after {late}" for table, late in _delays(status).items()),
         "how far behind is unknown" if status.lag is None else f"{status.lag:,} behind",
-        f"batch {status.batch:,} in {status.batch_seconds:.1f} s",
-        *([f"source answered in {_seconds(status.answer_ms)}"] if status.answer_ms is not None else []),
+        f"batch {status.batches:,} in {status.last.seconds if status.last else 0:.1f} s",
+        *([f"source answered in {answer:.1f} s"] if answer is not None else []),
     ]
     extra = [text for text in (status.note, status.error and f"last error: {status.error}") if text]
     return "; ".join([f"{status.state}: {', '.join(parts)}", f"at {at}", *extra])
 
 
-def _late(table: str, p50: int | None, p99: int | None) -> str:
-    return f"in {table} after p50 {_seconds(p50)}, p99 {_seconds(p99)}"
-
-
-def _seconds(milliseconds: int | None) -> str:
-    return "unknown" if milliseconds is None else f"{milliseconds / 1000:.1f} s"
+def _delays(status: StreamStatus) -> Mapping[str, Delays | str]:
+    """By table; that of raw is named before it is known."""
+    return {status.table: "p50 unknown, p99 unknown", **status.delays}
 
 
 def stream_metadata(status: StreamStatus) -> dict[str, dg.MetadataValue]:
@@ -310,25 +308,23 @@ def _position_record(position: StreamPosition) -> dict[str, str]:
 
 
 def _figures(status: StreamStatus) -> dict[str, dg.MetadataValue]:
-    """A delay that is not known yet has no point in the plot."""
-    delays = {
-        f"{status.table}_p50_seconds": status.delay_p50_ms,
-        f"{status.table}_p99_seconds": status.delay_p99_ms,
-        f"{status.followed}_p50_seconds": status.followed_p50_ms,
-        f"{status.followed}_p99_seconds": status.followed_p99_ms,
+    """What is not known yet has no point in the plot."""
+    last, behind = status.last, {} if status.lag is None else {"behind": dg.MetadataValue.int(status.lag)}
+    seconds = {
+        f"{table}_{name}_seconds": value
+        for table, late in status.delays.items()
+        for name, value in asdict(late).items()
     }
-    known = {name: dg.MetadataValue.float(ms / 1000) for name, ms in delays.items() if ms is not None}
-    answered = {} if status.answer_ms is None else {"source_answer_seconds": status.answer_ms / 1000}
-    behind = {} if status.lag is None else {"behind": dg.MetadataValue.int(status.lag)}
+    if last and last.answer_seconds is not None:
+        seconds["source_answer_seconds"] = last.answer_seconds
     return {
-        **known,
+        **{name: dg.MetadataValue.float(round(value, 3)) for name, value in seconds.items()},
         **behind,
-        **{name: dg.MetadataValue.float(seconds) for name, seconds in answered.items()},
-        "pace": dg.MetadataValue.float(round(status.pace, 3)),
-        "events_per_second": dg.MetadataValue.float(round(status.events_per_second, 1)),
+        "pace": dg.MetadataValue.float(round(last.pace, 3) if last else 1.0),
+        "events_per_second": dg.MetadataValue.float(status.events_per_second),
         "events": dg.MetadataValue.int(status.events),
-        "batches": dg.MetadataValue.int(status.batch),
-        "batch_seconds": dg.MetadataValue.float(round(status.batch_seconds, 3)),
+        "batches": dg.MetadataValue.int(status.batches),
+        "batch_seconds": dg.MetadataValue.float(last.seconds if last else 0.0),
     }
 
 

@@ -1,7 +1,7 @@
 """One change of raw: all that a raw table gains or loses in one publication, and the one way in which it gets there.
 
 Makers find out what there is: of landed files :mod:`~backfill_assets.rebuild.ingest`, of a second reading of the source
-:mod:`~backfill_assets.rebuild.refresh`, of a topic's offsets :mod:`backfill_assets.stream.batches`.
+:mod:`~backfill_assets.rebuild.refresh`, of a topic's offsets :mod:`backfill_assets.stream.topic`.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from backfill_assets.text import format_count
-
 _REMEMBERED = 600
 SHARES = (0.0, 0.002, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Of the events of a batch, oldest first: the times of these are kept. The oldest decide the 99th percentile."""
@@ -76,10 +74,3 @@ def _percentile(ordered: list[tuple[float, float]], share: float) -> float:
         if seen >= wanted:
             return value
     return ordered[-1][0]
-
-
-def describe_batch(number: int, events: int, seconds: float, late: dict[str, Delays], slowed_down: str = "") -> str:
-    """One line about a batch, for people: by table, how ``late`` readers see it; why the stream reads more slowly."""
-    when = "".join(f"; in {table} after {each}" for table, each in late.items())
-    slow = f"; slowed down: {slowed_down}" if slowed_down else ""
-    return f"batch {number}: {format_count(events, 'event')} in {seconds:.1f} s{when}{slow}"

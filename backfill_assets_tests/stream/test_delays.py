@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backfill_assets.stream.delays import Delays, Received, RecentDelays, describe_batch
+from backfill_assets.stream.delays import Delays, Received, RecentDelays
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 
@@ -37,12 +37,3 @@ def test_the_percentiles_of_a_batch_are_exact_where_times_are_kept() -> None:
 
 def test_a_clock_that_is_behind_gives_no_negative_delay() -> None:
     assert ago(3, -5).delays(NOW) == Delays(0, 0)
-
-
-def test_a_batch_is_described_in_one_line() -> None:
-    late = {"raw_sales": Delays(2.04, 3), "fact_daily_revenue": Delays(8, 9.51)}
-    text = "batch 7: 1 event in 1.3 s; in raw_sales after p50 2.0 s, p99 3.0 s; in fact_daily_revenue after p50 8.0 s"
-    assert describe_batch(7, 1, 1.26, late) == f"{text}, p99 9.5 s"
-    assert describe_batch(7, 2_000, 1.26, {}) == "batch 7: 2,000 events in 1.3 s"
-    slow = describe_batch(7, 2_000, 1.26, {}, "the source took 4.1 s: reading at 250 records/s")
-    assert slow == "batch 7: 2,000 events in 1.3 s; slowed down: the source took 4.1 s: reading at 250 records/s"

@@ -97,13 +97,13 @@ def test_days_that_wait_follow_without_a_batch(
     follower: Follower, extensions: Extensions, small: SmallLakehouse
 ) -> None:
     """A stream asks for it each minute in which its source has no news."""
-    run._follow_again(follower.lake, follower, lambda: None)
+    run._follow_again(follower, lambda: None)
     assert extensions.tried == []
     extensions.broken = set(DAYS)
     follower.follow(DAYS)
     extensions.broken = set()
     small.minutes += 2
-    run._follow_again(follower.lake, follower, lambda: None)
+    run._follow_again(follower, lambda: None)
     assert follower.pending == set() and set(extensions.published) == set(DAYS)
 
 
