@@ -21,7 +21,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.rebuild.refresh import RefreshResult, RowCounts
+from backfill_assets.rebuild.refresh import RefreshResult
 from backfill_assets.rebuild.replay import Judged, judge_again, rebuild
 from backfill_assets.report.answer import Answer, Datum, Days, Fact, Grid, Id, Line, Part, Tone, Worded
 from backfill_assets.state.boundaries import DaysBoundary, PartitionPosition, RawBoundary, versions_text
@@ -202,35 +202,18 @@ def require_one_freed(found: FoundReplay) -> None:
 # ------------------------------------------------------------------ corrected files
 
 
-@dataclass(frozen=True)
-class FoundRefresh:
-    """Files by arrival day, and rows that are added and deleted by event day."""
-
-    files: Sequence[ArrivalFiles]
-    rows: RowCounts
-    publication: str = ""
-    """Empty if nothing was published."""
-    dry_run: bool = False
-
-    @classmethod
-    def previewed(cls, files: Sequence[ArrivalFiles], counts: RowCounts) -> FoundRefresh:
-        return cls(files, dict(sorted(counts.items())), dry_run=True)
-
-    @classmethod
-    def done(cls, result: RefreshResult) -> FoundRefresh:
-        return cls(result.files, result.rows, result.publication)
-
-
-def refresh_answer(found: FoundRefresh) -> Answer:
+def refresh_answer(found: RefreshResult) -> Answer:
     """Files that differ, the days whose rows change, and what to do about what is computed from them."""
     files = Grid("files", ("arrival day", "unchanged", "changed", "gone", "new"), [*map(_files, found.files)])
-    rows = Grid("rows", ("event day", "added", "deleted"), [(day, *counts) for day, counts in found.rows.items()])
+    rows = Grid(
+        "rows", ("event day", "added", "deleted"), [(day, *counts) for day, counts in sorted(found.rows.items())]
+    )
     publication = Fact("publication", Id(found.publication))
     if not (found.publication or (found.dry_run and (found.rows or any(each.differs for each in found.files)))):
         return Answer(parts=(files, rows, Line("Raw has just what the source has: nothing was appended."), publication))
     if found.dry_run:
         return Answer(parts=(files, rows, Line("Nothing was done: --dry-run."), publication))
-    stale = Fact("stale now", Days.of(found.rows))
+    stale = Fact("stale now", Days.of(sorted(found.rows)))
     return Answer(
         parts=(files, rows, publication, stale), next=("backfill status", f"backfill rollback {found.publication}")
     )

@@ -14,8 +14,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import event_place, format_place, landed_line, overtakes, place_values
-from backfill_assets.landing.token_key import require_same_key
-from backfill_assets.landing.tokens import token_of
+from backfill_assets.landing.token_key import require_same_key, token_of
 from backfill_assets.landing.trace import BETWEEN, Found, Trail, deleted_by, trails
 from backfill_assets.landing.trace_outcomes import RECEIVED, LineFate, fates
 from backfill_assets.landing.zone import LandingZone

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
-from backfill_assets.rebuild.raw_change import RawWriter, StagedChange
+from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange
 from backfill_assets.stream.delays import Delays, Received
 from backfill_assets.stream.lease import StreamPosition
 from backfill_assets.stream.sources import Offsets
@@ -98,6 +98,10 @@ class Reading(RawWriter, ABC):
     def __post_init__(self) -> None:
         self.name = self.transaction = stream_name(self.step.name)
         self.hold_seconds = HOLD_SECONDS
+
+    def adopted(self, change: RawChange) -> StagedChange | None:
+        """Looked for once: that is a look at each open timeline."""
+        return super().adopted(change) if self.first else None
 
     @property
     @abstractmethod

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from backfill_assets.errors import PublicationRefused, SourceUnreadable
+from backfill_assets.errors import SourceUnreadable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.landing.zone import SUFFIX, LandedFile, files_taken_in
 from backfill_assets.rebuild.ingest import from_landed_files
@@ -90,11 +90,7 @@ class LandingReading(Reading):
 
         def look() -> RawChange | None:
             files[:] = self.new_files(wanted)
-            crowded = PublicationRefused(
-                f"{self.step.name}: other runs keep ingesting the same files.",
-                hint="Let them finish, then start the stream again.",
-            )
-            return replace(from_landed_files(self, files), crowded=crowded, may_be_staged=self.first) if files else None
+            return from_landed_files(self, files) if files else None
 
         done = self.carry_out(look)
         if done is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql import DataFrame, Observation
 
-from backfill_assets.errors import PublicationRefused, SourceUnreadable
+from backfill_assets.errors import SourceUnreadable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import InputRead, Position
 from backfill_assets.lakehouse.rows import observed, rows_of_files, stage
@@ -93,6 +93,10 @@ class TopicReading(Reading):
     """The ends of the topic's partitions, as far as they are known."""
 
     @property
+    def _events(self) -> str:
+        return f"events of {self.topic}"
+
+    @property
     def broker(self) -> Broker:
         return Broker(self.lake.spark(), self.topic, self.properties)
 
@@ -162,11 +166,7 @@ class TopicReading(Reading):
 
     def _move(self, positions: tuple[Position, ...], reason: str) -> None:
         """Move positions without rows. Today is published as a day without rows, so that the history has the entry."""
-        crowded = PublicationRefused(
-            f"{self.step.name}: another stream of {self.topic} has just begun.",
-            hint="Start this one again if that one is not wanted: it reads from where raw ends.",
-        )
-        change = RawChange(positions, crowded, empty=[self.lake.publisher.now().date()], reason=reason)
+        change = RawChange(positions, empty=[self.lake.publisher.now().date()], reason=reason, read=self._events)
         self.carry_out(lambda: change, most=1)
 
     def _passed(self, ranges: Iterable[OffsetRange]) -> tuple[Position, ...]:
@@ -193,13 +193,9 @@ class TopicReading(Reading):
             ranges = new_ranges(planned, self._next_offsets(each.partition for each in planned))
             if not ranges:
                 return None
-            crowded = PublicationRefused(
-                f"{self.step.name}: another stream keeps reading the same events of {self.topic}.",
-                hint="Stop one of them: a stream that is started now names the one that has the lease.",
-            )
             fingerprint = self.fingerprint(f"{self.known.topic} {each}" for each in ranges)
             staged = partial(self._stage, events, ranges)
-            return RawChange(self._passed(ranges), crowded, staged, fingerprint, self.first, read="events")
+            return RawChange(self._passed(ranges), staged, fingerprint, read=self._events)
 
         return self.carry_out(look)
 

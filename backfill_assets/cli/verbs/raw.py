@@ -66,16 +66,16 @@ def refresh(table: str, days: DayRange, dry_run: bool) -> None:
 
     Events of a topic are not read again. A second refresh finds nothing, and starts no Spark.
     """
-    from backfill_assets.answers.raw import FoundRefresh, refresh_answer
+    from backfill_assets.answers.raw import refresh_answer
 
     step = current_catalog().step(table)
     with ExitStack() as stack:
         builder = foreground_builder(current_settings(), stack)
         if dry_run:
-            found = FoundRefresh.previewed(*builder.preview_refresh(step, list(days), report_progress))
+            found = builder.preview_refresh(step, list(days), report_progress)
         else:
             run = run_info("backfill raw refresh")
-            found = FoundRefresh.done(builder.refresh(step, list(days), run=run, progress=report_progress))
+            found = builder.refresh(step, list(days), run=run, progress=report_progress)
     say_answer(refresh_answer(found))
 
 
