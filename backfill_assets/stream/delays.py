@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
-_REMEMBERED = 600
 SHARES = (0.0, 0.002, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Of the events of a batch, oldest first: the times of these are kept. The oldest decide the 99th percentile."""
 
@@ -44,21 +42,6 @@ class Received:
 
     def delays(self, now: datetime) -> Delays:
         return delays_of(self.weighted(now))
-
-
-@dataclass
-class RecentDelays:
-    """The delays of the events of the last batches."""
-
-    _batches: deque[list[tuple[float, float]]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
-
-    def add(self, received: Received, now: datetime) -> None:
-        self._batches.append(received.weighted(now))
-
-    def summary(self) -> Delays | None:
-        """Over all events of the batches that are remembered; None without any."""
-        events = [each for batch in self._batches for each in batch]
-        return delays_of(events) if events else None
 
 
 def delays_of(weighted: Iterable[tuple[float, float]]) -> Delays:

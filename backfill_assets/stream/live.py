@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.disk import full_disk
@@ -20,6 +20,7 @@ from backfill_assets.stream.broker import BrokerAway
 from backfill_assets.stream.lease import StreamBatch
 from backfill_assets.stream.sources import Offsets
 from backfill_assets.stream.throttle import RateUnit, Throttle, answer_seconds
+from backfill_assets.stream.watched import Watched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,19 +71,6 @@ def latest_offsets(text: str | None) -> Offsets:
     return {int(number): end for number, end in partitions.items()} if isinstance(partitions, dict) else {}
 
 
-class Watch(Protocol):
-    """What a stream tells while it runs."""
-
-    def started(self) -> None: ...
-
-    def published(self, read: BatchRead, batch: StreamBatch) -> None: ...
-
-    def waiting(self, why: str) -> None: ...
-
-    def stopping(self, why: str) -> None:
-        """A person stops it in the middle of a batch."""
-
-
 @dataclass
 class LiveStream:
     """One run of a stream into raw. ``follow`` is called with the days of each batch after it was published.
@@ -96,7 +84,7 @@ class LiveStream:
     throttle: Throttle
     follow: Callable[[Collection[date]], None]
     follow_again: Callable[[], None]
-    watch: Watch
+    watch: Watched
     now: Callable[[], datetime]
     sleep: Callable[[float], None] = time.sleep
     _failure: BaseException | None = None

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backfill_assets.stream.delays import Delays, Received, RecentDelays
+from backfill_assets.stream.delays import Delays, Received, delays_of
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 
@@ -18,13 +18,10 @@ def ago(events: int, *seconds: float) -> Received:
 
 def test_delays_are_those_of_events_and_not_of_batches() -> None:
     """One slow batch of few events is not the 99th percentile of all; one slow fiftieth of a batch is."""
-    recent = RecentDelays()
-    assert recent.summary() is None
-    recent.add(ago(1_000, 2), NOW)
-    recent.add(ago(5, 60), NOW)
-    assert recent.summary() == Delays(2, 2)
-    recent.add(ago(1_000, *[2.0] * 48, 40.0, 40.0), NOW)
-    assert recent.summary() == Delays(2, 40)
+    recent = [*ago(1_000, 2).weighted(NOW), *ago(5, 60).weighted(NOW)]
+    assert delays_of(recent) == Delays(2, 2)
+    recent += ago(1_000, *[2.0] * 48, 40.0, 40.0).weighted(NOW)
+    assert delays_of(recent) == Delays(2, 40)
 
 
 def test_the_percentiles_of_a_batch_are_exact_where_times_are_kept() -> None:

@@ -14,7 +14,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.batches import BatchRead
 from backfill_assets.stream.delays import Delays, Received
 from backfill_assets.stream.lease import StreamBatch, acquire_stream
-from backfill_assets.stream.run import StreamEvent, Watched
+from backfill_assets.stream.watched import StreamEvent, Watched
 
 SENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
 DAY, NEXT = date(2026, 3, 2), date(2026, 3, 3)
