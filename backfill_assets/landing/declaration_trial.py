@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.quarantine import Group, grouped
 from backfill_assets.landing.raw_rows import raw_rows
-from backfill_assets.landing.zone import LandedFile, LandingZone
+from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import (
@@ -97,13 +97,13 @@ def check_file(
     """
     file = first_file(landing, source)
     with TemporaryDirectory(prefix="backfill-check-") as folder:
-        progress(f"reading {file.path}")
-        path, whole = _first_lines(landing.locate(file), Path(folder) / file.path)
+        progress(f"reading {file}")
+        path, whole = _first_lines(landing.locate(file), Path(folder) / file)
         key = Path(folder) / "token.key"
         key.write_text(secrets.token_hex(32))
         raw = raw_rows(spark, source, [str(path)], str(key))
         judged = _judge_rows(_Written(Storage(f"{folder}/lakehouse")), spark, dataset, source, raw, find, progress)
-        return replace(judged, file=file.path, whole=whole)
+        return replace(judged, file=file, whole=whole)
 
 
 def prepare_for_few_rows(spark: SparkSession) -> None:
@@ -112,15 +112,13 @@ def prepare_for_few_rows(spark: SparkSession) -> None:
         spark.conf.set(name, value)
 
 
-def first_file(landing: LandingZone, source: Source) -> LandedFile:
-    """The first landed file of ``source`` that has a line in it; raises :class:`SourceUnreadable` without one."""
-    for day, paths in landing.paths(source.name).items():
-        for path in paths:
-            file = LandedFile(source.name, day, path, 0, "")
-            landing.verify_readable(file)
-            with gzip.open(landing.locate(file)) as lines:
-                if any(line.strip() for line in lines):
-                    return file
+def first_file(landing: LandingZone, source: Source) -> str:
+    """The path of the first landed file of ``source`` that has a line; raises :class:`SourceUnreadable` without one."""
+    for path in chain.from_iterable(landing.paths(source.name).values()):
+        landing.verify_readable(path)
+        with gzip.open(landing.locate(path)) as lines:
+            if any(line.strip() for line in lines):
+                return path
     raise SourceUnreadable(
         f"No line has landed for {source.name} in {landing.root}.",
         hint=f"Land gzipped JSON lines as {source.name}/YYYY-MM-DD/NAME.jsonl.gz, then check again.",

@@ -131,7 +131,7 @@ def _stage_files(writer: RawWriter, files: Sequence[LandedFile], timeline: Timel
     started, done = time.monotonic(), 0
     for part in decide.chunks(days, per_day) or [[]]:
         arrived = [file for file in files if file.arrival_day in part]
-        paths = [str(lake.landing.locate(file)) for file in arrived]
+        paths = [str(lake.landing.locate(file.path)) for file in arrived]
         with waiting(writer.progress, f"{name}: Spark reads {format_count(len(paths), 'landed file')}"):
             rows = raw_rows(lake.spark(), writer.source, paths, lake.token_key_file)
             stage(rows, timeline, {}, table=writer.table, other_days=True)

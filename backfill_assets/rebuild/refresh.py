@@ -130,8 +130,8 @@ class RefreshBuild(RawWriter):
         compared: they may gain rows, but for those of which all rows are put on their days anew.
         """
         for file in found.to_read:
-            self.lake.landing.verify_readable(file)
-        paths = [str(self.lake.landing.locate(file)) for file in found.to_read]
+            self.lake.landing.verify_readable(file.path)
+        paths = [str(self.lake.landing.locate(file.path)) for file in found.to_read]
         arrived = [each.day for each in found.different]
         pin = self.pin_all()
         read = pin.inputs[self.table.name]

@@ -248,9 +248,10 @@ class CountedZone(LandingZone):
         self.opened.append(found.size)
         return found
 
-    def locate(self, file: LandedFile) -> Path:
-        self.opened.append(file.size)
-        return super().locate(file)
+    def locate(self, path: str) -> Path:
+        found = super().locate(path)
+        self.opened.append(found.stat().st_size)
+        return found
 
 
 @dataclass
