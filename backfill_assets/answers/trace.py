@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,15 +39,9 @@ _COLUMNS += ["table", "day", "table_version", "code_version"]
 class Stamp:
     """The publication that a day of a table holds."""
 
-    publication: str
-    published_at: datetime
-    kind: str
-    table_version: int
-    code_version: str
-    run: str
-    launched_by: str
-    git_commit: str
-    lineage: DayLineage | None = None
+    row: Mapping[str, Any]
+    """As the log has it; the names are those of its columns."""
+    lineage: DayLineage | None
     """What the publication computed the day from and with; None if it computed nothing, or that was not recorded."""
 
 
@@ -62,21 +56,7 @@ def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Stamp]:
     rows_of = {each: newest[each] for each in of if each in newest}
     made = lineages(view.storage, {row["publication"] for row in rows_of.values()})
     by_id = {publication: days for (publication, _), days in made.items()}
-    return {each: _stamp_of(row, by_id.get(row["publication"], {}).get(each)) for each, row in rows_of.items()}
-
-
-def _stamp_of(row: dict[str, Any], lineage: DayLineage | None) -> Stamp:
-    return Stamp(
-        publication=row["publication"],
-        published_at=row["at"],
-        kind=row["kind"],
-        table_version=row["table_version"],
-        code_version=row["code_version"] or "",
-        run=row["run"] or "",
-        launched_by=row["launched_by"] or "",
-        git_commit=row["git_commit"] or "",
-        lineage=lineage,
-    )
+    return {each: Stamp(row, by_id.get(row["publication"], {}).get(each)) for each, row in rows_of.items()}
 
 
 # ------------------------------------------------------------------ who made which day
@@ -221,25 +201,26 @@ def _row(found: FoundTrace, of: FoundTrail, row: Found) -> Sequence[object]:
     )
 
 
-def _stamp(found: FoundTrace, of: FoundTrail, row: Found) -> Sequence[object]:
+def _stamp(found: FoundTrace, of: FoundTrail, about: Found) -> Sequence[object]:
     """The publication that the day is from, and what the log says about it; a timeline's own day has none."""
-    key = TableDay(row.table, row.day)
-    if found.place is not None and row.day in found.place.own(row.table):
+    key = TableDay(about.table, about.day)
+    if found.place is not None and about.day in found.place.own(about.table):
         content = found.place.view.states[key].content
         return "of its own", None, "", None, content.code_version if content else "", "", "", "", [], None
     stamp = of.stamps.get(key)
     if stamp is None:
         return "", None, "", None, "", "", "", "", [], None
-    made = stamp.lineage
+    row, made = stamp.row, stamp.lineage
+    run, commit = row["run"] or "", row["git_commit"] or ""
     return (
-        Id(stamp.publication),
-        stamp.published_at,
-        stamp.kind,
-        stamp.table_version,
-        stamp.code_version,
-        stamp.launched_by,
-        Worded(stamp.run, stamp.run[:_RUN]),
-        Worded(stamp.git_commit, short_commit(stamp.git_commit)),
+        Id(row["publication"]),
+        row["at"],
+        row["kind"],
+        row["table_version"],
+        row["code_version"] or "",
+        row["launched_by"] or "",
+        Worded(run, run[:_RUN]),
+        Worded(commit, short_commit(commit)),
         [read.model_dump() for read in made.reads] if made else [],
         made.environment.model_dump() if made and made.environment else None,
     )
