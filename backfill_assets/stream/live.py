@@ -18,9 +18,9 @@ from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.stream.batches import BatchRead, Checkpoint, Reading
 from backfill_assets.stream.broker import BrokerAway
 from backfill_assets.stream.lease import StreamBatch
+from backfill_assets.stream.reporter import StreamReporter
 from backfill_assets.stream.sources import Offsets
 from backfill_assets.stream.throttle import RateUnit, Throttle, answer_seconds
-from backfill_assets.stream.watched import Watched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,7 +84,7 @@ class LiveStream:
     throttle: Throttle
     follow: Callable[[Collection[date]], None]
     follow_again: Callable[[], None]
-    watch: Watched
+    reporter: StreamReporter
     now: Callable[[], datetime]
     sleep: Callable[[float], None] = time.sleep
     _failure: BaseException | None = None
@@ -113,7 +113,7 @@ class LiveStream:
                 if self.trigger.available_now and waited >= _PATIENCE_SECONDS:
                     raise
                 pace = self.throttle.failed(away.message, self.now())
-                self.watch.waiting(f"{away.message} Trying again in {pace.pause_seconds:.0f} s; {pace.reason}")
+                self.reporter.waiting(f"{away.message} Trying again in {pace.pause_seconds:.0f} s; {pace.reason}")
                 self._rest(pace.pause_seconds)
                 waited += pace.pause_seconds
 
@@ -128,7 +128,7 @@ class LiveStream:
         self._most = self._most_wanted()
         rows = self.reading.open(self._most)
         self._failure = self._last = None
-        self.watch.started()
+        self.reporter.started()
         with TemporaryDirectory(prefix="backfill-stream-", ignore_cleanup_errors=True) as folder:
             publish = self._on_batch(Checkpoint(Path(folder)))
             self._query = query = start_query(rows, Path(folder), self.trigger, publish)
@@ -183,7 +183,7 @@ class LiveStream:
             days=read.days,
         )
         if read.publication:
-            self.watch.published(read, batch)
+            self.reporter.published(read, batch)
         return batch
 
     def _observe_answer(self, progress: StreamingQueryProgress | None) -> float | None:
@@ -254,7 +254,7 @@ class LiveStream:
             yield
         except KeyboardInterrupt:
             if self._busy.locked():
-                self.watch.stopping(
+                self.reporter.stopping(
                     f"Stopping: the batch under way is published first, which may take {_STOP_SECONDS:.0f} s."
                     " Ctrl-C again leaves it to the next start"
                 )

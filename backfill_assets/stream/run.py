@@ -23,10 +23,10 @@ from backfill_assets.stream.follower import Follower
 from backfill_assets.stream.landed import LandingReading
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets.stream.live import LiveStream, Trigger
+from backfill_assets.stream.reporter import Report, StreamEvent, StreamReporter
 from backfill_assets.stream.sources import KafkaTopic, StreamSource
 from backfill_assets.stream.throttle import RateUnit, ReadLimit, Throttle
 from backfill_assets.stream.topic import StartRequest, TopicReading
-from backfill_assets.stream.watched import Report, StreamEvent, Watched
 
 _GATHER_EVERY_BATCHES = 32
 """So often the stream's entries in the publication log are put together, and its old commits deleted."""
@@ -57,14 +57,14 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
     reading = _reading(lake, request, step, run, progress)
     lease = acquire_stream(lake.storage, request.table, str(request.source), lake.publisher.now)
     follower = Follower(lake, step, run, progress, lambda text: report(StreamEvent("behind", text)))
-    watched = Watched(lease, reading, report, follower if request.follow else None)
+    reporter = StreamReporter(lease, reading, report, follower if request.follow else None)
     stream = LiveStream(
         reading=reading,
         trigger=request.trigger,
         throttle=Throttle(request.limit),
         follow=partial(_after_batch, follower, request.follow),
-        follow_again=partial(_follow_again, follower, watched.followed),
-        watch=watched,
+        follow_again=partial(_follow_again, follower, reporter.followed),
+        reporter=reporter,
         now=lake.publisher.now,
         sleep=lake.sleep,
     )

@@ -22,10 +22,10 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.state.stream_positions import TopicPositions, topic_positions
 from backfill_assets.state.view import View
 from backfill_assets.stream.live import Trigger
+from backfill_assets.stream.reporter import StreamEvent
 from backfill_assets.stream.run import StreamRequest, run_stream
 from backfill_assets.stream.sources import KafkaTopic, StreamSource
 from backfill_assets.stream.topic import StartRequest
-from backfill_assets.stream.watched import StreamEvent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

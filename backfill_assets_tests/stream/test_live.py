@@ -78,7 +78,7 @@ class FakeSource:
 
 
 @dataclass
-class FakeWatch:
+class FakeReporter:
     """Keeps what a stream tells."""
 
     on_batch: Callable[[StreamBatch], None] = lambda batch: None
@@ -100,9 +100,9 @@ class FakeWatch:
         self.stops.append(why)
 
 
-def live_stream(source: FakeSource, clock: Clock, watch: FakeWatch, **changes: Any) -> LiveStream:
+def live_stream(source: FakeSource, clock: Clock, reporter: FakeReporter, **changes: Any) -> LiveStream:
     nothing = {"follow": lambda days: None, "follow_again": lambda: None, "throttle": Throttle()}
-    known = {"reading": source, "trigger": Trigger(), "watch": watch, "now": clock, "sleep": clock.sleep}
+    known = {"reading": source, "trigger": Trigger(), "reporter": reporter, "now": clock, "sleep": clock.sleep}
     return LiveStream(**{**nothing, **known, **changes})
 
 
@@ -155,10 +155,12 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
 
         monkeypatch.setattr(live, "start_query", start)
         clock, marks = Clock(), list[float]()
-        watch = FakeWatch(lambda batch: marks.append(clock.waited))
-        live_stream(source, clock, watch, throttle=Throttle(limit)).run()
+        reporter = FakeReporter(lambda batch: marks.append(clock.waited))
+        live_stream(source, clock, reporter, throttle=Throttle(limit)).run()
         ends = [*marks[1:], clock.waited]
-        return Played(watch.batches, [round(end - mark, 1) for mark, end in zip(marks, ends, strict=True)], watch.waits)
+        return Played(
+            reporter.batches, [round(end - mark, 1) for mark, end in zip(marks, ends, strict=True)], reporter.waits
+        )
 
     return played
 
@@ -206,8 +208,8 @@ def test_what_is_live_is_read_in_whole_batches(play: Callable[..., Played]) -> N
 
 
 def test_one_who_stops_it_in_the_middle_of_a_batch_learns_what_it_waits_for() -> None:
-    source, watch = FakeSource([1]), FakeWatch()
-    stream, said = live_stream(source, Clock(), watch), watch.stops
+    source, reporter = FakeSource([1]), FakeReporter()
+    stream, said = live_stream(source, Clock(), reporter), reporter.stops
 
     def interrupt(query: FakeQuery) -> None:
         with stream._stopped(query):  # type: ignore[arg-type]
@@ -249,16 +251,16 @@ class QuietQuery(FakeQuery):
 
 def quiet_stream(
     monkeypatch: pytest.MonkeyPatch, follow_again: Callable[[Clock], None], source: FakeSource | None = None
-) -> tuple[LiveStream, FakeWatch]:
+) -> tuple[LiveStream, FakeReporter]:
     """A stream of which no batch comes any more, and what it tells."""
-    clock, watch = Clock(), FakeWatch()
+    clock, reporter = Clock(), FakeReporter()
 
     def start(rows: Any, checkpoint: Any, trigger: Any, on_batch: Any) -> FakeQuery:
         return QuietQuery(rows, on_batch, [0.1] * 2, clock=clock)
 
     monkeypatch.setattr(live, "start_query", start)
     source = source or FakeSource([10, 10], live_from=0)
-    return live_stream(source, clock, watch, follow_again=partial(follow_again, clock)), watch
+    return live_stream(source, clock, reporter, follow_again=partial(follow_again, clock)), reporter
 
 
 def test_days_that_were_left_are_tried_again_each_minute_of_a_quiet_source(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,20 +275,20 @@ def test_days_that_were_left_are_tried_again_each_minute_of_a_quiet_source(monke
 def test_what_could_not_be_read_is_tried_again_each_minute_and_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that was left out and landed again: no other file may come for hours."""
     source = FakeSource([10, 10], live_from=0)
-    stream, watch = quiet_stream(monkeypatch, lambda clock: None, source)
+    stream, reporter = quiet_stream(monkeypatch, lambda clock: None, source)
     followed: list[date] = []
     stream.follow = followed.extend
     source.left_out = 7
     stream.run()
-    assert [batch.events for batch in watch.batches] == [10, 10, 7] and followed == [DAY] * 3
+    assert [batch.events for batch in reporter.batches] == [10, 10, 7] and followed == [DAY] * 3
 
 
 def test_they_are_tried_again_while_the_broker_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[datetime] = []
     away = FakeSource([10, 10], errors=8, live_from=0)
-    stream, watch = quiet_stream(monkeypatch, lambda clock: tried.append(clock()), away)
+    stream, reporter = quiet_stream(monkeypatch, lambda clock: tried.append(clock()), away)
     stream.run()
-    assert len(watch.waits) == 8 and Clock().now + timedelta(seconds=60) in tried
+    assert len(reporter.waits) == 8 and Clock().now + timedelta(seconds=60) in tried
 
 
 def test_a_full_disk_while_they_are_tried_again_ends_the_stream_with_the_reason(

@@ -22,7 +22,7 @@ from backfill_assets.errors import InvalidRequest
 if TYPE_CHECKING:
     from backfill_assets.rebuild.outcome import RunInfo
     from backfill_assets.settings import Settings
-    from backfill_assets.stream.watched import StreamEvent
+    from backfill_assets.stream.reporter import StreamEvent
 
 _EPILOG = """
 \b

@@ -30,7 +30,7 @@ Report = Callable[[StreamEvent], None]
 
 
 @dataclass
-class Watched:
+class StreamReporter:
     """Turns what happens into the status of the stream, and into reports."""
 
     lease: StreamLease

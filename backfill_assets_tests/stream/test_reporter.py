@@ -14,7 +14,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.batches import BatchRead
 from backfill_assets.stream.delays import Delays, Received
 from backfill_assets.stream.lease import StreamBatch, acquire_stream
-from backfill_assets.stream.watched import StreamEvent, Watched
+from backfill_assets.stream.reporter import StreamEvent, StreamReporter
 
 SENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
 DAY, NEXT = date(2026, 3, 2), date(2026, 3, 3)
@@ -40,7 +40,7 @@ class Watching:
     def __post_init__(self) -> None:
         self.lease = acquire_stream(Storage(str(self.home)), "raw_sales", "landing", self.now)
         reading = SimpleNamespace(is_live=True, boundary_text="all", start_text="", positions=())
-        self.watched = Watched(self.lease, cast("Any", reading), self.reports.append, cast("Any", self.follows))
+        self.watched = StreamReporter(self.lease, cast("Any", reading), self.reports.append, cast("Any", self.follows))
 
     def now(self) -> datetime:
         return SENT + timedelta(seconds=self.seconds)
