@@ -318,7 +318,7 @@ def _figures(status: StreamStatus) -> dict[str, dg.MetadataValue]:
     if last and last.answer_seconds is not None:
         seconds["source_answer_seconds"] = last.answer_seconds
     return {
-        **{name: dg.MetadataValue.float(round(value, 3)) for name, value in seconds.items()},
+        **{name: dg.MetadataValue.float(round(float(value), 3)) for name, value in seconds.items()},
         **behind,
         "pace": dg.MetadataValue.float(round(last.pace, 3) if last else 1.0),
         "events_per_second": dg.MetadataValue.float(status.events_per_second),
