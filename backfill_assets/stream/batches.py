@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange
 from backfill_assets.stream.delays import Delays, Received
 from backfill_assets.stream.lease import StreamPosition
-from backfill_assets.stream.sources import Offsets
+from backfill_assets.stream.sources import Offsets, Start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -94,6 +94,8 @@ class Reading(RawWriter, ABC):
     """Whether the most of a batch is a number of events, so that a rate can bound it."""
     first: bool = True
     """Until the first batch is published: what a killed stream has staged may be used."""
+    start: Start | None = None
+    """Where it started to read, of a source with offsets."""
 
     def __post_init__(self) -> None:
         self.name = self.transaction = stream_name(self.step.name)
@@ -117,11 +119,6 @@ class Reading(RawWriter, ABC):
     @abstractmethod
     def positions(self) -> tuple[StreamPosition, ...]:
         """How far each partition of the source is read, since the source was opened."""
-
-    @property
-    def start_text(self) -> str:
-        """From where it reads, if there is something to say of it."""
-        return ""
 
     @abstractmethod
     def open(self, most: int) -> DataFrame:

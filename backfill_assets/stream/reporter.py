@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from typing import Any
 
@@ -46,8 +46,8 @@ class StreamReporter:
     """Batches of which a day is still to follow."""
 
     def started(self) -> None:
-        if self.reading.start_text:
-            self.report(StreamEvent("started", self.reading.start_text))
+        if start := self.reading.start:
+            self.report(StreamEvent("started", f"{self.lease.status.source} {start.reason}", asdict(start)))
         self._beat(note="")
 
     def waiting(self, why: str) -> None:

@@ -86,7 +86,6 @@ class TopicReading(Reading):
     """What raw has read of it, when the stream was opened: its name there, and its ids."""
     seen: EventsSeen | None = None
     """What the last batch was."""
-    start: Start | None = None
     _end: Offsets = field(default_factory=dict)
     """The next offset to read of each partition."""
     _kept: Offsets = field(default_factory=dict)
@@ -111,10 +110,6 @@ class TopicReading(Reading):
     @property
     def boundary_text(self) -> str:
         return ", ".join(f"partition {number}: offset {at:,}" for number, at in sorted(self.boundary.items()))
-
-    @property
-    def start_text(self) -> str:
-        return f"{self.topic} {self.start.reason}" if self.start else ""
 
     @property
     def positions(self) -> tuple[StreamPosition, ...]:

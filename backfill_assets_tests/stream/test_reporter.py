@@ -39,7 +39,7 @@ class Watching:
 
     def __post_init__(self) -> None:
         self.lease = acquire_stream(Storage(str(self.home)), "raw_sales", "landing", self.now)
-        reading = SimpleNamespace(is_live=True, boundary_text="all", start_text="", positions=())
+        reading = SimpleNamespace(is_live=True, boundary_text="all", start=None, positions=())
         self.watched = StreamReporter(self.lease, cast("Any", reading), self.reports.append, cast("Any", self.follows))
 
     def now(self) -> datetime:
