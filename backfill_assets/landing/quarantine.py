@@ -113,8 +113,11 @@ class Group:
 
 def groups(storage: Storage, rejects: Iterable[Rejects], days: DayRange | None = None) -> list[Group]:
     """The rejected rows by table and reason, the most frequent first; of ``days`` or of all there are."""
-    view = View.newest(storage)
-    return [group for each in rejects for group in _groups(view, each, days)]
+    view, found = View.newest(storage), list[Group]()
+    for each in rejects:
+        rows = letters(view, each.table, days)
+        found += grouped(each.table, rows, resolved_positions(view, each.source, each.typed, rows))
+    return found
 
 
 def letters(view: View, table: str, days: DayRange | None = None) -> list[dict[str, Any]]:
@@ -123,11 +126,6 @@ def letters(view: View, table: str, days: DayRange | None = None) -> list[dict[s
     order = [(name, "ascending") for name in ("day", "source_file", "source_line")]
     rejected: list[dict[str, Any]] = [] if rows is None else rows.sort_by(order).to_pylist()
     return rejected
-
-
-def _groups(view: View, rejects: Rejects, days: DayRange | None) -> list[Group]:
-    rows = letters(view, rejects.table, days)
-    return grouped(rejects.table, rows, resolved_positions(view, rejects.source, rejects.typed, rows))
 
 
 def grouped(table: str, rows: Sequence[Row], resolved: Set[int] = frozenset()) -> list[Group]:
