@@ -207,6 +207,20 @@ def test_what_is_live_is_read_in_whole_batches(play: Callable[..., Played]) -> N
     assert source.opened == [1_000, 100_000] and len(found.batches) == 6
 
 
+def test_each_query_plans_in_a_folder_of_its_own_that_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else can own it, and a stream that was paused never reads what another one has planned."""
+    source, folders = FakeSource([1_000] * 6, live_from=3), list[Path]()
+
+    def start(rows: Any, folder: Path, trigger: Any, on_batch: Any) -> FakeQuery:
+        assert list(folder.iterdir()) == []
+        folders.append(folder)
+        return FakeQuery(source, on_batch, [0.1] * 6)
+
+    monkeypatch.setattr(live, "start_query", start)
+    live_stream(source, Clock(), FakeReporter(), throttle=Throttle(ReadLimit.parse(["1000"]))).run()
+    assert len(set(folders)) == 2 and not any(folder.exists() for folder in folders)
+
+
 def test_one_who_stops_it_in_the_middle_of_a_batch_learns_what_it_waits_for() -> None:
     source, reporter = FakeSource([1]), FakeReporter()
     stream, said = live_stream(source, Clock(), reporter), reporter.stops
