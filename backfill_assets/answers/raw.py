@@ -21,7 +21,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.rebuild.refresh import RowCounts
+from backfill_assets.rebuild.refresh import RefreshResult
 from backfill_assets.rebuild.replay import Judged, judge_again, rebuild
 from backfill_assets.report.answer import NOT_DONE, Answer, Datum, Days, Fact, Grid, Id, Line, Part, Tone, Worded
 from backfill_assets.state.boundaries import DaysBoundary, PartitionPosition, RawBoundary, versions_text
@@ -188,22 +188,19 @@ def require_one_freed(found: FoundReplay) -> None:
 # ------------------------------------------------------------------ corrected files
 
 
-def refresh_answer(
-    files: Sequence[ArrivalFiles], rows: RowCounts, publication: str = "", *, dry_run: bool = False
-) -> Answer:
-    """Files that differ, the days whose rows change, and what to do about what is computed from them.
-
-    ``rows`` are added and deleted by event day; ``publication`` is empty if nothing was published.
-    """
+def refresh_answer(found: RefreshResult) -> Answer:
+    """Files that differ, the days whose rows change, and what to do about what is computed from them."""
+    rows = [(day, *counts) for day, counts in sorted(found.rows.items())]
     grids = (
-        Grid("files", ("arrival day", "unchanged", "changed", "gone", "new"), [*map(_files, files)]),
-        Grid("rows", ("event day", "added", "deleted"), [(day, *rows[day]) for day in sorted(rows)]),
+        Grid("files", ("arrival day", "unchanged", "changed", "gone", "new"), [*map(_files, found.files)]),
+        Grid("rows", ("event day", "added", "deleted"), rows),
     )
-    published = Fact("publication", Id(publication))
-    if publication:
-        stale = Fact("stale now", Days.of(sorted(rows)))
-        return Answer(parts=(*grids, published, stale), next=("backfill status", f"backfill rollback {publication}"))
-    would_change = dry_run and (rows or any(each.differs for each in files))
+    published = Fact("publication", Id(found.publication))
+    if found.publication:
+        stale = Fact("stale now", Days.of(sorted(found.rows)))
+        undo = f"backfill rollback {found.publication}"
+        return Answer(parts=(*grids, published, stale), next=("backfill status", undo))
+    would_change = found.dry_run and (found.rows or any(each.differs for each in found.files))
     nothing = Line("Raw has just what the source has: nothing was appended.")
     return Answer(parts=(*grids, NOT_DONE if would_change else nothing, published))
 

@@ -14,8 +14,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import event_place, format_place, landed_line, overtakes, place_values
-from backfill_assets.landing.token_key import require_same_key
-from backfill_assets.landing.tokens import token_of
+from backfill_assets.landing.token_key import require_same_key, token_of
 from backfill_assets.landing.trace import BETWEEN, Found, Trail, deleted_by, trails
 from backfill_assets.landing.trace_outcomes import RECEIVED, LineFate, fates
 from backfill_assets.landing.zone import LandingZone
@@ -203,10 +202,10 @@ def _row(found: FoundTrace, of: FoundTrail, row: Found) -> Sequence[object]:
     )
 
 
-def _stamp(found: FoundTrace, of: FoundTrail, row: Found) -> Sequence[object]:
+def _stamp(found: FoundTrace, of: FoundTrail, about: Found) -> Sequence[object]:
     """The publication that the day is from, and what the log says about it; a timeline's own day has none."""
-    key = TableDay(row.table, row.day)
-    if found.place is not None and row.day in found.place.own(row.table):
+    key = TableDay(about.table, about.day)
+    if found.place is not None and about.day in found.place.own(about.table):
         content = found.place.view.states[key].content
         return "of its own", None, "", None, content.code_version if content else "", "", "", "", [], None
     stamp = of.stamps.get(key)

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -28,6 +28,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
 from backfill_assets.spark.connect_server import ENDED_WITH_ITS_STARTER
+from backfill_assets.stream.delays import Delays
 from backfill_assets.stream.lease import RUN_VARIABLE, StreamPosition, StreamStatus, read_stream, refusal
 from backfill_assets.stream.restart import EarlierStart, Ending, RestartDecision, decide_restart
 
@@ -166,7 +167,7 @@ class _Watch:
     def _look(self) -> None:
         """A line of the log and a point in the plots of the asset's page, while the run goes on."""
         status = None if time.monotonic() < self._due else self._status()
-        if status is None or not (status.batch or status.positions):
+        if status is None or not (status.batches or status.positions):
             return
         self._due = time.monotonic() + self.every_seconds
         self.context.log.info(stream_line(status))
@@ -261,35 +262,33 @@ _POSITION_COLUMNS = dict.fromkeys(("partition", "position", "end", "lag"), "stri
 def stream_line(status: StreamStatus) -> str:
     """``live: 412 events/s, in raw_sales after p50 1.9 s, p99 4.2 s, 0 behind, batch 118 in 2.0 s; at sales/0 47``."""
     at = ", ".join(f"{each.partition} {each.position:,}" for each in status.positions) or "the beginning"
+    answer = status.last.answer_seconds if status.last else None
     parts = [
         f"{status.events_per_second:,.0f} events/s",
-        _late(status.table, status.delay_p50_ms, status.delay_p99_ms),
-        *([_late(status.followed, status.followed_p50_ms, status.followed_p99_ms)] if status.followed else []),
+        *(f"in {table} after {late}" for table, late in _delays(status).items()),
         "how far behind is unknown" if status.lag is None else f"{status.lag:,} behind",
-        f"batch {status.batch:,} in {status.batch_seconds:.1f} s",
-        *([f"source answered in {_seconds(status.answer_ms)}"] if status.answer_ms is not None else []),
+        f"batch {status.batches:,} in {status.last.seconds if status.last else 0:.1f} s",
+        *([f"source answered in {answer:.1f} s"] if answer is not None else []),
     ]
     extra = [text for text in (status.note, status.error and f"last error: {status.error}") if text]
     return "; ".join([f"{status.state}: {', '.join(parts)}", f"at {at}", *extra])
 
 
-def _late(table: str, p50: int | None, p99: int | None) -> str:
-    return f"in {table} after p50 {_seconds(p50)}, p99 {_seconds(p99)}"
-
-
-def _seconds(milliseconds: int | None) -> str:
-    return "unknown" if milliseconds is None else f"{milliseconds / 1000:.1f} s"
+def _delays(status: StreamStatus) -> Mapping[str, Delays | str]:
+    """By table; that of raw is named before it is known."""
+    return {status.table: "p50 unknown, p99 unknown", **status.delays}
 
 
 def stream_metadata(status: StreamStatus) -> dict[str, Any]:
     """Numbers are plotted by the UI, from one materialization to the next; what is not known yet has no point there."""
-    delays = {
-        f"{status.table}_p50_seconds": status.delay_p50_ms,
-        f"{status.table}_p99_seconds": status.delay_p99_ms,
-        f"{status.followed}_p50_seconds": status.followed_p50_ms,
-        f"{status.followed}_p99_seconds": status.followed_p99_ms,
-        "source_answer_seconds": status.answer_ms,
+    last = status.last
+    late = {
+        f"{table}_{name}_seconds": float(value)
+        for table, delays in status.delays.items()
+        for name, value in asdict(delays).items()
     }
+    if last and last.answer_seconds is not None:
+        late["source_answer_seconds"] = last.answer_seconds
     words = {
         "boundary": status.boundary or "not reached: everything so far is history, or the stream began live",
         "slowed down": status.note,
@@ -298,13 +297,13 @@ def stream_metadata(status: StreamStatus) -> dict[str, Any]:
     return {
         "state": status.state,
         "source": status.source,
-        **{name: ms / 1000 for name, ms in delays.items() if ms is not None},
+        **{name: round(seconds, 3) for name, seconds in late.items()},
         **({} if status.lag is None else {"behind": status.lag}),
-        "pace": round(status.pace, 3),
-        "events_per_second": round(status.events_per_second, 1),
+        "pace": round(last.pace, 3) if last else 1.0,
+        "events_per_second": status.events_per_second,
         "events": status.events,
-        "batches": status.batch,
-        "batch_seconds": round(status.batch_seconds, 3),
+        "batches": status.batches,
+        "batch_seconds": last.seconds if last else 0.0,
         "positions": metadata_table(_POSITION_COLUMNS, map(_position_record, status.positions)),
         **{name: text for name, text in words.items() if text},
     }

@@ -7,10 +7,11 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from itertools import islice
+from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
@@ -21,9 +22,9 @@ from backfill_assets.judge.second_look import with_second_look
 from backfill_assets.lakehouse.rows import write
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.quarantine import general
+from backfill_assets.landing.quarantine import Group, grouped
 from backfill_assets.landing.raw_rows import raw_rows
-from backfill_assets.landing.zone import LandedFile, LandingZone
+from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import (
@@ -56,17 +57,6 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class RejectReason:
-    """Why rows would be quarantined, in its general form, with the first of them."""
-
-    reason: str
-    rows: int
-    example: str
-    file: str
-    line: int
-
-
-@dataclass(frozen=True)
 class BrokenGate:
     """A gate that would hold back a day of the file."""
 
@@ -84,7 +74,7 @@ class CheckedFile:
     """False if only its first lines were read."""
     rows: int
     quarantined: int
-    reasons: tuple[RejectReason, ...]
+    reasons: tuple[Group, ...]
     broken: tuple[BrokenGate, ...]
 
     @property
@@ -107,13 +97,13 @@ def check_file(
     """
     file = first_file(landing, source)
     with TemporaryDirectory(prefix="backfill-check-") as folder:
-        progress(f"reading {file.path}")
-        path, whole = _first_lines(landing.locate(file), Path(folder) / file.path)
+        progress(f"reading {file}")
+        path, whole = _first_lines(landing.locate(file), Path(folder) / file)
         key = Path(folder) / "token.key"
         key.write_text(secrets.token_hex(32))
         raw = raw_rows(spark, source, [str(path)], str(key))
         judged = _judge_rows(_Written(Storage(f"{folder}/lakehouse")), spark, dataset, source, raw, find, progress)
-        return replace(judged, file=file.path, whole=whole)
+        return replace(judged, file=file, whole=whole)
 
 
 def prepare_for_few_rows(spark: SparkSession) -> None:
@@ -122,15 +112,13 @@ def prepare_for_few_rows(spark: SparkSession) -> None:
         spark.conf.set(name, value)
 
 
-def first_file(landing: LandingZone, source: Source) -> LandedFile:
-    """The first landed file of ``source`` that has a line in it; raises :class:`SourceUnreadable` without one."""
-    for day, paths in landing.paths(source.name).items():
-        for path in paths:
-            file = LandedFile(source.name, day, path, 0, "")
-            landing.verify_readable(file)
-            with gzip.open(landing.locate(file)) as lines:
-                if any(line.strip() for line in lines):
-                    return file
+def first_file(landing: LandingZone, source: Source) -> str:
+    """The path of the first landed file of ``source`` that has a line; raises :class:`SourceUnreadable` without one."""
+    for path in chain.from_iterable(landing.paths(source.name).values()):
+        landing.verify_readable(path)
+        with gzip.open(landing.locate(path)) as lines:
+            if any(line.strip() for line in lines):
+                return path
     raise SourceUnreadable(
         f"No line has landed for {source.name} in {landing.root}.",
         hint=f"Land gzipped JSON lines as {source.name}/YYYY-MM-DD/NAME.jsonl.gz, then check again.",
@@ -219,7 +207,8 @@ def _judge_rows(
     outputs = version.transform({**empty_inputs(spark, version, find), raw_table.name: raw})
     quarantine = next(table for table in step.tables if table.layer == "quarantine")
     progress(f"looking for rows of {quarantine.name}")
-    letters = outputs[quarantine.name].select("day", "source_file", "source_line", "reasons").collect()
+    rejected = outputs[quarantine.name].select("day", "source_file", "source_line", "reasons").collect()
+    letters = sorted((row.asDict() for row in rejected), key=itemgetter("source_file", "source_line"))
     progress(f"judging {raw_table.name}")
     received = written.measured(raw, raw_table)
     known = {
@@ -237,7 +226,7 @@ def _judge_rows(
         whole=True,
         rows=sum(int(str(metrics["received"])) for metrics in received.values()),
         quarantined=len(letters),
-        reasons=tuple(_reasons([row.asDict() for row in letters])),
+        reasons=tuple(grouped(quarantine.name, letters)),
         broken=tuple(broken),
     )
 
@@ -279,17 +268,3 @@ def _broken_gates(table: Table, facts: Mapping[date, DayFacts], written: _Writte
 def _nothing(name: str, table: Table) -> Metrics:
     needed = {metric: 0 for rule in table.rules for metric in rule.needs.get(name, ())}
     return {"rows": 0, **needed}
-
-
-def _reasons(letters: Sequence[Mapping[str, Any]]) -> list[RejectReason]:
-    """By reason, the most frequent first, with the first line that has it; a row with two reasons counts for both."""
-    places_of: dict[str, list[tuple[str, int, str]]] = {}
-    for row in letters:
-        for reason in row["reasons"]:
-            place = row["source_file"], row["source_line"], reason
-            places_of.setdefault(general(reason), []).append(place)
-    reasons = []
-    for reason, places in places_of.items():
-        file, line, example = min(places)
-        reasons.append(RejectReason(reason, len({place[:2] for place in places}), example, file, line))
-    return sorted(reasons, key=lambda each: (-each.rows, each.reason))

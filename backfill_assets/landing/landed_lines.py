@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.landing.zone import LandedFile, LandingZone
+from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Source
 
 _EVENTS = "kafka:"
@@ -62,8 +62,7 @@ def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) ->
     """
     if event_place(raw["source_file"], raw["source_line"]) is not None:
         return _event(source, raw)
-    file = LandedFile(source.name, raw["arrival_day"], raw["source_file"], 0, "")
-    path = landing.locate(file)
+    path = landing.locate(raw["source_file"])
     if not path.is_file():
         return None
     if raw["unparsed_line"] is not None:

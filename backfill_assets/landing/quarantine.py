@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -91,6 +91,10 @@ def _rejects(catalog: Catalog, step: Step) -> Rejects:
     return Rejects(table, step, raw, source)
 
 
+Row = Mapping[str, Any]
+Key = tuple[object, ...]
+
+
 @dataclass(frozen=True)
 class Group:
     """Rows of one table that were rejected for one reason. A row with two reasons is in two groups."""
@@ -109,8 +113,11 @@ class Group:
 
 def groups(storage: Storage, rejects: Iterable[Rejects], days: DayRange | None = None) -> list[Group]:
     """The rejected rows by table and reason, the most frequent first; of ``days`` or of all there are."""
-    view = View.newest(storage)
-    return [group for each in rejects for group in _groups(view, each, days)]
+    view, found = View.newest(storage), list[Group]()
+    for each in rejects:
+        rows = letters(view, each.table, days)
+        found += grouped(each.table, rows, resolved_positions(view, each.source, each.typed, rows))
+    return found
 
 
 def letters(view: View, table: str, days: DayRange | None = None) -> list[dict[str, Any]]:
@@ -121,38 +128,22 @@ def letters(view: View, table: str, days: DayRange | None = None) -> list[dict[s
     return rejected
 
 
-def _groups(view: View, rejects: Rejects, days: DayRange | None) -> list[Group]:
-    rows = letters(view, rejects.table, days)
-    overtaken = resolved_positions(view, rejects.source, rejects.typed, rows)
+def grouped(table: str, rows: Sequence[Row], resolved: Set[int] = frozenset()) -> list[Group]:
+    """``rows`` of a quarantine table by reason, the most frequent first; ``resolved`` are the positions of some."""
     members: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         for reason in dict.fromkeys(map(general, row["reasons"])):
             members.setdefault(reason, []).append(number)
-    groups = [
-        _group(rejects.table, reason, [rows[number] for number in at], len(overtaken & set(at)))
-        for reason, at in members.items()
-    ]
-    return sorted(groups, key=lambda group: (-group.rows, group.reason))
-
-
-def _group(table: str, reason: str, rows: Sequence[Mapping[str, Any]], overtaken: int) -> Group:
-    first = rows[0]
-    return Group(
-        table=table,
-        reason=reason,
-        days=tuple(sorted({row["day"] for row in rows})),
-        rows=len(rows),
-        resolved=overtaken,
-        example=next(each for each in first["reasons"] if general(each) == reason),
-        file=first["source_file"],
-        line=first["source_line"],
-    )
+    found = []
+    for reason, at in members.items():
+        first, days = rows[at[0]], {rows[number]["day"] for number in at}
+        example = next(each for each in first["reasons"] if general(each) == reason)
+        place = first["source_file"], first["source_line"]
+        found.append(Group(table, reason, tuple(sorted(days)), len(at), len(resolved & set(at)), example, *place))
+    return sorted(found, key=lambda group: (-group.rows, group.reason))
 
 
 # ------------------------------------------------------------------ rejected rows that a later accepted row replaces
-
-Row = Mapping[str, Any]
-Key = tuple[object, ...]
 
 
 def resolved_positions(view: View, source: Source, accepted_in: str, rejected: Sequence[Row]) -> set[int]:

@@ -6,15 +6,10 @@ is derived from it reaches the rows through a join with one row.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-from pathlib import Path
-
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.errors import InvalidRequest
-from backfill_assets.landing.token_key import SHORTEST_KEY, read_token_key
+from backfill_assets.landing.token_key import SHORTEST_KEY
 
 _BLOCK_DIGITS = 128
 _INNER, _OUTER = "token_inner_pad", "token_outer_pad"
@@ -39,17 +34,6 @@ def token(value: Column) -> Column:
     inner = F.sha2(F.concat(_INNER, value.cast("binary")), 256)
     outer = F.sha2(F.concat(F.col(_OUTER), F.unhex(inner)), 256)
     return F.when(F.length(value) > 0, outer)
-
-
-def token_of(value: str, key_file: Path) -> str:
-    """What :func:`token` gives for ``value``, without Spark: for a person who has the value and looks for its rows.
-
-    Raises :class:`LakehouseUnusable` if there is no usable key; no message has the value or the key in it.
-    """
-    if not value:
-        raise InvalidRequest("An empty personal value has no token.", hint="Give the value as it was landed.")
-    key = read_token_key(key_file)
-    return hmac.new(key, value.encode(), hashlib.sha256).hexdigest()
 
 
 def _block(key: Column) -> Column:

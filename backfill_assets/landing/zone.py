@@ -122,22 +122,22 @@ class LandingZone:
             return "missing"
         return "landed" if self._data_files(folder) else "empty"
 
-    def locate(self, file: LandedFile) -> Path:
-        """Where ``file`` is on disk, with the symlink and existence checks of a listing."""
-        return self._inside(self.root / file.path)
+    def locate(self, path: str) -> Path:
+        """Where the landed file ``path`` is on disk, with the symlink and existence checks of a listing."""
+        return self._inside(self.root / path)
 
     def verify_unchanged(self, file: LandedFile) -> None:
         """Raise if ``file`` no longer has the content it was listed with."""
-        if _size_and_sha256(self.locate(file))[1] != file.content_hash:
+        if _size_and_sha256(self.locate(file.path))[1] != file.content_hash:
             raise changed_file(file)
 
-    def verify_readable(self, file: LandedFile) -> None:
-        """Raise, with the byte offset, if ``file`` is not whole gzip to its last byte; no bytes at all is zero rows."""
-        with _open(self.locate(file)) as stream:
+    def verify_readable(self, path: str) -> None:
+        """Raise, with the byte offset, if ``path`` is not whole gzip to its last byte; no bytes at all is zero rows."""
+        with _open(self.locate(path)) as stream:
             problem = _first_gzip_problem(stream)
         if problem:
             raise SourceUnreadable(
-                f"{file.path}: {problem}.",
+                f"{path}: {problem}.",
                 hint="Nothing of it was read. Land the whole file again, or move it out of the landing zone.",
             )
 
@@ -149,7 +149,7 @@ class LandingZone:
         if taken_in not in (0, file.position[1]):
             raise changed_file(file)
         if not taken_in:
-            self.verify_readable(file)
+            self.verify_readable(file.path)
         return not taken_in
 
     def _source_folder(self, source: str) -> Path | None:
@@ -338,6 +338,11 @@ def files_taken_in(storage: Storage, source: str, table: str) -> frozenset[str]:
 
 def file_positions(storage: Storage, source: str, table: str) -> dict[str, int]:
     """The content of each file that ``table`` has ever taken in; 0 for one that a rollback or an abort gave back."""
-    main, prefix = MainTable.open(storage, table), position_id(source, "")
-    taken = main.transactions() if main else {}
-    return {id.removeprefix(prefix): content for id, content in taken.items() if id.startswith(prefix)}
+    main = MainTable.open(storage, table)
+    return landed_positions(source, main.transactions()) if main else {}
+
+
+def landed_positions(source: str, transactions: Mapping[str, int]) -> dict[str, int]:
+    """The landed files of ``source`` among the positions that raw has recorded, with their content."""
+    prefix = position_id(source, "")
+    return {id.removeprefix(prefix): content for id, content in transactions.items() if id.startswith(prefix)}

@@ -14,13 +14,12 @@ from backfill_assets.model.current_versions import Switches, gone_version, requi
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.placement import INGEST
 from backfill_assets.publish.publisher import Publisher
-from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.main_build import MainBuild
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult, RowCounts
+from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult
 from backfill_assets.rebuild.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.settings import Settings
@@ -103,9 +102,7 @@ class Builder:
         with explain_lost_server(f"{step.name} was refreshed"):
             return RefreshBuild(self.lake, step, run, progress).run_days(wanted)
 
-    def preview_refresh(
-        self, step: Step, days: Sequence[date], progress: Progress = silent
-    ) -> tuple[tuple[ArrivalFiles, ...], RowCounts]:
+    def preview_refresh(self, step: Step, days: Sequence[date], progress: Progress = silent) -> RefreshResult:
         """What :meth:`refresh` would find and append; publishes nothing."""
         return RefreshBuild(self.lake, step, RunInfo(""), progress).preview(sorted(set(days)))
 

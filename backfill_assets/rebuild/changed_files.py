@@ -12,7 +12,14 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Position
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.zone import LandedDay, LandedFile, LandingZone, position_id, raise_together
+from backfill_assets.landing.zone import (
+    LandedDay,
+    LandedFile,
+    LandingZone,
+    landed_positions,
+    position_id,
+    raise_together,
+)
 from backfill_assets.state.stream_positions import parse_positions
 
 Positions = Mapping[str, int]
@@ -84,9 +91,8 @@ def _of_day(day: date, files: Sequence[LandedFile], known: Positions, read: Sequ
 
 def _paths_read(source: str, known: Positions) -> dict[date, list[str]]:
     """The files that raw has read, by arrival day."""
-    prefix, found = position_id(source, ""), dict[date, list[str]]()
-    for id in sorted(id for id, content in known.items() if content and id.startswith(prefix)):
-        path = id.removeprefix(prefix)
+    found = dict[date, list[str]]()
+    for path in sorted(path for path, content in landed_positions(source, known).items() if content):
         found.setdefault(parse_day(path.split("/")[1]), []).append(path)
     return found
 

@@ -9,7 +9,7 @@ from datetime import date
 from functools import partial
 
 from backfill_assets.days import TableDay, contiguous
-from backfill_assets.errors import PublicationRefused, SourceUnreadable
+from backfill_assets.errors import SourceUnreadable
 from backfill_assets.lakehouse.records import DayState, Position
 from backfill_assets.lakehouse.rows import stage
 from backfill_assets.lakehouse.timelines import Timeline
@@ -117,12 +117,8 @@ class ArrivalBuild(RawWriter):
 
 def from_landed_files(writer: RawWriter, files: Sequence[LandedFile]) -> RawChange:
     """The rows of ``files``. A position is a file's path with its content."""
-    crowded = PublicationRefused(
-        f"{writer.table.name}: other runs kept taking in the same files.", hint="Let them finish, then run this again."
-    )
     return RawChange(
         tuple(Position(id=file.position[0], before=None, after=file.position[1]) for file in files),
-        crowded,
         partial(_stage_files, writer, files),
         writer.fingerprint(f"{file.path}={file.content_hash}" for file in files),
     )
@@ -135,7 +131,7 @@ def _stage_files(writer: RawWriter, files: Sequence[LandedFile], timeline: Timel
     started, done = time.monotonic(), 0
     for part in decide.chunks(days, per_day) or [[]]:
         arrived = [file for file in files if file.arrival_day in part]
-        paths = [str(lake.landing.locate(file)) for file in arrived]
+        paths = [str(lake.landing.locate(file.path)) for file in arrived]
         with waiting(writer.progress, f"{name}: Spark reads {format_count(len(paths), 'landed file')}"):
             rows = raw_rows(lake.spark(), writer.source, paths, lake.token_key_file)
             stage(rows, timeline, {}, table=writer.table, other_days=True)

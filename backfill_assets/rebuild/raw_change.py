@@ -1,7 +1,7 @@
 """One change of raw: all that a raw table gains or loses in one publication, and the one way in which it gets there.
 
 Makers find out what there is: of landed files :mod:`~backfill_assets.rebuild.ingest`, of a second reading of the source
-:mod:`~backfill_assets.rebuild.refresh`, of a topic's offsets :mod:`backfill_assets.stream.batches`.
+:mod:`~backfill_assets.rebuild.refresh`, of a topic's offsets :mod:`backfill_assets.stream.topic`.
 """
 
 from __future__ import annotations
@@ -72,15 +72,11 @@ class RawChange:
 
     positions: tuple[Position, ...]
     """Committed together with the rows."""
-    crowded: PublicationRefused
-    """Raised when others keep taking in the same."""
     stage: Callable[[Timeline], Sequence[InputRead]] | None = None
     """Write rows and deletions into a timeline. Runs Spark. Returns the days of raw that they were made of: until
     publishing these have to be as they were read. None for positions alone."""
     fingerprint: str = ""
     """What the rows were made of: what an earlier run has staged of the same is used. Empty if no run may."""
-    may_be_staged: bool = True
-    """Whether to look for them in the open timelines, which is one look at each."""
     empty: Sequence[date] = ()
     """Days that are published without rows, too."""
     anew: frozenset[date] = frozenset()
@@ -219,7 +215,13 @@ class RawWriter:
             staged.overtaken = True
             same = f"another run took in the same {staged.change.read}"
             why = same if outcome.passed else "what it was made of moved"
-            return Unsettled(f"{name}: {why}, looking again", staged.change.crowded)
+            return Unsettled(
+                f"{name}: {why}, looking again",
+                PublicationRefused(
+                    f"{name}: others are faster each time: {why}.",
+                    hint="Stop them, or let them finish, then start this again: it goes on where raw ends.",
+                ),
+            )
         return Unsettled(
             f"{name}: rows arrived meanwhile, looking for supersessions again",
             PublicationRefused(
@@ -238,7 +240,7 @@ class RawWriter:
 
     def adopted(self, change: RawChange) -> StagedChange | None:
         """What an earlier run has staged of just this change, all of it sound."""
-        if not change.fingerprint or not change.may_be_staged:
+        if not change.fingerprint:
             return None
         for timeline in open_timelines(self.lake.storage, self.table.name):
             held = list(timeline.days().values())

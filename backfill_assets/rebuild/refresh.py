@@ -45,13 +45,13 @@ RowCounts = Mapping[date, tuple[int, int]]
 
 @dataclass(frozen=True)
 class RefreshResult:
-    """What a refresh has found, and appended. ``publication`` is empty if there was nothing to append."""
+    """What a refresh has found, and appended."""
 
-    files: tuple[ArrivalFiles, ...]
+    files: Sequence[ArrivalFiles]
     rows: RowCounts = field(default_factory=dict)
     publication: str = ""
-    version: int | None = None
-    """Of the raw table."""
+    """Empty if nothing was published."""
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,11 @@ class RefreshBuild(RawWriter):
 
     # ------------------------------------------------------------------ what is asked for
 
-    def preview(self, days: Sequence[date]) -> tuple[tuple[ArrivalFiles, ...], RowCounts]:
+    def preview(self, days: Sequence[date]) -> RefreshResult:
         """What :meth:`run_days` would append; publishes nothing, and starts Spark only if a file differs."""
         found = self.compare(days)
-        return found.files, count_rows(self.difference(found)[0]) if found.differs else {}
+        rows = count_rows(self.difference(found)[0]) if found.differs else {}
+        return RefreshResult(found.files, rows, dry_run=True)
 
     def run_days(self, days: Sequence[date]) -> RefreshResult:
         """Read the files of ``days`` again if one of them differs, and append what differs in their rows.
@@ -108,10 +109,10 @@ class RefreshBuild(RawWriter):
         if done is None:
             return RefreshResult(looked[-1].files)
         rows = {}
-        for day, each in sorted(done.days.items()):
+        for day, each in done.days.items():
             of = each.content.metrics
             rows[day] = int(of.get("received") or 0), int(of.get(DELETED) or 0)
-        return RefreshResult(looked[-1].files, rows, done.publication, done.versions[self.table.name])
+        return RefreshResult(looked[-1].files, rows, done.publication)
 
     # ------------------------------------------------------------------ compare
 
@@ -129,8 +130,8 @@ class RefreshBuild(RawWriter):
         compared: they may gain rows, but for those of which all rows are put on their days anew.
         """
         for file in found.to_read:
-            self.lake.landing.verify_readable(file)
-        paths = [str(self.lake.landing.locate(file)) for file in found.to_read]
+            self.lake.landing.verify_readable(file.path)
+        paths = [str(self.lake.landing.locate(file.path)) for file in found.to_read]
         arrived = [each.day for each in found.different]
         pin = self.pin_all()
         read = pin.inputs[self.table.name]
@@ -165,13 +166,8 @@ class RefreshBuild(RawWriter):
     def change(self, found: Compared) -> RawChange:
         positions = moved_positions(self.source.name, found.different, found.known)
         what = "its landed files were read again" if positions else "its rows were put on their days anew"
-        crowded = PublicationRefused(
-            f"{self.table.name}: other runs kept changing what raw has of these files.",
-            hint="Let them finish, then run this again.",
-        )
         return RawChange(
             positions,
-            crowded,
             partial(self.stage_difference, found),
             empty=sorted(found.anew),
             anew=found.anew,

@@ -1,11 +1,12 @@
-"""Asks a Kafka broker what it has of a topic, through the client that Spark's connector brings."""
+"""Reads a topic: Spark's source for its events, and the client that the source brings for what the broker has."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from backfill_assets.stream.sources import KafkaTopic, OffsetRange, Offsets, Top
 from backfill_assets.text import suggest_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ANSWER_SECONDS = 15
 """A broker that does not answer within this is away."""
@@ -54,13 +55,39 @@ class KafkaRecord:
     reason: str = ""
 
 
+@dataclass(frozen=True)
 class Broker:
-    """One look at the brokers of a topic. Needs an embedded Spark, whose JVM the client runs in."""
+    """The brokers of a topic. Needs an embedded Spark, whose JVM the client runs in."""
 
-    def __init__(self, spark: SparkSession, source: KafkaTopic, properties: Mapping[str, str]) -> None:
-        self.source = source
-        self._properties = properties
-        self._jvm: Any = spark._jvm
+    spark: SparkSession
+    source: KafkaTopic
+    properties: Mapping[str, str] = field(repr=False)
+    """Kafka client properties; may hold secrets. They say whether events of an open transaction count."""
+
+    def stream(self, start: Offsets, most: int) -> DataFrame:
+        """All events from ``start`` on, ``most`` in a micro-batch; one that is deleted meanwhile ends the query."""
+        options = {
+            "subscribe": self.source.topic,
+            "startingOffsets": self._json(start),
+            "maxOffsetsPerTrigger": str(most),
+        }
+        return self.spark.readStream.format("kafka").options(**self._options(), **options).load()
+
+    def read(self, part: OffsetRange) -> DataFrame:
+        """The events of ``part``, by Spark."""
+        options = {
+            "assign": json.dumps({self.source.topic: [part.partition]}),
+            "startingOffsets": self._json({part.partition: part.first}),
+            "endingOffsets": self._json({part.partition: part.end}),
+        }
+        return self.spark.read.format("kafka").options(**self._options(), **options).load()
+
+    def _options(self) -> dict[str, str]:
+        kafka = {f"kafka.{name}": value for name, value in self.properties.items()}
+        return {**kafka, "kafka.bootstrap.servers": self.source.servers, "failOnDataLoss": "true"}
+
+    def _json(self, offsets: Offsets) -> str:
+        return json.dumps({self.source.topic: {str(number): offset for number, offset in offsets.items()}})
 
     def offsets(self) -> TopicOffsets:
         """The oldest and the end offset of each partition. Raises :class:`SourceUnreadable` for a missing topic, and
@@ -117,6 +144,10 @@ class Broker:
                     if each.offset() < wanted.end:
                         yield KafkaRecord(wanted.partition, each.offset(), each.key(), each.value(), each.timestamp())
 
+    @property
+    def _jvm(self) -> Any:
+        return self.spark._jvm
+
     @contextmanager
     def _client(self, opened: Callable[[], Any]) -> Iterator[Any]:
         client = None
@@ -149,7 +180,7 @@ class Broker:
             "default.api.timeout.ms": patience,
             "request.timeout.ms": patience,
         }
-        for name, value in {**self._properties, **ours}.items():
+        for name, value in {**self.properties, **ours}.items():
             properties.setProperty(name, value)
         return properties
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
-from backfill_assets.text import format_count
-
-_REMEMBERED = 600
 SHARES = (0.0, 0.002, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Of the events of a batch, oldest first: the times of these are kept. The oldest decide the 99th percentile."""
 
@@ -48,21 +44,6 @@ class Received:
         return delays_of(self.weighted(now))
 
 
-@dataclass
-class RecentDelays:
-    """The delays of the events of the last batches."""
-
-    _batches: deque[list[tuple[float, float]]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
-
-    def add(self, received: Received, now: datetime) -> None:
-        self._batches.append(received.weighted(now))
-
-    def summary(self) -> Delays | None:
-        """Over all events of the batches that are remembered; None without any."""
-        events = [each for batch in self._batches for each in batch]
-        return delays_of(events) if events else None
-
-
 def delays_of(weighted: Iterable[tuple[float, float]]) -> Delays:
     """Of delays, each of so many events."""
     ordered = sorted(weighted)
@@ -76,10 +57,3 @@ def _percentile(ordered: list[tuple[float, float]], share: float) -> float:
         if seen >= wanted:
             return value
     return ordered[-1][0]
-
-
-def describe_batch(number: int, events: int, seconds: float, late: dict[str, Delays], slowed_down: str = "") -> str:
-    """One line about a batch, for people: by table, how ``late`` readers see it; why the stream reads more slowly."""
-    when = "".join(f"; in {table} after {each}" for table, each in late.items())
-    slow = f"; slowed down: {slowed_down}" if slowed_down else ""
-    return f"batch {number}: {format_count(events, 'event')} in {seconds:.1f} s{when}{slow}"

@@ -23,7 +23,6 @@ from backfill_assets.landing.raw_rows import readable_text, rows_of_lines
 from backfill_assets.model.declaration import Source
 from backfill_assets.stream.broker import Broker, KafkaRecord, is_about_an_event, reason_of
 from backfill_assets.stream.delays import SHARES, Received
-from backfill_assets.stream.query import read_range
 from backfill_assets.stream.sources import OffsetRange
 
 if TYPE_CHECKING:
@@ -168,10 +167,7 @@ def event_time(sent: int | None, otherwise: datetime) -> datetime:
 class EachEvent:
     """Reads ``ranges`` of a topic although one of its events cannot be read. ``rows_of`` makes raw rows of events."""
 
-    spark: SparkSession
     broker: Broker
-    properties: Mapping[str, str]
-    """Kafka client properties; may hold secrets."""
     rows_of: Callable[[DataFrame], DataFrame]
     now: datetime
     """The time of an event that has none."""
@@ -186,8 +182,7 @@ class EachEvent:
         return reduce(lambda one, other: one.unionByName(other), parts)
 
     def _by_spark(self, part: OffsetRange) -> DataFrame:
-        found = read_range(self.spark, self.broker.source, part.partition, part.first, part.end, self.properties)
-        return found.select(*_COLUMNS.names)
+        return self.broker.read(part).select(*_COLUMNS.names)
 
     def _alone(self, records: Sequence[KafkaRecord]) -> list[KafkaRecord]:
         """``records``, each of them readable: the value of one that is not is replaced by the reason."""
@@ -210,7 +205,7 @@ class EachEvent:
             (each.key, each.value, topic, each.partition, each.offset, event_time(each.time, self.now))
             for each in records
         ]
-        return self.spark.createDataFrame(rows, _COLUMNS)
+        return self.broker.spark.createDataFrame(rows, _COLUMNS)
 
     def _fails(self, events: DataFrame) -> Exception | None:
         try:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
 import psutil
@@ -24,6 +24,8 @@ from backfill_assets.errors import AnotherStreamRuns, BackfillError, LakehouseUn
 from backfill_assets.lakehouse.document import Numbered, Series
 from backfill_assets.lakehouse.records import AuditRecord
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.stream.delays import Delays
+from backfill_assets.text import format_count
 
 STREAMS = "_streams"
 LEASE_SECONDS = 30
@@ -66,8 +68,8 @@ class StreamHolder(AuditRecord):
     """A random name of this lease."""
 
     @classmethod
-    def this_process(cls, run: str | None = None) -> StreamHolder:
-        pid, run = os.getpid(), os.environ.get(RUN_VARIABLE, "") if run is None else run
+    def this_process(cls) -> StreamHolder:
+        pid, run = os.getpid(), os.environ.get(RUN_VARIABLE, "")
         started = psutil.Process(pid).create_time()
         return cls(host=socket.gethostname(), pid=pid, process_started=started, run=run, lease=secrets.token_hex(8))
 
@@ -88,6 +90,32 @@ class StreamHolder(AuditRecord):
         return f"process {self.pid} on {self.host}" + (f", run {self.run}" if self.run else "")
 
 
+class StreamBatch(AuditRecord):
+    """One micro-batch that was published, as it is reported and as the status has it."""
+
+    at: datetime
+    batch: int
+    """Its number in the query of Spark."""
+    events: int
+    seconds: float
+    """Until the days that it touched were followed."""
+    answer_seconds: float | None = None
+    """How long the source itself took for the batch before; None if that is not known."""
+    pace: float = 1.0
+    """The share of the rate that the stream reads at."""
+    slowed_down: str = ""
+    """Why it reads more slowly, with the figures; empty at the full rate."""
+    publication: str = ""
+    days: tuple[date, ...] = ()
+    delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
+    """Of its events, by table in which readers have them."""
+
+    def __str__(self) -> str:
+        late = "".join(f"; in {table} after {each}" for table, each in self.delays.items())
+        slow = f"; slowed down: {self.slowed_down}" if self.slowed_down else ""
+        return f"batch {self.batch}: {format_count(self.events, 'event')} in {self.seconds:.1f} s{late}{slow}"
+
+
 class StreamStatus(AuditRecord):
     """One stream as it was at its last beat. It stays after the stream has ended, until the next one begins."""
 
@@ -102,29 +130,23 @@ class StreamStatus(AuditRecord):
     positions: tuple[StreamPosition, ...] = ()
     events: int = 0
     """Published since the start."""
-    events_per_second: float = 0.0
-    delay_p50_ms: int | None = None
-    delay_p99_ms: int | None = None
-    """Of the events of the last minutes, from their source until readers had them in raw; None before the first one."""
-    followed: str = ""
-    """The last table that follows raw; empty if none does."""
-    followed_p50_ms: int | None = None
-    followed_p99_ms: int | None = None
-    """Of the same events, until readers had them there."""
-    batch: int = 0
-    """How many micro-batches were published since the start."""
-    batch_seconds: float = 0.0
-    """Of the last one."""
-    answer_ms: int | None = None
-    """How long the source itself took for the newest batch of which that is known."""
-    pace: float = 1.0
-    """The share of the rate that the stream reads at; below 1 it backs off, and ``note`` says why."""
+    batches: int = 0
+    """Published since the start, too."""
+    last: StreamBatch | None = None
+    delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
+    """Of the events of the last minutes, by table: raw, and the last table that follows. A table without any is not
+    there."""
     boundary: str = ""
     """Where history ended and live reading began, in words; empty while it is not reached."""
     note: str = ""
     """What slows the stream down, with the figures; empty if nothing does."""
     error: str = ""
     """The last error; it stays until a batch is published."""
+
+    @property
+    def events_per_second(self) -> float:
+        """Of the last batch."""
+        return round(self.last.events / self.last.seconds, 1) if self.last and self.last.seconds else 0.0
 
     @property
     def ended(self) -> bool:
@@ -224,14 +246,12 @@ class StreamLease:
                 continue
 
 
-def acquire_stream(
-    storage: Storage, table: str, source: str, now: Callable[[], datetime], *, run: str | None = None
-) -> StreamLease:
+def acquire_stream(storage: Storage, table: str, source: str, now: Callable[[], datetime]) -> StreamLease:
     """Take the lease of a table; a stream that runs already raises :class:`AnotherStreamRuns`, which names it.
 
-    Of two that start at once, one has it. ``run`` is that of :data:`RUN_VARIABLE` unless it is given.
+    Of two that start at once, one has it.
     """
-    holder, started = StreamHolder.this_process(run), now()
+    holder, started = StreamHolder.this_process(), now()
     status = StreamStatus(table=table, source=source, holder=holder, started=started, beat=started, until=started)
     lease = StreamLease(storage, now, status)
     lease.beat()

@@ -2,57 +2,73 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.disk import full_disk
+from backfill_assets.stream.batches import BatchRead, Checkpoint, Reading
 from backfill_assets.stream.broker import BrokerAway
-from backfill_assets.stream.query import Trigger, latest_offsets, start_query
-from backfill_assets.stream.reading import BatchRead, Reading
+from backfill_assets.stream.lease import StreamBatch
+from backfill_assets.stream.reporter import StreamReporter
 from backfill_assets.stream.sources import Offsets
-from backfill_assets.stream.throttle import Pace, RateUnit, Throttle, answer_seconds
+from backfill_assets.stream.throttle import RateUnit, Throttle, answer_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
+STREAM_SETTINGS = {
+    # A micro-batch is small, and Spark has no adaptive execution in streams: it would warn of it at each start.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    "spark.sql.streaming.stopTimeout": "60s",
+    "spark.sql.streaming.metricsEnabled": "false",
+}
+"""Settings of Spark for the process of a stream."""
 _LOOK_SECONDS = 1
 _PATIENCE_SECONDS = 60.0
 """For so long a stream that is to end by itself waits for a broker that is away."""
 _STOP_SECONDS = 60.0
 _FOLLOW_AGAIN = timedelta(seconds=60)
 """So long after a batch, days that it left are tried again, if no other batch comes."""
+OnBatch = Callable[["DataFrame", int], None]
 
 
 @dataclass(frozen=True)
-class BatchDone:
-    """One micro-batch that was published, with the seconds until the days that it touched were followed."""
+class Trigger:
+    """When micro-batches run: one every so many seconds, or all that is there now and then the end."""
 
-    number: int
-    read: BatchRead
-    seconds: float
-    pace: Pace = field(default_factory=Pace)
-    """How the stream goes on reading."""
-    answer_seconds: float | None = None
-    """How long the source itself took for the batch before, the newest that it is known of; None without one."""
+    every_seconds: float = 1.0
+    available_now: bool = False
 
 
-@dataclass
-class StreamListener:
-    """What a stream calls while it runs. All by default do nothing."""
+def start_query(rows: DataFrame, folder: Path, trigger: Trigger, on_batch: OnBatch) -> StreamingQuery:
+    """Start reading; ``on_batch`` gets each micro-batch with its number, in a thread of its own."""
+    writer = rows.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(folder))
+    if trigger.available_now:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{trigger.every_seconds:g} seconds").start()
 
-    started: Callable[[], None] = lambda: None
-    published: Callable[[BatchDone], None] = lambda batch: None
-    waiting: Callable[[str], None] = lambda why: None
-    stopping: Callable[[str], None] = lambda why: None
-    """When a person stops it in the middle of a batch."""
+
+def latest_offsets(text: str | None) -> Offsets:
+    """The newest offsets of the one topic that Spark reports as JSON; empty for files and before the first report."""
+    topics = json.loads(text) if text else None
+    if not isinstance(topics, dict) or len(topics) != 1:
+        return {}
+    (partitions,) = topics.values()
+    return {int(number): end for number, end in partitions.items()} if isinstance(partitions, dict) else {}
 
 
 @dataclass
@@ -68,7 +84,7 @@ class LiveStream:
     throttle: Throttle
     follow: Callable[[Collection[date]], None]
     follow_again: Callable[[], None]
-    listener: StreamListener
+    reporter: StreamReporter
     now: Callable[[], datetime]
     sleep: Callable[[float], None] = time.sleep
     _failure: BaseException | None = None
@@ -76,8 +92,8 @@ class LiveStream:
     _stopping: bool = False
     _query: StreamingQuery | None = None
     _most: int = 0
-    """The most events of a batch of the query that runs."""
-    _last: BatchDone | None = None
+    """What a batch of the query that runs reads at most."""
+    _last: StreamBatch | None = None
     """The batch before, until it is known how long the source took for it."""
     _followed: datetime | None = None
     """When days followed last, or were tried again."""
@@ -96,8 +112,8 @@ class LiveStream:
             except BrokerAway as away:
                 if self.trigger.available_now and waited >= _PATIENCE_SECONDS:
                     raise
-                pace = self.throttle.back_off.failed(away.message, self.throttle.limit.rate_at(self.now()))
-                self.listener.waiting(f"{away.message} Trying again in {pace.pause_seconds:.0f} s; {pace.reason}")
+                pace = self.throttle.failed(away.message, self.now())
+                self.reporter.waiting(f"{away.message} Trying again in {pace.pause_seconds:.0f} s; {pace.reason}")
                 self._rest(pace.pause_seconds)
                 waited += pace.pause_seconds
 
@@ -109,72 +125,81 @@ class LiveStream:
 
     def _read(self) -> bool:
         """Read until the query ends (True), or until it is to be started again with other batches (False)."""
-        self._most = self._most_events()
-        rows = self.reading.open(self._most, self.throttle.limit.files_in_flight)
+        self._most = self._most_wanted()
+        rows = self.reading.open(self._most)
         self._failure = self._last = None
-        self.listener.started()
-        self._query = query = start_query(rows, self.reading.checkpoint, self.trigger, self._on_batch)
-        with self._stopped(query):
-            return self._wait(query)
+        self.reporter.started()
+        with TemporaryDirectory(prefix="backfill-stream-", ignore_cleanup_errors=True) as folder:
+            publish = self._on_batch(Checkpoint(Path(folder)))
+            self._query = query = start_query(rows, Path(folder), self.trigger, publish)
+            with self._stopped(query):
+                return self._wait(query)
 
-    def _most_events(self) -> int:
+    def _most_wanted(self) -> int:
         """Of one batch of a topic: while history is read, what its rate lets pass in the time of a batch."""
-        most, lag = self.throttle.limit.events_in_flight, 0.0 if self.reading.is_live else None
-        return min(most, self.throttle.most_in(max(1.0, self.trigger.every_seconds), self.now(), lag) or most)
-
-    def _is_outdated(self) -> bool:
-        """Spark reads at most as many events a batch as it was started with: history ends, and rates change."""
-        if self.trigger.available_now or not self.reading.is_capped_by_events:
-            return False
-        wanted, is_backed_off = self._most_events(), self.throttle.back_off.pace.factor < 1
-        # A source that is slow is spared by waiting between batches: to start again would ask it more.
-        return wanted >= 2 * self._most or (2 * wanted <= self._most and not is_backed_off)
+        usual = self.reading.usual_most
+        if self.reading.counts_events and not self.reading.is_live:
+            return self.throttle.limit.most_in(max(1.0, self.trigger.every_seconds), self.now(), usual)
+        return self.throttle.limit.most or usual
 
     # ---------------------------------------------------------------- batches
 
-    def _on_batch(self, rows: DataFrame, number: int) -> None:
-        """Spark reports an error of this as text, so the error itself is kept for the thread that waits."""
-        with self._busy:
-            if self._stopping:
-                return
-            try:
-                self._publish(rows, number)
-            except BaseException as error:
-                self._failure = error
-                raise
+    def _on_batch(self, checkpoint: Checkpoint) -> OnBatch:
+        def publish(rows: DataFrame, number: int) -> None:
+            """Spark reports an error of this as text, so the error itself is kept for the thread that waits."""
+            with self._busy:
+                if self._stopping:
+                    return
+                try:
+                    self._publish(rows, checkpoint, number)
+                except BaseException as error:
+                    self._failure = error
+                    raise
 
-    def _publish(self, rows: DataFrame, number: int) -> None:
+        return publish
+
+    def _publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> None:
         began = time.monotonic()
         progress = self._query.lastProgress if self._query else None
         answer = self._observe_answer(progress)
-        read = self.reading.publish(rows, number, _latest(progress))
+        ends = latest_offsets(progress.sources[0].latestOffset if progress and progress.sources else None)
+        read = self.reading.publish(rows, checkpoint, number, ends)
         self._last = self._done(number, read, began, answer)
-        self._wait_for_rate(read)
+        self._wait_for_rate(read, time.monotonic() - began)
 
-    def _done(self, number: int, read: BatchRead, began: float, answer: float | None = None) -> BatchDone:
-        if read.appended is not None:
-            self.follow(read.appended.days)
+    def _done(self, number: int, read: BatchRead, began: float, answer: float | None = None) -> StreamBatch:
+        if read.publication:
+            self.follow(read.days)
             self._followed = self.now()
-        done = BatchDone(number, read, time.monotonic() - began, self.throttle.back_off.pace, answer)
-        if read.appended is not None:
-            self.listener.published(done)
-        return done
+        batch = StreamBatch(
+            at=self.now(),
+            batch=number,
+            events=read.events,
+            seconds=round(time.monotonic() - began, 3),
+            answer_seconds=answer,
+            pace=self.throttle.pace.factor,
+            slowed_down=self.throttle.pace.reason,
+            publication=read.publication,
+            days=read.days,
+        )
+        if read.publication:
+            self.reporter.published(read, batch)
+        return batch
 
     def _observe_answer(self, progress: StreamingQueryProgress | None) -> float | None:
         """How long the source took for the batch before: Spark reports it once that batch has ended."""
         last, self._last = self._last, None
-        if last is None or progress is None or progress.batchId != last.number:
+        if last is None or progress is None or progress.batchId != last.batch:
             return None
         seconds = answer_seconds(progress.durationMs)
         if seconds is not None:
-            declared = self.throttle.limit.rate_at(self.now())
-            self.throttle.back_off.answered(seconds, last.read.events, declared, max(seconds, last.seconds))
+            self.throttle.answered(seconds, last.events, self.now())
         return seconds
 
-    def _wait_for_rate(self, read: BatchRead) -> None:
+    def _wait_for_rate(self, read: BatchRead, took: float) -> None:
         """Wait before the next batch while history is read, so that the source is asked at the declared rate."""
         amount = read.bytes if self.throttle.limit.unit is RateUnit.BYTES else read.events
-        left = self.throttle.wait(amount, self.now(), read.delays.p50 if read.delays else None)
+        left = self.throttle.wait(amount, took, self.now(), read.delays.p50 if read.delays else None)
         while left > 0 and not self._stopping:
             self.sleep(min(1.0, left))
             left -= 1.0
@@ -186,7 +211,8 @@ class LiveStream:
             while query.isActive:
                 query.awaitTermination(_LOOK_SECONDS)
                 self._look()
-                if self._is_outdated():
+                # Spark reads as much in a batch as it was started with: history ends, and rates change.
+                if not self.trigger.available_now and self._most_wanted() != self._most:
                     return False
             query.awaitTermination(_LOOK_SECONDS)
             return True
@@ -201,7 +227,7 @@ class LiveStream:
             try:
                 began, again = time.monotonic(), self.reading.read_again()
                 if again is not None:
-                    self._done(self._last.number if self._last else 0, again, began)
+                    self._done(self._last.batch if self._last else 0, again, began)
                 self.follow_again()
             except Exception as error:
                 raise full_disk("The stream stopped between batches", error) or error from error
@@ -228,7 +254,7 @@ class LiveStream:
             yield
         except KeyboardInterrupt:
             if self._busy.locked():
-                self.listener.stopping(
+                self.reporter.stopping(
                     f"Stopping: the batch under way is published first, which may take {_STOP_SECONDS:.0f} s."
                     " Ctrl-C again leaves it to the next start"
                 )
@@ -239,8 +265,3 @@ class LiveStream:
                 self._busy.release()
             query.stop()
             self._stopping = False
-
-
-def _latest(progress: StreamingQueryProgress | None) -> Offsets:
-    """By partition, what the topic had when Spark last looked; empty before the first look, and for files."""
-    return latest_offsets(progress.sources[0].latestOffset if progress and progress.sources else None)

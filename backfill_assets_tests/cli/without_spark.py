@@ -13,7 +13,7 @@ from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
-from backfill_assets.rebuild.refresh import RefreshResult, RowCounts
+from backfill_assets.rebuild.refresh import RefreshResult
 from backfill_assets.text import pluralize
 
 FIRST = date(2017, 3, 1)
@@ -59,12 +59,12 @@ _FILES = (
 )
 
 
-def _preview_refresh(*_: object) -> tuple[Sequence[ArrivalFiles], RowCounts]:
-    return _FILES, {FIRST: (12, 3), NEXT: (0, 1)}
+def _preview_refresh(*_: object) -> RefreshResult:
+    return RefreshResult(_FILES, {FIRST: (12, 3), NEXT: (0, 1)}, dry_run=True)
 
 
 def _refresh(*_: object, **__: object) -> RefreshResult:
-    return RefreshResult(_FILES, {FIRST: (12, 3), NEXT: (0, 1)}, _PUBLICATIONS["raw_sales"], 2)
+    return RefreshResult(_FILES, {FIRST: (12, 3), NEXT: (0, 1)}, _PUBLICATIONS["raw_sales"])
 
 
 _PATCHES: tuple[tuple[str, object], ...] = (

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.stream.lease import StreamLease, StreamPosition, acquire_stream
+from backfill_assets.stream.delays import Delays
+from backfill_assets.stream.lease import StreamBatch, StreamLease, StreamPosition, acquire_stream
 
 EVERY_SECONDS = 0.2
 AVAILABLE_NOW_BATCHES = 8
@@ -44,14 +45,9 @@ def _stream(lease: StreamLease, batches: int, after_a_batch: Callable[[], None])
             state="live",
             positions=(position,),
             events=100 * number,
-            events_per_second=500.0,
-            delay_p50_ms=1200,
-            delay_p99_ms=4200,
-            followed="fact_daily_revenue",
-            followed_p50_ms=7100,
-            followed_p99_ms=9300,
-            batch=number,
-            batch_seconds=0.2,
+            batches=number,
+            last=StreamBatch(at=datetime.now(UTC), batch=number, events=100, seconds=0.2),
+            delays={"raw_sales": Delays(1.2, 4.2), "fact_daily_revenue": Delays(7.1, 9.3)},
             boundary="sales/0 at 100" if number > 1 else "",
         )
         after_a_batch()

@@ -30,7 +30,15 @@ from backfill_assets.defs.streams import (
 )
 from backfill_assets.errors import AnotherStreamRuns, StreamFailed
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.stream.lease import StreamHolder, StreamPosition, StreamStatus, acquire_stream, read_stream
+from backfill_assets.stream.delays import Delays
+from backfill_assets.stream.lease import (
+    StreamBatch,
+    StreamHolder,
+    StreamPosition,
+    StreamStatus,
+    acquire_stream,
+    read_stream,
+)
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, STREAMED
 
@@ -142,7 +150,7 @@ def test_terminating_the_run_stops_the_stream_in_order(world: World) -> None:
     """It is interrupted, publishes what it has, and leaves no lease."""
 
     def terminate() -> None:
-        wait_until(lambda: bool((status := read_stream(world.storage, "raw_sales")) and status.batch), 60)
+        wait_until(lambda: bool((status := read_stream(world.storage, "raw_sales")) and status.batches), 60)
         os.kill(os.getpid(), signal.SIGINT)
 
     person = threading.Thread(target=terminate)
@@ -151,7 +159,7 @@ def test_terminating_the_run_stops_the_stream_in_order(world: World) -> None:
     person.join()
     assert not result.success
     status = read_stream(world.storage, "raw_sales")
-    assert status and status.state == "stopped" and status.batch
+    assert status and status.state == "stopped" and status.batches
 
 
 def test_options_become_those_of_the_command() -> None:
@@ -192,8 +200,7 @@ def test_what_is_not_known_yet_has_no_point_in_a_plot() -> None:
 
 def test_the_delay_until_raw_and_the_one_until_revenue_are_both_named() -> None:
     """People wait for revenue."""
-    late = {"delay_p50_ms": 1_900, "delay_p99_ms": 4_200, "followed_p50_ms": 9_000, "followed_p99_ms": 26_000}
-    found = status(**late, followed="fact_daily_revenue")
+    found = status(delays={"raw_sales": Delays(1.9, 4.2), "fact_daily_revenue": Delays(9, 26)})
     words = "in raw_sales after p50 1.9 s, p99 4.2 s, in fact_daily_revenue after p50 9.0 s, p99 26.0 s"
     assert words in stream_line(found)
     shown = stream_metadata(found)
@@ -211,11 +218,12 @@ def test_an_end_that_is_unknown_is_an_empty_cell() -> None:
 
 
 def test_the_answer_of_the_source_and_the_share_of_the_rate_are_plotted() -> None:
-    shown = stream_metadata(status(answer_ms=4_100, pace=0.5, note="reading at 250 records/s"))
+    slow = StreamBatch(at=NOON, batch=7, events=8, seconds=1, answer_seconds=4.1, pace=0.5)
+    shown = stream_metadata(status(last=slow, note="reading at 250 records/s"))
     assert (shown["source_answer_seconds"], shown["pace"]) == (4.1, 0.5)
     assert shown["slowed down"] == "reading at 250 records/s"
     assert "source_answer_seconds" not in stream_metadata(status())
-    assert ", source answered in 4.1 s; at the beginning" in stream_line(status(answer_ms=4_100))
+    assert ", source answered in 4.1 s; at the beginning" in stream_line(status(last=slow))
 
 
 def test_what_slows_it_down_and_what_failed_are_in_the_line() -> None:
@@ -281,7 +289,8 @@ def test_a_stream_that_runs_is_never_started_twice(world: World, monkeypatch: py
     world.run("fails", **OPTIONS)
     later(monkeypatch, 16)
     lease = acquire_stream(world.storage, "raw_sales", "landing", lambda: datetime.now(UTC) + timedelta(seconds=16))
-    lease.beat(state="live", events_per_second=412.0, delay_p50_ms=1800)
+    last = StreamBatch(at=NOON, batch=1, events=412, seconds=1)
+    lease.beat(state="live", last=last, delays={"raw_sales": Delays(1.8, 2)})
     requests, words = tick(world)
     assert requests == []
     assert words.startswith("stream_small is on: live: 412 events/s, in raw_sales after p50 1.8 s")

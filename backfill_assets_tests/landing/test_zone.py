@@ -135,7 +135,7 @@ def test_whole_files_are_readable(tmp_path: Path) -> None:
     files = zone.files("sales", [DAY])
     assert len(files) == 4
     for file in files:
-        zone.verify_readable(file)
+        zone.verify_readable(file.path)
 
 
 def test_truncation_is_named_with_its_byte(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_truncation_is_named_with_its_byte(tmp_path: Path) -> None:
     for kept in (1, 9, 100, len(whole) - 1):
         land(tmp_path, "a.jsonl.gz", whole[:kept])
         with pytest.raises(SourceUnreadable, match=rf"sales/2017-03-01/a.jsonl.gz: truncated gzip.* byte {kept} "):
-            LandingZone(tmp_path).verify_readable(only_file(tmp_path))
+            LandingZone(tmp_path).verify_readable(only_file(tmp_path).path)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_undecodable_gzip_is_named_with_its_byte(tmp_path: Path, content: bytes,
     """The byte shows whether the file is of another kind, or was damaged on its way."""
     land(tmp_path, "a.jsonl.gz", content)
     with pytest.raises(SourceUnreadable, match=f"undecodable gzip at byte {byte}"):
-        LandingZone(tmp_path).verify_readable(only_file(tmp_path))
+        LandingZone(tmp_path).verify_readable(only_file(tmp_path).path)
 
 
 def test_a_file_that_changed_after_it_was_listed_is_refused(tmp_path: Path) -> None:

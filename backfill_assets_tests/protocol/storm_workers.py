@@ -185,7 +185,7 @@ def stream(worker: Worker) -> None:
     with lease.renewed():
         for _ in range(worker.random.randint(1, 8)):
             _append(worker, STREAMED)
-            lease.beat(state="live", batch=lease.status.batch + 1)
+            lease.beat(state="live", batches=lease.status.batches + 1)
 
 
 def _append(worker: Worker, source: str) -> None:

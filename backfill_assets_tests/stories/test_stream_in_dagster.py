@@ -42,7 +42,7 @@ def wait_for_batches(dagster: RealDagster, after: str = "") -> StreamStatus:
 
     def published() -> bool:
         status = status_of(dagster)
-        return status is not None and status.holder.run != after and status.batch > 2
+        return status is not None and status.holder.run != after and status.batches > 2
 
     dagster.wait_for(published, "a stream that publishes")
     status = status_of(dagster)

@@ -21,10 +21,11 @@ from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.state.stream_positions import TopicPositions, topic_positions
 from backfill_assets.state.view import View
-from backfill_assets.stream.query import Trigger
-from backfill_assets.stream.reading import StartRequest
-from backfill_assets.stream.run import StreamEvent, StreamRequest, run_stream
+from backfill_assets.stream.live import Trigger
+from backfill_assets.stream.reporter import StreamEvent
+from backfill_assets.stream.run import StreamRequest, run_stream
 from backfill_assets.stream.sources import KafkaTopic, StreamSource
+from backfill_assets.stream.topic import StartRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +87,7 @@ class SmallStream:
 
     def request(self, **changes: Any) -> StreamRequest:
         start = StartRequest(**{"from_beginning": True, **changes.pop("start", {})})
-        request = StreamRequest("raw_sales", self.source, self.home / "checkpoint", start, follow=False)
+        request = StreamRequest("raw_sales", self.source, start, follow=False)
         return replace(request, trigger=Trigger(available_now=True), **changes)
 
     def run(self, **changes: Any) -> SmallStream:

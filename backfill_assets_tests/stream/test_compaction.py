@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream import run
+from backfill_assets.stream.follower import Follower
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 if TYPE_CHECKING:
@@ -42,10 +42,9 @@ def test_a_table_that_fails_is_reported_and_tried_again_after_an_hour(
             raise error
 
     monkeypatch.setattr(run, "compact_small_files", compact)
-    paused: dict[str, datetime] = {}
+    follower = Follower(lake, CATALOG.step("raw_sales"), RunInfo(""), lambda text: None, reports.append)
     for minutes in (0, 1, 61):
         small.minutes = minutes
-        found = run.compact_days(lake, ["raw", "fact"], [], RunInfo(""), "stream-raw", reports.append, paused)
-        assert found == set()
+        assert run.compact_days(follower, ["raw", "fact"], []) == set()
     assert tried == ["raw", "fact", "fact", "raw", "fact"]
     assert reports == [f"Warning: raw is not compacted for an hour: {error}"] * 2

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backfill_assets.stream.delays import Delays, Received, RecentDelays, describe_batch
+from backfill_assets.stream.delays import Delays, Received, delays_of
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 
@@ -18,13 +18,10 @@ def ago(events: int, *seconds: float) -> Received:
 
 def test_delays_are_those_of_events_and_not_of_batches() -> None:
     """One slow batch of few events is not the 99th percentile of all; one slow fiftieth of a batch is."""
-    recent = RecentDelays()
-    assert recent.summary() is None
-    recent.add(ago(1_000, 2), NOW)
-    recent.add(ago(5, 60), NOW)
-    assert recent.summary() == Delays(2, 2)
-    recent.add(ago(1_000, *[2.0] * 48, 40.0, 40.0), NOW)
-    assert recent.summary() == Delays(2, 40)
+    recent = [*ago(1_000, 2).weighted(NOW), *ago(5, 60).weighted(NOW)]
+    assert delays_of(recent) == Delays(2, 2)
+    recent += ago(1_000, *[2.0] * 48, 40.0, 40.0).weighted(NOW)
+    assert delays_of(recent) == Delays(2, 40)
 
 
 def test_the_percentiles_of_a_batch_are_exact_where_times_are_kept() -> None:
@@ -37,12 +34,3 @@ def test_the_percentiles_of_a_batch_are_exact_where_times_are_kept() -> None:
 
 def test_a_clock_that_is_behind_gives_no_negative_delay() -> None:
     assert ago(3, -5).delays(NOW) == Delays(0, 0)
-
-
-def test_a_batch_is_described_in_one_line() -> None:
-    late = {"raw_sales": Delays(2.04, 3), "fact_daily_revenue": Delays(8, 9.51)}
-    text = "batch 7: 1 event in 1.3 s; in raw_sales after p50 2.0 s, p99 3.0 s; in fact_daily_revenue after p50 8.0 s"
-    assert describe_batch(7, 1, 1.26, late) == f"{text}, p99 9.5 s"
-    assert describe_batch(7, 2_000, 1.26, {}) == "batch 7: 2,000 events in 1.3 s"
-    slow = describe_batch(7, 2_000, 1.26, {}, "the source took 4.1 s: reading at 250 records/s")
-    assert slow == "batch 7: 2,000 events in 1.3 s; slowed down: the source took 4.1 s: reading at 250 records/s"

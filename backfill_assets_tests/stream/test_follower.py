@@ -104,13 +104,13 @@ def test_a_day_that_cannot_be_computed_keeps_no_other_day_back(
 
 def test_days_that_wait_follow_without_a_batch(follower: Follower, growth: Growth, small: SmallLakehouse) -> None:
     """A stream asks for it each minute in which its source has no news."""
-    run._follow_again(follower.lake, follower, lambda: None)
+    run._follow_again(follower, lambda: None)
     assert growth.tried == []
     growth.broken = set(DAYS)
     follower.follow(DAYS)
     growth.broken = set()
     small.minutes += 2
-    run._follow_again(follower.lake, follower, lambda: None)
+    run._follow_again(follower, lambda: None)
     assert follower.pending == set() and set(growth.published) == set(DAYS)
 
 

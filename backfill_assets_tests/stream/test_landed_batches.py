@@ -12,9 +12,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.stream.batches import LandedBatches
-from backfill_assets.stream.query import Checkpoint
-from backfill_assets.stream.reading import LandingReading
+from backfill_assets.stream.landed import LandingReading
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ class Landed:
         self.folder, self.reports = home / "landing" / "sales", list[str]()
         small = SmallLakehouse(home / "lakehouse")
         lake = Lake(CATALOG, small.storage, small.publisher, LandingZone(home / "landing"), no_spark, "")
-        self.batches = LandedBatches(lake, CATALOG.step("raw_sales"), RunInfo("", "", ""), self.reports.append)
+        self.reading = LandingReading(lake, CATALOG.step("raw_sales"), RunInfo("", "", ""), self.reports.append)
 
     def land(self, name: str, content: bytes = WHOLE) -> Path:
         path = self.folder / name
@@ -43,7 +41,7 @@ class Landed:
         return path
 
     def new(self, *paths: Path) -> list[str]:
-        return [file.path for file in self.batches.new_files(self.batches.with_landed_again(paths))]
+        return [file.path for file in self.reading.new_files([*self.reading._landed_again(), *paths])]
 
 
 @pytest.fixture
@@ -87,7 +85,7 @@ def test_a_file_that_was_left_out_is_read_when_it_has_landed_again(landed: Lande
     assert len(landed.reports) == 1
     landed.land("2017-03-01/half.jsonl.gz")
     assert landed.new(landed.folder / "2017-03-01" / "good.jsonl.gz") == ["sales/2017-03-01/half.jsonl.gz", GOOD]
-    assert landed.new() == [] and len(landed.reports) == 1 and landed.batches.left_out == {}
+    assert landed.new() == [] and len(landed.reports) == 1 and landed.reading.left_out == {}
 
 
 def test_a_file_of_no_bytes_is_not_taken_for_read(landed: Landed) -> None:
@@ -111,11 +109,8 @@ def test_a_file_that_is_removed_while_its_batch_is_published_ends_no_stream(
     landed: Landed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At any moment: it was there when it was looked for, and is gone when its size is asked."""
-    checkpoint = Checkpoint(landed.folder.parent.parent / "checkpoint")
     gone = landed.folder / "2017-03-01" / "gone.jsonl.gz"
-    reading = LandingReading(landed.batches, checkpoint)
-    monkeypatch.setattr(Checkpoint, "landed_paths", lambda *_: [gone])
     monkeypatch.setattr(Path, "exists", lambda _: True)
-    read = reading.publish(None, 0, {})  # type: ignore[arg-type]
-    assert (read.events, read.appended, read.bytes) == (0, None, 0)
+    read = landed.reading.take_in([gone])
+    assert (read.events, read.publication, read.bytes) == (0, "", 0)
     assert "gone.jsonl.gz cannot be read" in landed.reports[0]

@@ -20,9 +20,11 @@ import pytest
 from backfill_assets.errors import AnotherStreamRuns
 from backfill_assets.lakehouse.document import Series
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.stream.delays import Delays
 from backfill_assets.stream.lease import (
     LEASE_SECONDS,
     RUN_VARIABLE,
+    StreamBatch,
     StreamHolder,
     StreamLease,
     StreamPosition,
@@ -110,11 +112,11 @@ def test_each_beat_renews_the_lease_and_writes_the_status(storage: Storage, cloc
         StreamPosition(partition="sales/0", position=40, end=100),
         StreamPosition(partition="sales/1", position=7, end=5),
     )
-    lease.beat(state="live", positions=positions, batch=3, delay_p50_ms=850)
+    lease.beat(state="live", positions=positions, batches=3)
     clock.pass_seconds(LEASE_SECONDS - 1)
     status = read_stream(storage, TABLE)
     assert status and status == lease.status and status.is_running(clock())
-    assert (status.state, status.lag, status.batch, status.delay_p50_ms) == ("live", 60, 3, 850)
+    assert (status.state, status.lag, status.batches) == ("live", 60, 3)
     with pytest.raises(AnotherStreamRuns):
         acquire(storage, clock)
 
@@ -162,10 +164,10 @@ def acquire_after_release(storage: Storage, clock: Clock) -> StreamLease:
 
 def test_a_stream_that_has_ended_leaves_its_status_and_no_lease(storage: Storage, clock: Clock) -> None:
     lease = acquire(storage, clock)
-    lease.beat(state="live", batch=12)
+    lease.beat(state="live", batches=12)
     lease.release()
     status = read_stream(storage, TABLE)
-    assert status and (status.state, status.batch, status.error) == ("stopped", 12, "")
+    assert status and (status.state, status.batches, status.error) == ("stopped", 12, "")
     assert status.ended and not status.is_running(clock())
     acquire(storage, clock).release("the broker is away")
     failed = read_stream(storage, TABLE)
@@ -178,9 +180,9 @@ def test_one_that_lost_its_lease_finds_out_and_leaves_that_of_the_other_alone(st
     clock.pass_seconds(LEASE_SECONDS)
     second = acquire(storage, clock)
     with pytest.raises(AnotherStreamRuns):
-        first.beat(batch=7)
+        first.beat(batches=7)
     first.release()
-    assert read_stream(storage, TABLE) == second.status and second.beat(batch=1).batch == 1
+    assert read_stream(storage, TABLE) == second.status and second.beat(batches=1).batches == 1
     assert read_stream(storage, TABLE) == second.status
     second.release()
     assert first.beat(state="live").state == "live"
@@ -293,3 +295,12 @@ def test_readers_find_the_old_status_or_the_new_one(storage: Storage, clock: Clo
     writer.join()
     assert None not in found
     assert [file.path for file in storage.files(f"_streams/{TABLE}")] == [f"_streams/{TABLE}/000000.json"]
+
+
+def test_a_batch_is_described_in_one_line() -> None:
+    batch = StreamBatch(at=NOON, batch=7, events=1, seconds=1.26)
+    late = {"raw_sales": Delays(2.04, 3), "fact_daily_revenue": Delays(8, 9.51)}
+    text = "batch 7: 1 event in 1.3 s; in raw_sales after p50 2.0 s, p99 3.0 s; in fact_daily_revenue after p50 8.0 s"
+    assert str(batch.model_copy(update={"delays": late})) == f"{text}, p99 9.5 s"
+    slow = batch.model_copy(update={"events": 2_000, "slowed_down": "the source took 4.1 s: reading at 250 records/s"})
+    assert str(slow) == "batch 7: 2,000 events in 1.3 s; slowed down: the source took 4.1 s: reading at 250 records/s"

@@ -9,19 +9,16 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.stream import live
-from backfill_assets.stream.batches import AppendedBatch
+from backfill_assets.stream.batches import BatchRead, Checkpoint
 from backfill_assets.stream.broker import BrokerAway
-from backfill_assets.stream.lease import StreamPosition
-from backfill_assets.stream.live import BatchDone, LiveStream, StreamListener
-from backfill_assets.stream.query import Checkpoint, Trigger
-from backfill_assets.stream.reading import BatchRead, Reading
-from backfill_assets.stream.sources import Offsets
+from backfill_assets.stream.lease import StreamBatch
+from backfill_assets.stream.live import LiveStream, Trigger
 from backfill_assets.stream.throttle import ReadLimit, Throttle
 
 DAY = date(2026, 3, 2)
@@ -44,14 +41,14 @@ class Clock:
 
 
 @dataclass
-class FakeSource(Reading):
+class FakeSource:
     """Has batches of ``amounts`` events; ``errors`` is how often it is away when it is opened."""
 
     amounts: list[int]
     errors: int = 0
     live_from: int = 1_000
-    checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(Path("unused")))
-    is_capped_by_events: ClassVar[bool] = True
+    usual_most: int = 100_000
+    counts_events: bool = True
     read: list[int] = field(default_factory=list)
     opened: list[int] = field(default_factory=list)
     left_out: int = 0
@@ -61,31 +58,52 @@ class FakeSource(Reading):
         events, self.left_out = self.left_out, 0
         if not events:
             return None
-        return BatchRead(events, AppendedBatch("publication-again", (DAY,), events, NOW), None)
+        return BatchRead(events, None, 0, "publication-again", (DAY,), NOW)
 
     @property
     def is_live(self) -> bool:
         return len(self.read) >= self.live_from
 
-    @property
-    def boundary_text(self) -> str:
-        return ""
-
-    @property
-    def positions(self) -> tuple[StreamPosition, ...]:
-        return (StreamPosition(partition="one/0", position=sum(self.read), end=sum(self.amounts)),)
-
-    def open(self, most_events: int, files_in_flight: int) -> Any:
+    def open(self, most: int) -> Any:
         if self.errors:
             self.errors -= 1
             raise BrokerAway("No Kafka broker answers at there:9092.")
-        self.opened.append(most_events)
+        self.opened.append(most)
         return self
 
-    def publish(self, rows: Any, number: int, ends: Offsets) -> BatchRead:
+    def publish(self, rows: Any, checkpoint: Any, number: int, ends: Any) -> BatchRead:
         events = self.amounts[number]
         self.read.append(events)
-        return BatchRead(events, AppendedBatch(f"publication-{number}", (DAY,), events, NOW), None)
+        return BatchRead(events, None, 0, f"publication-{number}", (DAY,), NOW)
+
+
+@dataclass
+class FakeReporter:
+    """Keeps what a stream tells."""
+
+    on_batch: Callable[[StreamBatch], None] = lambda batch: None
+    batches: list[StreamBatch] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)
+    stops: list[str] = field(default_factory=list)
+
+    def started(self) -> None:
+        pass
+
+    def published(self, read: BatchRead, batch: StreamBatch) -> None:
+        self.batches.append(batch)
+        self.on_batch(batch)
+
+    def waiting(self, why: str) -> None:
+        self.waits.append(why)
+
+    def stopping(self, why: str) -> None:
+        self.stops.append(why)
+
+
+def live_stream(source: FakeSource, clock: Clock, reporter: FakeReporter, **changes: Any) -> LiveStream:
+    nothing = {"follow": lambda days: None, "follow_again": lambda: None, "throttle": Throttle()}
+    known = {"reading": source, "trigger": Trigger(), "reporter": reporter, "now": clock, "sleep": clock.sleep}
+    return LiveStream(**{**nothing, **known, **changes})
 
 
 @dataclass
@@ -117,14 +135,14 @@ class FakeQuery:
 class Played:
     """What a stream did with a source, by batch."""
 
-    batches: list[BatchDone]
+    batches: list[StreamBatch]
     waited: list[float]
     """Seconds that the stream waited after each batch."""
     waits: list[str]
 
     @property
     def paces(self) -> list[float]:
-        return [batch.pace.factor for batch in self.batches]
+        return [batch.pace for batch in self.batches]
 
 
 @pytest.fixture
@@ -136,20 +154,13 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
             return FakeQuery(source, on_batch, answers)
 
         monkeypatch.setattr(live, "start_query", start)
-        clock = Clock()
-        batches: list[BatchDone] = []
-        waits: list[str] = []
-        marks: list[float] = []
-
-        def published(batch: BatchDone) -> None:
-            batches.append(batch)
-            marks.append(clock.waited)
-
-        listener = StreamListener(published=published, waiting=waits.append)
-        throttle = Throttle(limit, burst_seconds=0.0)
-        LiveStream(source, Trigger(), throttle, lambda days: None, lambda: None, listener, clock, clock.sleep).run()
+        clock, marks = Clock(), list[float]()
+        reporter = FakeReporter(lambda batch: marks.append(clock.waited))
+        live_stream(source, clock, reporter, throttle=Throttle(limit)).run()
         ends = [*marks[1:], clock.waited]
-        return Played(batches, [round(end - mark, 1) for mark, end in zip(marks, ends, strict=True)], waits)
+        return Played(
+            reporter.batches, [round(end - mark, 1) for mark, end in zip(marks, ends, strict=True)], reporter.waits
+        )
 
     return played
 
@@ -157,7 +168,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
 def test_a_source_under_load_is_read_at_half_the_rate_and_then_faster_again(play: Callable[..., Played]) -> None:
     """Three slow answers: an eighth of 1,000 records/s. Each good one then makes it a tenth faster, to all of it."""
     answers = [0.1] * 6 + [5.0] * 3 + [0.1] * 30
-    found = play(FakeSource([2_000] * len(answers)), answers, ReadLimit.parse("1000"))
+    found = play(FakeSource([2_000] * len(answers)), answers, ReadLimit.parse(["1000"]))
     assert found.paces[6:10] == [1.0, 0.5, 0.25, 0.125]
     assert found.waited[6:10] == [2.0, 4.0, 8.0, 16.0]
     assert found.paces[10] == pytest.approx(0.1375) and found.paces[-1] == 1.0 and found.waited[-1] == 2.0
@@ -172,41 +183,53 @@ def test_the_answer_is_that_of_the_source_and_not_the_time_of_the_batch(play: Ca
 
 def test_the_reason_has_the_figures(play: Callable[..., Played]) -> None:
     answers = [0.1] * 6 + [4.0, 0.1]
-    found = play(FakeSource([2_000] * len(answers)), answers, ReadLimit.parse("1000"))
-    assert found.batches[7].pace.reason == (
+    found = play(FakeSource([2_000] * len(answers)), answers, ReadLimit.parse(["1000"]))
+    assert found.batches[7].slowed_down == (
         "the source took 4.0 s for 2,000 records, usually 0.1 s: reading at 500 records/s"
     )
 
 
 def test_errors_slow_it_down_with_longer_pauses_until_the_source_is_back(play: Callable[..., Played]) -> None:
-    found = play(FakeSource([1_000] * 30, errors=3), [0.1] * 30, ReadLimit.parse("1000"))
+    found = play(FakeSource([1_000] * 30, errors=3), [0.1] * 30, ReadLimit.parse(["1000"]))
     assert [wait.partition("Trying again in ")[2] for wait in found.waits] == [
         f"{pause} s; the source answered with an error (No Kafka broker answers at there:9092.): reading at {rate}"
         for pause, rate in ((1, "500 records/s"), (2, "250 records/s"), (4, "125 records/s"))
     ]
     assert found.waited[0] == 8.0 and found.waited[-1] == 1.0
-    assert found.batches[0].pace.reason == "" or "error" in found.batches[0].pace.reason
-    assert found.batches[-1].pace.reason == ""
+    assert "error" in found.batches[0].slowed_down
+    assert found.batches[-1].slowed_down == ""
 
 
 def test_what_is_live_is_read_in_whole_batches(play: Callable[..., Played]) -> None:
     """History is read in batches of what its rate lets pass; where it ends, the query starts again without that."""
     source = FakeSource([1_000] * 6, live_from=3)
-    found = play(source, [0.1] * 6, ReadLimit.parse("1000"))
+    found = play(source, [0.1] * 6, ReadLimit.parse(["1000"]))
     assert source.opened == [1_000, 100_000] and len(found.batches) == 6
 
 
+def test_each_query_plans_in_a_folder_of_its_own_that_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else can own it, and a stream that was paused never reads what another one has planned."""
+    source, folders = FakeSource([1_000] * 6, live_from=3), list[Path]()
+
+    def start(rows: Any, folder: Path, trigger: Any, on_batch: Any) -> FakeQuery:
+        assert list(folder.iterdir()) == []
+        folders.append(folder)
+        return FakeQuery(source, on_batch, [0.1] * 6)
+
+    monkeypatch.setattr(live, "start_query", start)
+    live_stream(source, Clock(), FakeReporter(), throttle=Throttle(ReadLimit.parse(["1000"]))).run()
+    assert len(set(folders)) == 2 and not any(folder.exists() for folder in folders)
+
+
 def test_one_who_stops_it_in_the_middle_of_a_batch_learns_what_it_waits_for() -> None:
-    said: list[str] = []
-    listener = StreamListener(stopping=said.append)
-    source, clock = FakeSource([1]), Clock()
-    stream = LiveStream(source, Trigger(), Throttle(), lambda days: None, lambda: None, listener, clock, clock.sleep)
+    source, reporter = FakeSource([1]), FakeReporter()
+    stream, said = live_stream(source, Clock(), reporter), reporter.stops
 
     def interrupt(query: FakeQuery) -> None:
         with stream._stopped(query):  # type: ignore[arg-type]
             raise KeyboardInterrupt
 
-    query = FakeQuery(source, stream._on_batch, [0.1])
+    query = FakeQuery(source, stream._on_batch(Checkpoint(Path("unused"))), [0.1])
     with pytest.raises(KeyboardInterrupt):
         interrupt(query)
     assert said == []
@@ -242,18 +265,16 @@ class QuietQuery(FakeQuery):
 
 def quiet_stream(
     monkeypatch: pytest.MonkeyPatch, follow_again: Callable[[Clock], None], source: FakeSource | None = None
-) -> tuple[LiveStream, list[str]]:
-    """A stream of which no batch comes any more, and why it waits."""
-    clock, waits = Clock(), list[str]()
+) -> tuple[LiveStream, FakeReporter]:
+    """A stream of which no batch comes any more, and what it tells."""
+    clock, reporter = Clock(), FakeReporter()
 
     def start(rows: Any, checkpoint: Any, trigger: Any, on_batch: Any) -> FakeQuery:
         return QuietQuery(rows, on_batch, [0.1] * 2, clock=clock)
 
     monkeypatch.setattr(live, "start_query", start)
-    listener = StreamListener(waiting=waits.append)
-    again = partial(follow_again, clock)
     source = source or FakeSource([10, 10], live_from=0)
-    return LiveStream(source, Trigger(), Throttle(), lambda days: None, again, listener, clock, clock.sleep), waits
+    return live_stream(source, clock, reporter, follow_again=partial(follow_again, clock)), reporter
 
 
 def test_days_that_were_left_are_tried_again_each_minute_of_a_quiet_source(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,22 +289,20 @@ def test_days_that_were_left_are_tried_again_each_minute_of_a_quiet_source(monke
 def test_what_could_not_be_read_is_tried_again_each_minute_and_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that was left out and landed again: no other file may come for hours."""
     source = FakeSource([10, 10], live_from=0)
-    stream, _ = quiet_stream(monkeypatch, lambda clock: None, source)
-    read: list[BatchDone] = []
-    stream.listener.published = read.append
+    stream, reporter = quiet_stream(monkeypatch, lambda clock: None, source)
     followed: list[date] = []
     stream.follow = followed.extend
     source.left_out = 7
     stream.run()
-    assert [done.read.events for done in read] == [10, 10, 7] and followed == [DAY] * 3
+    assert [batch.events for batch in reporter.batches] == [10, 10, 7] and followed == [DAY] * 3
 
 
 def test_they_are_tried_again_while_the_broker_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[datetime] = []
     away = FakeSource([10, 10], errors=8, live_from=0)
-    stream, waits = quiet_stream(monkeypatch, lambda clock: tried.append(clock()), away)
+    stream, reporter = quiet_stream(monkeypatch, lambda clock: tried.append(clock()), away)
     stream.run()
-    assert len(waits) == 8 and Clock().now + timedelta(seconds=60) in tried
+    assert len(reporter.waits) == 8 and Clock().now + timedelta(seconds=60) in tried
 
 
 def test_a_full_disk_while_they_are_tried_again_ends_the_stream_with_the_reason(

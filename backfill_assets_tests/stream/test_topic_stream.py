@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,11 +25,12 @@ from backfill_assets.state.history import history
 from backfill_assets.state.view import View
 from backfill_assets.stream import events as stream_events
 from backfill_assets.stream import live
-from backfill_assets.stream.batches import TopicBatches
+from backfill_assets.stream.batches import Checkpoint
 from backfill_assets.stream.events import event_rows
 from backfill_assets.stream.lease import StreamLease, acquire_stream, read_stream
-from backfill_assets.stream.query import Checkpoint, Trigger
+from backfill_assets.stream.live import Trigger
 from backfill_assets.stream.run import run_stream
+from backfill_assets.stream.topic import TopicReading
 from backfill_assets_tests.stream.small_stream import DAY, RUN, Crashed, SmallStream, Topic, sale, sales
 
 if TYPE_CHECKING:
@@ -64,15 +64,6 @@ def test_each_event_is_in_raw_once_with_its_position(stream: SmallStream, topic:
     stream.run()
     assert stream.read() == topic.sent
     assert stream.positions().next_offsets == {0: 10, 1: 5}
-
-
-def test_the_checkpoint_is_a_cache(stream: SmallStream, topic: Topic) -> None:
-    topic.send(sales(range(6)))
-    stream.run()
-    shutil.rmtree(stream.home / "checkpoint")
-    topic.send(sales(range(6, 8)))
-    stream.run()
-    assert stream.read() == topic.sent
 
 
 def test_what_cannot_be_read_is_kept_with_topic_partition_and_offset(stream: SmallStream, topic: Topic) -> None:
@@ -145,7 +136,7 @@ def test_an_event_of_which_no_row_can_be_made_stands_alone_with_its_reason(
     topic.send([sale(6, basket_id="666")], partition=1)
     topic.send(sales(range(7, 11)))
     monkeypatch.setattr(stream_events, "_READ_HERE", 4)
-    monkeypatch.setattr("backfill_assets.stream.batches.event_rows", stumbling_rows)
+    monkeypatch.setattr("backfill_assets.stream.topic.event_rows", stumbling_rows)
     stream.run()
     assert stream.read() == topic.sent
     set_apart = [row for row in stream.raw() if row["rescued"]]
@@ -270,10 +261,10 @@ def test_a_refresh_that_deletes_the_same_rows_meanwhile_is_seen(
     stream.run()
     topic.send([None], partition=0, key=key_of(1))
     other = SmallStream(stream.spark, stream.home, stream.source)
-    stage_deletions = TopicBatches._stage_deletions
+    stage_deletions = TopicReading._stage_deletions
     raced: list[bool] = []
 
-    def race(self: TopicBatches, events: DataFrame, timeline: Timeline) -> InputRead | None:
+    def race(self: TopicReading, events: DataFrame, timeline: Timeline) -> InputRead | None:
         found = stage_deletions(self, events, timeline)
         if not raced:
             raced.append(True)
@@ -284,7 +275,7 @@ def test_a_refresh_that_deletes_the_same_rows_meanwhile_is_seen(
             other.run()
         return found
 
-    monkeypatch.setattr(TopicBatches, "_stage_deletions", race)
+    monkeypatch.setattr(TopicReading, "_stage_deletions", race)
     stream.run()
     assert raced and [row["basket_id"] for row in standing(stream)] == ["2"]
 
@@ -378,8 +369,8 @@ def test_what_is_deleted_while_the_stream_runs_is_named(
     topic.send(sales(range(4)))
     publish = live.LiveStream._publish
 
-    def publish_and_delete(self: live.LiveStream, rows: DataFrame, number: int) -> None:
-        publish(self, rows, number)
+    def publish_and_delete(self: live.LiveStream, rows: DataFrame, checkpoint: Checkpoint, number: int) -> None:
+        publish(self, rows, checkpoint, number)
         if number == 0 and how == "events":
             topic.send(sales(range(4, 12)))
             kafka_broker.delete_records(topic.name, {0: 5})
@@ -425,20 +416,20 @@ def test_a_topic_that_is_created_again_while_a_batch_is_read_brings_nothing(
 ) -> None:
     """Its ids are asked for after the rows were read, and before they are published."""
     topic.send(sales(range(8)))
-    ask = TopicBatches.require_same_topic
+    ask = TopicReading.require_same_topic
 
-    def created_again(self: TopicBatches) -> None:
+    def created_again(self: TopicReading) -> None:
         kafka_broker.delete_topic(topic.name)
         kafka_broker.create_topic(topic.name, 2)
         ask(self)
 
-    monkeypatch.setattr(TopicBatches, "require_same_topic", created_again)
+    monkeypatch.setattr(TopicReading, "require_same_topic", created_again)
     with pytest.raises(SourceUnreadable, match="is another topic than the one that raw has read"):
         stream.run()
     assert stream.raw() == []
 
 
-def test_another_topic_into_the_table_needs_no_checkpoint_of_its_own(
+def test_another_topic_into_the_table_is_read_beside_the_first(
     stream: SmallStream, topic: Topic, kafka_broker: Broker
 ) -> None:
     topic.send(sales(range(2)))
@@ -476,16 +467,13 @@ STEPS: dict[str, str | CrashPoint] = {
     "committed": CrashPoint.TABLE_COMMITTED,
     "closing": CrashPoint.CLOSING,
     "closed": CrashPoint.CLOSED,
-    "published, and not in the checkpoint": "appended",
+    "published, and not in the checkpoint": "brought",
 }
 """What has happened when the stream dies: a point of the protocol, or a method that is not reached any more."""
-OWNERS = {"topic_offsets": Checkpoint, "measured": RawWriter, "appended": TopicBatches}
+OWNERS = {"topic_offsets": Checkpoint, "measured": RawWriter, "brought": TopicReading}
 
 
-@pytest.mark.parametrize("keep_checkpoint", [True, False])
-def test_a_stream_that_dies_at_any_step_loses_and_repeats_nothing(
-    stream: SmallStream, topic: Topic, *, keep_checkpoint: bool
-) -> None:
+def test_a_stream_that_dies_at_any_step_loses_and_repeats_nothing(stream: SmallStream, topic: Topic) -> None:
     topic.send(sales(range(4)))
     stream.run()
     for number, step in enumerate(STEPS.values(), 1):
@@ -497,8 +485,6 @@ def test_a_stream_that_dies_at_any_step_loses_and_repeats_nothing(
                 patch.setattr(OWNERS[step], step, die)
             with pytest.raises(Crashed):
                 stream.run()
-        if not keep_checkpoint:
-            shutil.rmtree(stream.home / "checkpoint", ignore_errors=True)
     stream.run()
     assert stream.read() == topic.sent
     assert sum(stream.positions().next_offsets.values()) == sum(topic.sent.values())

@@ -32,7 +32,7 @@ from backfill_assets.rebuild.growing import InputMemory, following
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets.stream.batches import HOLD_SECONDS, stream_name
-from backfill_assets.stream.query import STREAM_SETTINGS
+from backfill_assets.stream.live import STREAM_SETTINGS
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:

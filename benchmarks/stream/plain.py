@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
+from backfill_assets.stream.broker import Broker
 from backfill_assets.stream.events import event_rows
-from backfill_assets.stream.query import STREAM_SETTINGS, read_topic
+from backfill_assets.stream.live import STREAM_SETTINGS
 from backfill_assets.stream.sources import KafkaTopic
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def main() -> None:
     assert source is not None
     with spark_session(settings, "plain", None, STREAM_SETTINGS) as spark:
         beginning = dict.fromkeys(PARTITIONS, 0)
-        events = read_topic(spark, KafkaTopic(servers, topic), beginning, {}, int(in_flight))
+        events = Broker(spark, KafkaTopic(servers, topic), {}).stream(beginning, int(in_flight))
         rows = event_rows(spark, source, topic, events, str(settings.token_key_file))
         writer = rows.writeStream.format("delta").partitionBy("day").trigger(availableNow=True)
         report_batches(writer.option("checkpointLocation", f"{target}/_checkpoint").start(target))

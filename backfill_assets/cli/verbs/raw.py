@@ -50,12 +50,11 @@ def refresh(table: str, days: DayRange, dry_run: bool) -> None:
     step = current_catalog().step(table)
     with foreground_builder() as builder:
         if dry_run:
-            answer = refresh_answer(*builder.preview_refresh(step, list(days), report_progress), dry_run=True)
+            found = builder.preview_refresh(step, list(days), report_progress)
         else:
             run = run_info("backfill raw refresh")
-            done = builder.refresh(step, list(days), run=run, progress=report_progress)
-            answer = refresh_answer(done.files, done.rows, done.publication)
-    say_answer(answer)
+            found = builder.refresh(step, list(days), run=run, progress=report_progress)
+    say_answer(refresh_answer(found))
 
 
 @raw.command()

@@ -21,9 +21,7 @@ from backfill_assets.errors import InvalidRequest
 if TYPE_CHECKING:
     from backfill_assets.rebuild.outcome import RunInfo
     from backfill_assets.settings import Settings
-    from backfill_assets.stream.run import StreamEvent
-
-_MOST_FILES, _MOST_EVENTS = 100, 100_000
+    from backfill_assets.stream.reporter import StreamEvent
 
 
 @click.command()
@@ -55,7 +53,7 @@ _MOST_FILES, _MOST_EVENTS = 100, 100_000
     "--batch",
     "most",
     type=click.IntRange(min=1),
-    help=f"The most that is read at once.  [default: {_MOST_FILES} landed files, {_MOST_EVENTS:,} events of a topic]",
+    help="The most that is read at once.  [default: 100 landed files, 100,000 events of a topic]",
 )
 @click.option(
     "--accept-gap", is_flag=True, help="Go on after events that the broker deleted before they were read; recorded."
@@ -91,28 +89,25 @@ def stream(
     where raw ends. Bronze, facts and daily revenue of the days that gained rows follow in seconds. --json prints a line
     for each event.
     """
-    from backfill_assets.stream.query import STREAM_SETTINGS, Trigger
-    from backfill_assets.stream.reading import StartRequest
+    from backfill_assets.stream.live import STREAM_SETTINGS, Trigger
     from backfill_assets.stream.run import StreamRequest, run_stream
     from backfill_assets.stream.sources import parse_source
     from backfill_assets.stream.throttle import ReadLimit
+    from backfill_assets.stream.topic import StartRequest
 
     settings = current_settings()
     _require_own_spark(settings)
-    hours = [text for text in rates if "=" in text]
-    always = next((text for text in rates if text not in hours), None)
     request = StreamRequest(
         table=table,
         source=parse_source(source_text),
         start=StartRequest(from_beginning, since, accept_gap, new_topic),
-        limit=ReadLimit.parse(always, hours, most or _MOST_FILES, most or _MOST_EVENTS),
+        limit=ReadLimit.parse(rates, most),
         trigger=Trigger(available_now=available_now),
         follow=not no_follow,
-        checkpoint=settings.home / "streams" / table,
         properties=_kafka_properties(),
     )
     with foreground_builder(STREAM_SETTINGS) as builder:
-        report = _json_report if wants_json() else _report
+        report = _json_report if wants_json() else lambda event: report_step(event.text)
         try:
             run_stream(builder.lake, request, _run_info(table), report_progress, report)
         except KeyboardInterrupt:
@@ -146,10 +141,6 @@ def _kafka_properties() -> dict[str, str]:
         return read_properties(Path(name).read_text())
     except OSError as error:
         raise InvalidRequest(f"BACKFILL_KAFKA_PROPERTIES names {name}: {error.strerror}.") from error
-
-
-def _report(event: StreamEvent) -> None:
-    report_step(event.text)
 
 
 def _json_report(event: StreamEvent) -> None:

@@ -36,7 +36,7 @@ from backfill_assets.rebuild.outcome import ADOPTED, RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import shadow
 from backfill_assets.state.reading import read_published
-from backfill_assets.stream.batches import LandedBatches
+from backfill_assets.stream.landed import LandingReading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -243,9 +243,10 @@ class CountedZone(LandingZone):
         self.opened.append(found.size)
         return found
 
-    def locate(self, file: LandedFile) -> Path:
-        self.opened.append(file.size)
-        return super().locate(file)
+    def locate(self, path: str) -> Path:
+        found = super().locate(path)
+        self.opened.append(found.stat().st_size)
+        return found
 
 
 @dataclass
@@ -280,7 +281,7 @@ class SafeLake(ScratchLake):
         """
         before, lake = sum(self.zone.opened), self._lake(reached)
         lake.publisher.recover([RAW])
-        LandedBatches(lake, CATALOG.step(RAW), _RUN, self._report).publish(self.landed(days))
+        LandingReading(lake, CATALOG.step(RAW), _RUN, self._report).take_in(self.landed(days))
         self.most_at_once = max(self.most_at_once, sum(self.zone.opened) - before)
         self.build(BRONZE, days)
 

@@ -10,6 +10,7 @@ import pytest
 from backfill_assets.answers.raw import refresh_answer
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.rebuild.changed_files import ArrivalFiles
+from backfill_assets.rebuild.refresh import RefreshResult
 from backfill_assets_tests.cli.command import Backfill
 
 LATE, DAY = date(2017, 2, 28), date(2017, 3, 1)
@@ -29,17 +30,17 @@ def test_only_a_raw_table_is_read_from_a_source(tmp_path: Path, monkeypatch: pyt
 def test_the_preview_counts_files_by_arrival_day_and_rows_by_event_day() -> None:
     """The days whose rows change are what has to be built again."""
     files = ArrivalFiles(DAY, unchanged=(landed("a"),), changed=(landed("b"),), gone=("sales/x",))
-    answer = refresh_answer([files], {DAY: (4, 4), LATE: (0, 1)}, dry_run=True)
+    answer = refresh_answer(RefreshResult([files], {DAY: (4, 4), LATE: (0, 1)}, dry_run=True))
     assert answer.table("rows").rows == [(LATE, 0, 1), (DAY, 4, 4)]
     (found,) = answer.as_json()["files"]
     assert found["changed"] == [landed("b").path] and found["gone"] == ["sales/x"] and found["new"] == []
     assert answer.as_json()["notes"] == [{"text": "Nothing was done: --dry-run.", "tone": "quiet"}]
-    nothing = refresh_answer([ArrivalFiles(DAY, unchanged=(landed("a"),))], {}, dry_run=True)
+    nothing = refresh_answer(RefreshResult([ArrivalFiles(DAY, unchanged=(landed("a"),))], dry_run=True))
     assert "Raw has just what the source has" in nothing.as_json()["notes"][0]["text"]
 
 
 def test_what_was_published_says_what_is_stale_and_how_it_is_undone() -> None:
     files = ArrivalFiles(DAY, changed=(landed("b"),))
-    answer = refresh_answer([files], {DAY: (3, 4)}, "back-1")
+    answer = refresh_answer(RefreshResult((files,), {DAY: (3, 4)}, "back-1"))
     assert answer.as_json()["publication"] == "back-1" and answer.as_json()["stale_now"] == [str(DAY)]
     assert answer.next == ("backfill status", "backfill rollback back-1")

@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.live import LiveLanding, LiveSpec, land_references, live_events
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.stream import query
+from backfill_assets.stream import live
 from backfill_assets.stream.lease import read_stream
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.examples.sample.live_tally import LiveTally
@@ -31,7 +31,7 @@ EVENTS = 600
 @pytest.fixture(autouse=True)
 def settings_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stream's own settings would stay in the session that all tests share."""
-    monkeypatch.setattr(query, "STREAM_SETTINGS", {})
+    monkeypatch.setattr(live, "STREAM_SETTINGS", {})
 
 
 def batches(stdout: str) -> list[dict[str, Any]]:

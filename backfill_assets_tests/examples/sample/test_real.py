@@ -120,7 +120,7 @@ def test_the_landing_zone_reads_what_was_landed(two_days: Path) -> None:
         files = zone.files(source, TWO_DAYS.widened(before=10))
         assert len(files) == count
         for file in files:
-            zone.verify_readable(file)
+            zone.verify_readable(file.path)
 
 
 def test_other_content_is_never_overwritten(tmp_path: Path) -> None:

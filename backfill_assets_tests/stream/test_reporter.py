@@ -11,12 +11,10 @@ from typing import Any, cast
 import pytest
 
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.stream.batches import AppendedBatch
-from backfill_assets.stream.delays import Received
-from backfill_assets.stream.lease import acquire_stream
-from backfill_assets.stream.live import BatchDone
-from backfill_assets.stream.reading import BatchRead
-from backfill_assets.stream.run import StreamEvent, _Watched
+from backfill_assets.stream.batches import BatchRead
+from backfill_assets.stream.delays import Delays, Received
+from backfill_assets.stream.lease import StreamBatch, acquire_stream
+from backfill_assets.stream.reporter import StreamEvent, StreamReporter
 
 SENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
 DAY, NEXT = date(2026, 3, 2), date(2026, 3, 3)
@@ -41,17 +39,21 @@ class Watching:
 
     def __post_init__(self) -> None:
         self.lease = acquire_stream(Storage(str(self.home)), "raw_sales", "landing", self.now)
-        reading = SimpleNamespace(is_live=True, boundary_text="all", positions=())
-        self.watched = _Watched(self.lease, cast("Any", reading), self.reports.append, cast("Any", self.follows))
+        reading = SimpleNamespace(is_live=True, boundary_text="all", start=None, positions=())
+        self.watched = StreamReporter(self.lease, cast("Any", reading), self.reports.append, cast("Any", self.follows))
 
     def now(self) -> datetime:
         return SENT + timedelta(seconds=self.seconds)
 
     def publish(self, day: date, *, in_raw: float, followed: float) -> None:
         received = Received.of(10, [round(SENT.timestamp() * 1000)])
-        appended = AppendedBatch("publication", (day,), 10, SENT + timedelta(seconds=in_raw))
         self.seconds = followed
-        self.watched.published(BatchDone(1, BatchRead(10, appended, received), 1.0))
+        read = BatchRead(10, received, 0, "publication", (day,), SENT + timedelta(seconds=in_raw))
+        self.watched.published(read, StreamBatch(at=self.now(), batch=1, events=10, seconds=1.0))
+
+    @property
+    def delays(self) -> dict[str, Delays]:
+        return self.lease.status.delays
 
 
 @pytest.fixture
@@ -61,8 +63,7 @@ def watching(tmp_path: Path) -> Watching:
 
 def test_the_delay_until_revenue_is_named_beside_the_one_until_raw(watching: Watching) -> None:
     watching.publish(DAY, in_raw=3, followed=9)
-    status = watching.lease.status
-    assert (status.delay_p50_ms, status.followed, status.followed_p50_ms) == (3_000, "fact_daily_revenue", 9_000)
+    assert watching.delays == {"raw_sales": Delays(3, 3), "fact_daily_revenue": Delays(9, 9)}
     assert "in raw_sales after p50 3.0 s" in watching.reports[-1].text
     assert "in fact_daily_revenue after p50 9.0 s" in watching.reports[-1].text
 
@@ -73,15 +74,14 @@ def test_events_of_a_day_that_waits_count_when_it_has_followed(watching: Watchin
     watching.follows.pending = {DAY}
     watching.publish(DAY, in_raw=3, followed=9)
     watching.publish(NEXT, in_raw=4, followed=10)
-    assert watching.lease.status.followed_p99_ms == 10_000
+    assert watching.delays["fact_daily_revenue"].p99 == 10
     watching.follows.pending, watching.seconds = set(), 70
     watching.watched.followed()
-    assert (watching.lease.status.followed_p50_ms, watching.lease.status.followed_p99_ms) == (10_000, 70_000)
-    assert watching.lease.status.delay_p99_ms == 4_000
+    assert watching.delays == {"raw_sales": Delays(3, 4), "fact_daily_revenue": Delays(10, 70)}
 
 
 def test_a_stream_of_raw_alone_names_no_other_table(tmp_path: Path) -> None:
     watching = Watching(tmp_path, None)
     watching.publish(DAY, in_raw=3, followed=9)
-    assert (watching.lease.status.followed, watching.lease.status.followed_p50_ms) == ("", None)
+    assert watching.delays == {"raw_sales": Delays(3, 3)}
     assert watching.reports[-1].text == "batch 1: 10 events in 1.0 s; in raw_sales after p50 3.0 s, p99 3.0 s"

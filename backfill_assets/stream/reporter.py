@@ -1,0 +1,108 @@
+"""What a stream says of itself: its status, and reports for people and programs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+from backfill_assets.stream.batches import BatchRead, Reading
+from backfill_assets.stream.delays import SHARES, Delays, Received, delays_of
+from backfill_assets.stream.follower import Follower
+from backfill_assets.stream.lease import StreamBatch, StreamLease
+
+_REMEMBERED = 600 * (len(SHARES) - 1)
+"""The delays of the last 600 batches, each at so many shares of its events."""
+
+
+@dataclass(frozen=True)
+class StreamEvent:
+    """What a stream reports: a batch that was published, a start, or what it waits for."""
+
+    kind: str
+    text: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+Report = Callable[[StreamEvent], None]
+
+
+@dataclass
+class StreamReporter:
+    """Turns what happens into the status of the stream, and into reports."""
+
+    lease: StreamLease
+    reading: Reading
+    report: Report
+    follower: Follower | None
+    """None for a stream that raw alone follows."""
+    _recent: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
+    """By table: until events are in raw, and in the last table that follows."""
+    _boundary: str = ""
+    """Where history ended, in words; empty while history is read. It stays once it was reached."""
+    _not_followed: list[tuple[Received, frozenset[date]]] = field(default_factory=list)
+    """Batches of which a day is still to follow."""
+
+    def started(self) -> None:
+        if start := self.reading.start:
+            self.report(StreamEvent("started", f"{self.lease.status.source} {start.reason}", asdict(start)))
+        self._beat(note="")
+
+    def waiting(self, why: str) -> None:
+        self.report(StreamEvent("waiting", f"Waiting: {why}"))
+        self.lease.beat(state="waiting", note=why)
+
+    def stopping(self, why: str) -> None:
+        """A person stops it in the middle of a batch."""
+        self.report(StreamEvent("stopping", why))
+
+    def published(self, read: BatchRead, batch: StreamBatch) -> None:
+        late: dict[str, Delays] = {}
+        if read.received and read.at:
+            raw = self.lease.status.table
+            late[raw] = self._count(raw, read.received, read.at)
+            if table := self._last_table():
+                self._not_followed.append((read.received, frozenset(read.days)))
+                followed = self._count_followed(table)
+                late |= {table: followed} if followed else {}
+        status, batch = self.lease.status, batch.model_copy(update={"delays": late})
+        published = status.events + batch.events
+        self._beat(events=published, batches=status.batches + 1, last=batch, note=batch.slowed_down)
+        self.report(StreamEvent("batch", str(batch), batch.model_dump(mode="json")))
+
+    def followed(self) -> None:
+        """Days that had been left have followed."""
+        if self._count_followed(self._last_table()):
+            self.lease.beat(delays=self._delays())
+
+    def _beat(self, **changes: Any) -> None:
+        if not self._boundary and self.reading.is_live:
+            self._boundary = self.reading.boundary_text
+        self.lease.beat(
+            state="live" if self.reading.is_live else "history",
+            boundary=self._boundary,
+            positions=self.reading.positions,
+            delays=self._delays(),
+            error="",
+            **changes,
+        )
+
+    def _count_followed(self, table: str) -> Delays | None:
+        """Count the batches all of whose days have followed; the delays of the last one, None without any."""
+        pending = self.follower.pending if self.follower else set()
+        followed = [received for received, days in self._not_followed if not days & pending]
+        self._not_followed = [(received, days) for received, days in self._not_followed if days & pending]
+        counted = [self._count(table, received, self.lease.now()) for received in followed]
+        return counted[-1] if counted else None
+
+    def _count(self, table: str, received: Received, at: datetime) -> Delays:
+        self._recent.setdefault(table, deque(maxlen=_REMEMBERED)).extend(received.weighted(at))
+        return received.delays(at)
+
+    def _delays(self) -> dict[str, Delays]:
+        return {table: delays_of(recent) for table, recent in self._recent.items()}
+
+    def _last_table(self) -> str:
+        return self.follower.steps[-1].name if self.follower and self.follower.steps else ""

@@ -1,0 +1,273 @@
+"""Reads a topic. What is started from and where history ends is written down before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import partial, reduce
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql import DataFrame, Observation
+
+from backfill_assets.errors import SourceUnreadable
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import InputRead, Position
+from backfill_assets.lakehouse.rows import observed, rows_of_files, stage
+from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.landing.deletions import deletions_by, rows_of_keys
+from backfill_assets.landing.raw_rows import raw_schema
+from backfill_assets.rebuild.raw_change import RawChange, StagedChange, only
+from backfill_assets.state.stream_positions import (
+    TopicPositions,
+    begun_id,
+    boundary_id,
+    ids_id,
+    position_id,
+    topic_positions,
+)
+from backfill_assets.stream.batches import BatchRead, Checkpoint, Reading
+from backfill_assets.stream.broker import Broker, broker_away, is_about_an_event, says_events_are_gone
+from backfill_assets.stream.events import (
+    EachEvent,
+    EventsSeen,
+    deleted_keys,
+    event_rows,
+    is_tombstone,
+    of_no_key,
+    seen_events,
+    within,
+)
+from backfill_assets.stream.lease import StreamPosition
+from backfill_assets.stream.sources import (
+    KafkaTopic,
+    OffsetRange,
+    Offsets,
+    Start,
+    another_topic,
+    known_topic,
+    lost_events,
+    lost_ranges,
+    new_ranges,
+    planned_ranges,
+    require_not_shorter,
+    start_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class StartRequest:
+    """Where a stream that has not begun yet is to start, and what it may leave out."""
+
+    from_beginning: bool = False
+    since: date | None = None
+    """With ``from_beginning``: history begins with what arrived on this day (UTC)."""
+    accept_gap: bool = False
+    """Go on after events that the broker deleted before they were read, and record which they are."""
+    new_topic: bool = False
+    """Read a topic although another one of that name was read before it, from its first event on."""
+
+
+@dataclass
+class TopicReading(Reading):
+    """Appends the events of a topic."""
+
+    usual_most: ClassVar[int] = 100_000
+    counts_events: ClassVar[bool] = True
+
+    topic: KafkaTopic = field(kw_only=True)
+    properties: Mapping[str, str] = field(kw_only=True, repr=False)
+    """Kafka client properties; may hold secrets."""
+    asked: StartRequest = field(kw_only=True)
+    known: TopicPositions = field(init=False)
+    """What raw has read of it, when the stream was opened: its name there, and its ids."""
+    seen: EventsSeen | None = None
+    """What the last batch was."""
+    _end: Offsets = field(default_factory=dict)
+    """The next offset to read of each partition."""
+    _kept: Offsets = field(default_factory=dict)
+    """The ends of the topic's partitions, as far as they are known."""
+
+    @property
+    def _events(self) -> str:
+        return f"events of {self.topic}"
+
+    @property
+    def broker(self) -> Broker:
+        return Broker(self.lake.spark(), self.topic, self.properties)
+
+    @property
+    def boundary(self) -> Offsets:
+        return self.start.boundary if self.start else {}
+
+    @property
+    def is_live(self) -> bool:
+        return self.start is not None and all(self._end.get(number, 0) >= at for number, at in self.boundary.items())
+
+    @property
+    def boundary_text(self) -> str:
+        return ", ".join(f"partition {number}: offset {at:,}" for number, at in sorted(self.boundary.items()))
+
+    @property
+    def positions(self) -> tuple[StreamPosition, ...]:
+        return tuple(
+            StreamPosition(partition=f"{self.topic.topic}/{number}", position=at, end=self._kept.get(number))
+            for number, at in sorted(self._end.items())
+        )
+
+    # ------------------------------------------------------------------ from where
+
+    def open(self, most: int) -> DataFrame:
+        broker = self.broker
+        self.start = start = self._start(broker)
+        self._end = start.offsets
+        return broker.stream(start.offsets, most)
+
+    def _start(self, broker: Broker) -> Start:
+        kept = broker.offsets()
+        known = known_topic(self._read_so_far(), self.topic, kept.ids, new_topic=self.asked.new_topic)
+        self.known, self._kept = replace(known, ids=kept.ids), kept.end
+        start = start_of(known, kept, self._history(broker))
+        require_not_shorter(self.topic, start.offsets, kept.end)
+        if start.new:
+            self._begin(start)
+        lost = lost_ranges(start.offsets, kept.oldest)
+        if not lost:
+            return start
+        if not self.asked.accept_gap:
+            raise lost_events(self.topic, lost)
+        self._move(self._passed(lost), f"gap accepted in {self.topic}: {'; '.join(map(str, lost))}")
+        return self._start(broker)
+
+    def _read_so_far(self) -> TopicPositions:
+        return topic_positions(self.lake.storage, self.source.name, self.topic.topic)
+
+    def _history(self, broker: Broker) -> Offsets | None:
+        if not self.asked.from_beginning and self.known.number == 1:
+            return None
+        return {} if self.asked.since is None else broker.offsets_since(self.asked.since)
+
+    def _begin(self, start: Start) -> None:
+        """Write down from where the stream reads, and where what is live begins, before anything is read."""
+        name, topic = self.source.name, self.known.topic
+        first = {begun_id(name, topic): 1, **({ids_id(name, topic, self.known.ids): 1} if self.known.ids else {})}
+        first |= {position_id(name, topic, partition): offset for partition, offset in start.offsets.items()}
+        first |= {boundary_id(name, topic, partition): offset for partition, offset in start.boundary.items()}
+        positions = tuple(Position(id=id, before=None, after=after) for id, after in first.items() if after)
+        self._move(positions, f"{self.topic} {start.reason}")
+
+    def _move(self, positions: tuple[Position, ...], reason: str) -> None:
+        """Move positions without rows. Today is published as a day without rows, so that the history has the entry."""
+        change = RawChange(positions, empty=[self.lake.publisher.now().date()], reason=reason, read=self._events)
+        self.carry_out(lambda: change, most=1)
+
+    def _passed(self, ranges: Iterable[OffsetRange]) -> tuple[Position, ...]:
+        of = partial(position_id, self.source.name, self.known.topic)
+        return tuple(Position(id=of(each.partition), before=each.first or None, after=each.end) for each in ranges)
+
+    # ------------------------------------------------------------------ a batch
+
+    def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int, ends: Offsets) -> BatchRead:
+        end = checkpoint.topic_offsets(number, self.topic.topic)
+        done = self.append(rows, planned_ranges(self._end, end))
+        self._end, self._kept = end, {**self._kept, **ends}
+        return self.brought(done, self.seen.received if self.seen else None)
+
+    def append(self, events: DataFrame, planned: Sequence[OffsetRange]) -> StagedChange | None:
+        """Publish those of ``planned`` that raw has not read; None if it has read them all.
+
+        Raises :class:`PublicationRefused` when another stream keeps reading the same events, and
+        :class:`SourceUnreadable` when they are of another topic of that name.
+        """
+        self.seen = None
+
+        def look() -> RawChange | None:
+            ranges = new_ranges(planned, self._next_offsets(each.partition for each in planned))
+            if not ranges:
+                return None
+            fingerprint = self.fingerprint(f"{self.known.topic} {each}" for each in ranges)
+            staged = partial(self._stage, events, ranges)
+            return RawChange(self._passed(ranges), staged, fingerprint, read=self._events)
+
+        return self.carry_out(look)
+
+    def _next_offsets(self, partitions: Iterable[int]) -> Offsets:
+        """As main has it: 0 for a partition of which nothing was read."""
+        main = MainTable.open(self.lake.storage, self.step.name)
+        of = partial(position_id, self.source.name, self.known.topic)
+        return {number: main.transaction(of(number)) or 0 for number in partitions} if main else {}
+
+    def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> list[InputRead]:
+        """Write the rows of ``ranges``; an event that cannot be read is set apart only when Spark stumbles over it."""
+        wanted = events.where(within(ranges))
+        try:
+            seen = self._stage_rows(wanted, timeline)
+        except Exception as error:
+            if not is_about_an_event(error):
+                raise
+            each = EachEvent(self.broker, partial(self._rows, self.lake.spark()), self.lake.publisher.now())
+            wanted = each.events(ranges)
+            seen = self._stage_rows(wanted, timeline)
+        deleted = self._stage_deletions(wanted, timeline) if seen.tombstones else None
+        self.require_same_topic()
+        self.seen = seen
+        return [deleted] if deleted else []
+
+    def _stage_rows(self, events: DataFrame, timeline: Timeline) -> EventsSeen:
+        seen = Observation()
+        watched = events.observe(seen, *seen_events()).where(~is_tombstone())
+        stage(self._rows(self.lake.spark(), watched), timeline, {}, table=self.table, other_days=True)
+        return EventsSeen.of(observed(seen))
+
+    def _rows(self, spark: SparkSession, events: DataFrame) -> DataFrame:
+        return event_rows(spark, self.source, self.known.topic, events, self.lake.token_key_file)
+
+    def _stage_deletions(self, events: DataFrame, timeline: Timeline) -> InputRead | None:
+        """Cancel what the tombstones among ``events`` delete, in raw and in what is staged; keep those of no key.
+
+        Where the keys are is not known before: of all days of raw the columns of the key are read once. Gives the days
+        that have rows of these keys.
+        """
+        spark, source, topic = self.lake.spark(), self.source, self.known.topic
+        parts = [rows_of_files(spark, timeline, timeline.files())]
+        read = self.pin_all().inputs[self.table.name]
+        tombs = deleted_keys(spark, source, topic, events, self.lake.token_key_file).persist()
+        try:
+            rows = rows_of_keys(source, self.rows(read, read.days), tombs)
+            found = only(read, (row["day"] for row in rows.select("day").distinct().collect()), exact=True)
+            if found.days:
+                parts.append(self.rows(found, found.days))
+            deletions = [deletions_by(source, part.select(*raw_schema(source).names), tombs) for part in parts]
+            unknown = self._rows(spark, of_no_key(topic, events, tombs))
+            rows = reduce(DataFrame.unionByName, deletions, unknown)
+            stage(rows, timeline, {}, table=self.table, other_days=True)
+        finally:
+            tombs.unpersist()
+        return found if found.days else None
+
+    def require_same_topic(self) -> None:
+        """What was read is of the topic whose positions raw has: ids never come back, so it was so all along."""
+        ids = self.broker.ids()
+        if self.known.ids not in (None, ids):
+            raise another_topic(self.topic, self.known.ids, ids)
+
+    # ------------------------------------------------------------------ an error
+
+    def explain(self, error: Exception) -> Exception | None:
+        away = broker_away(self.topic, error)
+        return self._why_gone() if away is None and says_events_are_gone(error) else away
+
+    def _why_gone(self) -> Exception | None:
+        """What the next start would say of events that were deleted while the stream ran; None if all are there."""
+        try:
+            kept = self.broker.offsets()
+            known = known_topic(self._read_so_far(), self.topic, kept.ids, new_topic=False)
+            start = start_of(known, kept, None)
+            require_not_shorter(self.topic, start.offsets, kept.end)
+        except SourceUnreadable as why:
+            return why
+        lost = lost_ranges(start.offsets, kept.oldest)
+        return lost_events(self.topic, lost) if lost else None
