@@ -186,7 +186,8 @@ class Walk:
                 raise
             # Days that a timeline has as they are prove nothing about the logic.
             tried = [day for day in days if self.place.is_campaign or day not in build.kept]
-            return isolate_failing_days(build.stage, tried, is_day_failure, self.progress, failed=error)
+            most = len(tried) if self.growing else _MOST_BAD_DAYS
+            return isolate_failing_days(build.stage, tried, is_day_failure, self.progress, failed=error, most=most)
         return {}
 
     def _blocked_days(self, asked: StepRequest) -> set[date]:
@@ -343,7 +344,10 @@ def _hold_back_blocked(
 # ------------------------------------------------------------------ days that cannot be computed
 
 _MOST_BAD_DAYS = 3
-"""With more bad days than this, the logic or the engine is broken, and further attempts would only take time."""
+"""With more bad days than this, the logic or the engine is broken, and further attempts would only take time.
+
+A stream has no such limit: the days that can be computed follow, however many others wait.
+"""
 
 
 def isolate_failing_days(
@@ -352,11 +356,12 @@ def isolate_failing_days(
     is_about_days: Callable[[Exception], bool],
     report: Callable[[str], None],
     failed: Exception | None = None,
+    most: int = _MOST_BAD_DAYS,
 ) -> dict[date, Exception]:
     """Run ``attempt`` over ``days``, in halves where it fails; returns the days that fail alone, with their errors.
 
     ``failed`` is the error of an attempt over all of them that was made before. An error that ``is_about_days``
-    denies is raised at once, and so is the first one when every day of a range fails or more than three days do.
+    denies is raised at once, and so is the first one when every day of a range fails or more than ``most`` days do.
     """
     bad: dict[date, Exception] = {}
     pending = [tuple(days)] if days else []
@@ -378,6 +383,6 @@ def isolate_failing_days(
                 half = len(part) // 2
                 report(f"{part[0]}..{part[-1]} failed: trying {part[0]}..{part[half - 1]} and the rest by themselves")
                 pending += [part[half:], part[:half]]
-            if len(bad) > _MOST_BAD_DAYS or (bad and len(bad) == len(days)):
+            if len(bad) > most or (bad and len(bad) == len(days)):
                 raise first from None
     return dict(sorted(bad.items()))

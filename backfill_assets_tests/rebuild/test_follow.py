@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 
 import pytest
+from pyspark.errors import PySparkException
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
@@ -16,6 +17,7 @@ from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.follow import FollowBuild, Followed
 from backfill_assets.rebuild.growing import InputMemory
 from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets_tests.campaign.undo_lakehouse import (
     BRONZE,
     DAILY,
@@ -112,6 +114,26 @@ def test_a_day_that_a_campaign_holds_is_left(played: UndoLakehouse) -> None:
     assert done.left == {TWO: "a campaign is cutting it over"} and staged(done) == all_tables(ONE, THREE)
     hold.release()
     assert staged(follow(lake)) == all_tables(TWO)
+
+
+def test_however_many_days_cannot_be_computed_the_others_follow(
+    begun: UndoLakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A campaign gives up after some bad days: its logic is broken. A stream goes on for the days that it can."""
+    played, stage, (good, *bad) = begun.copy(), StepBuild.stage, DAYS[:6]
+    for day in (good, *bad):
+        assert played.do(*played.arrive("late row", day, "raw")) == DONE
+
+    def failing(build: StepBuild, days: Sequence[date]) -> None:
+        if build.step.name == BRONZE.name and set(days).intersection(bad):
+            raise PySparkException("a value cannot be cast")
+        stage(build, days)
+
+    monkeypatch.setattr(StepBuild, "stage", failing)
+    done = FollowBuild(played.lake(Life()), STEPS, RUN, silent, InputMemory()).publish([good, *bad])
+    assert staged(done) == all_tables(good) and done.publication
+    assert {each.day for each in done.held_back} == set(bad)
+    played.remove()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.4, 0.7, 0.95])
