@@ -27,6 +27,8 @@ FRESH, WATCHDOG = "fresh", "watchdog"
 """The checks of each table that are not about its rules: against the log, and against the files."""
 PUBLICATION, PHYSICAL = "publication", "physical"
 """In the metadata of a watchdog's verdict: what it read."""
+MADE_OF = "made_of"
+"""In the metadata of a gate that held a day back: the input fingerprint of what was built."""
 NOT_RUN = "not_run"
 """In the metadata of a check that was not run: the run that ended before it."""
 ChecksByTable = Mapping[str, Sequence[TableCheck]]
@@ -84,7 +86,12 @@ def _evaluation(
         check.name,
         str(day.day),
         _judgement(day, check, outcomes, broken),
-        {**(rejects_metadata(day) if check.inputs else {}), **_both_sides(day, outcomes), **more},
+        {
+            **(rejects_metadata(day) if check.inputs else {}),
+            **_both_sides(day, outcomes),
+            **({MADE_OF: day.input_fingerprint} if held_back else {}),
+            **more,
+        },
         passed=not broken,
         is_warning=bool(broken) and not held_back,
         blocking=check.blocks,

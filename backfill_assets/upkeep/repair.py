@@ -13,6 +13,7 @@ from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
 from backfill_assets.state.readers import reading_as_published
 from backfill_assets.text import days_options, format_count, format_ranges
 from backfill_assets.upkeep.trouble import (
+    FailedGate,
     RepairContext,
     StaleDay,
     StaleReason,
@@ -89,10 +90,11 @@ class RepairDecision:
 def repairs_needed(seen: RepairContext) -> RepairDecision:
     """One backfill for all days with the same reason. Days that a running backfill may write wait for the next look.
 
-    A person must decide about raw days with a foreign write, days that failed :data:`MOST_ATTEMPTS` times, days that a
-    person has rolled back, and days whose version is no longer declared. Days that are made of such a day wait with
-    it. Days that a running stream follows are left to it. A repair builds each day with the version that it was
-    published with. Days that a plan is rebuilding are left to that, and to the person who approves it.
+    A person must decide about raw days with a foreign write, days that failed :data:`MOST_ATTEMPTS` times, days that
+    their gates would hold back again, days that a person has rolled back, and days whose version is no longer declared.
+    Days that are made of such a day wait with it. Days that a running stream follows are left to it. A repair builds
+    each day with the version that it was published with. Days that a plan is rebuilding are left to that, and to the
+    person who approves it.
     """
     statuses = day_statuses(seen.steps, seen.observed, as_published=True)
     raw, found = find_stale_days(seen, statuses)
@@ -108,8 +110,10 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     there = [trouble for trouble in free_to_build if trouble not in gone]
     held = _downstream(seen, raw)
     free = [trouble for trouble in there if trouble.day not in held.get(trouble.table, ())]
-    tried = [trouble for trouble in free if seen.attempts.get(trouble.evidence, 0) >= MOST_ATTEMPTS]
-    launch, waiting = _launches(seen, _roots(seen, [trouble for trouble in free if trouble not in tried]))
+    gates = {trouble: gate for trouble in free if (gate := seen.fails_again(trouble))}
+    open_to_repair = [trouble for trouble in free if trouble not in gates]
+    tried = [trouble for trouble in open_to_repair if seen.attempts.get(trouble.evidence, 0) >= MOST_ATTEMPTS]
+    launch, waiting = _launches(seen, _roots(seen, [trouble for trouble in open_to_repair if trouble not in tried]))
     if len(free) < len(there):
         waiting += (f"{format_count(len(there) - len(free), 'day')} made of raw days that wait for a person",)
     waiting += tuple(in_words(left))
@@ -117,6 +121,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     waiting += tuple(_after_partitions(later))
     people = (
         *_raw(raw),
+        *_held_back(seen, gates),
         *_after_most_attempts(tried),
         *_before_partitions(trouble for trouble in nowhere if trouble not in later),
         *_rolled_back(back),
@@ -284,6 +289,15 @@ def _raw(troubles: Sequence[StaleDay]) -> list[ManualAction]:
 def _after_most_attempts(troubles: Sequence[StaleDay]) -> list[ManualAction]:
     next_step = "read the gates of these partitions, fix the cause (data, code or threshold), and launch them by hand"
     return _manual_actions(troubles, f"{MOST_ATTEMPTS} repairs did not put it right", next_step)
+
+
+def _held_back(seen: RepairContext, gates: Mapping[StaleDay, FailedGate]) -> Iterator[ManualAction]:
+    """At once, in the gate's own words: from the same inputs, the same logic makes the same rows."""
+    for table, days in by_table(gates).items():
+        first = min(trouble for trouble in gates if trouble.table == table)
+        why = f"its gates hold it back, and would again ({first.day}: {gates[first].words})"
+        launch = _run_downstream(seen.step_of[table], days)
+        yield ManualAction(table, tuple(sorted(days)), why, f"put the source or the logic right, then {launch}")
 
 
 def _is_after_partitions(seen: RepairContext, trouble: StaleDay) -> bool:

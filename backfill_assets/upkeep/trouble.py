@@ -42,6 +42,15 @@ class FailedWatch:
     physical: str
 
 
+@dataclass(frozen=True)
+class FailedGate:
+    """What the gates said of a day when it was built last and was not published."""
+
+    words: str
+    made_of: str = ""
+    """The input fingerprint of what was built; empty where that is not known."""
+
+
 @dataclass(frozen=True, order=True)
 class StaleDay:
     """One stale day of one step. ``evidence`` is the state that it is in, as 12 hex digits."""
@@ -98,7 +107,7 @@ class RepairContext:
     """How many repairs were launched before, by evidence."""
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
     """What is under way, by the tables that it may write."""
-    failed_gates: Collection[TableDay] = ()
+    failed_gates: Mapping[TableDay, FailedGate] = field(default_factory=dict)
     """Days whose newest attempt did not pass its gates: on a second attempt they must not hold the others back."""
     has_partition: Callable[[str, date], bool] = _anywhere
     today: date = date.max
@@ -134,6 +143,20 @@ class RepairContext:
         """The version that a repair builds the day with; None for raw, and for one that is not declared any more."""
         wanted = self.version_name(table, day)
         return next((version for version in self.step_of[table].versions if version.name == wanted), None)
+
+    def fails_again(self, stale: StaleDay) -> FailedGate | None:
+        """The gate that a repair would fail: the day was built from just what there is now, by the same logic."""
+        step, version = self.step_of[stale.table], self.version(stale.table, stale.day)
+        keys = (TableDay(table.name, stale.day) for table in step.tables)
+        failed = [self.failed_gates[key] for key in keys if key in self.failed_gates]
+        if not failed or version is None:
+            return None
+        read = decide.read_days(step, version, [stale.day])
+        logicals = {
+            name: {day: self.observed.logical(TableDay(name, day)) for day in days} for name, days in read.items()
+        }
+        wanted = decide.wanted(step, version, [stale.day], logicals)[stale.day].input_fingerprint
+        return next((gate for gate in failed if gate.made_of == wanted), None)
 
     def may_build(self, table: str, day: date) -> bool:
         free = self.has_partition(table, day) and not self.is_rolled_back(table, day)

@@ -12,7 +12,7 @@ import pytest
 from backfill_assets.days import TableDay
 from backfill_assets.upkeep import repair
 from backfill_assets.upkeep.repair import MOST_ATTEMPTS, RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason, WriteUnderWay
+from backfill_assets.upkeep.trouble import FailedGate, RepairContext, StaleDay, StaleReason, WriteUnderWay
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep import weeks
 from backfill_assets_tests.upkeep.weeks import (
@@ -222,7 +222,7 @@ def test_a_bad_day_does_not_hold_the_good_ones_back_twice(world: World) -> None:
     late_rows(world, D, E)
     (first,) = _decide(world).launch
     attempts = Counter(trouble.evidence for trouble in first.troubles)
-    decision = _decide(world, attempts=attempts, failed_gates=[("bronze", D)])
+    decision = _decide(world, attempts=attempts, failed_gates={TableDay("bronze", D): FailedGate("broken")})
     (second,) = decision.launch
     assert second.days["bronze"] == (E,)
     assert "2017-03-07" in decision.waiting[0]

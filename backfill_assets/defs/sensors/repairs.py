@@ -12,6 +12,7 @@ import dagster as dg
 
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.defs.checks import (
+    MADE_OF,
     NOT_RUN,
     PHYSICAL,
     PUBLICATION,
@@ -45,7 +46,7 @@ from backfill_assets.state.observed import observe
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.upkeep.repair import Repair, RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, RunningStreams, StaleReason
+from backfill_assets.upkeep.trouble import FailedGate, FailedWatch, RepairContext, RunningStreams, StaleReason
 
 SENSOR, REPAIR_TAG = "repairs", "backfill/repair"
 EVERY_SECONDS = 60
@@ -70,7 +71,8 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
         "Builds days again that need repair (a failed watchdog, a foreign write, late rows, changed inputs, days that "
         "can be built and never were) and what is downstream: one backfill for each reason, at most three attempts. "
         "Each day is built with the version that it was published with. It leaves days that a running stream follows "
-        "to it, and new code over history, and raw tables, to people: the tick says what to do.",
+        "to it. To people it leaves days that their gates would hold back again, new code over history, and raw "
+        "tables: the tick says what to do.",
         EVERY_SECONDS,
         repair,
     )
@@ -92,7 +94,7 @@ def decide(
             failed_watches=_failed_watches(instance, partitions, forced),
             attempts=Counter(evidence for _, _, _, evidence in earlier),
             busy=busy,
-            failed_gates=_failed_gates(instance, checks_by_table(steps)) if earlier else (),
+            failed_gates=_failed_gates(instance, checks_by_table(steps)),
             has_partition=lambda table, day: partitions[table].has_partition_key(day.isoformat()),
             today=datetime.now(UTC).date(),
             rollbacks=lambda: rollbacks(storage),
@@ -180,14 +182,17 @@ def _newest_verdict(instance: dg.DagsterInstance, of: TableDay) -> list[FailedWa
     return [FailedWatch(of.table, of.day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""))]
 
 
-def _failed_gates(instance: dg.DagsterInstance, checks: ChecksByTable) -> set[TableDay]:
+def _failed_gates(instance: dg.DagsterInstance, checks: ChecksByTable) -> dict[TableDay, FailedGate]:
     """Days that a gate holds back; without those whose run was killed before: nothing was found wrong with them."""
-    failed = set()
+    failed: dict[TableDay, FailedGate] = {}
     for each in shown_checks(instance, gate_keys(checks)):
         if each.status is CheckStatus.FAILED:
             newest = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
-            if any(NOT_RUN not in verdict.metadata and verdict.severity is _ERROR for verdict in newest):
-                failed.add(TableDay(each.table, parse_day(each.day)))
+            for verdict in (said for said in newest if NOT_RUN not in said.metadata and said.severity is _ERROR):
+                key, made_of = TableDay(each.table, parse_day(each.day)), verdict.metadata.get(MADE_OF)
+                before = [failed[key].words] if key in failed else []
+                words = "; ".join([*before, verdict.description or each.check])
+                failed[key] = FailedGate(words, str(made_of.value) if made_of else "")
     return failed
 
 
