@@ -39,7 +39,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import NO_DAYS, Days
 from backfill_assets.plan.keep import shadow_steps
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.records import Plan, PlannedStep, Scope, as_ranges, days_of
+from backfill_assets.plan.records import NO_TERMS, Plan, PlannedStep, Scope, as_ranges, days_of
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.publish.outbox import Sender, announce, begins_key, deliver, withdraw
 from backfill_assets.rebuild.decide import days_so_far
@@ -332,7 +332,9 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
     watched = [day for _, found in _read_again(at, brought) for day in found]
     if wrong := [day for day in watched if day.is_wrong]:
         raise _wrong_after_cut_over(at, wrong, sender)
-    asked = at.plan.asked.model_copy(update={"scope": Scope.DOWNSTREAM, "version": "", "force": False})
+    # What was expected, and who approves it, was about the plan's own tables.
+    own_terms = {"version": "", "force": False, "expectations": (), "terms": NO_TERMS}
+    asked = at.plan.asked.model_copy(update={"scope": Scope.DOWNSTREAM, **own_terms})
     own = {each.name: set(each.days) for each in at.steps}
     rebuilt: StepReport = {}
     for each in make_plan(asked, situation(at.plan)).steps:

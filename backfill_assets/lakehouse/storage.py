@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.object_store import S3, ObjectStore, spark_address
 
@@ -132,7 +133,13 @@ class Storage:
         return data
 
     def read_json_lines(self, path: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.read_bytes(path).splitlines() if line.strip()]
+        """Raises :class:`LakehouseUnusable` with the path of a file that is damaged."""
+        data = self.read_bytes(path)
+        try:
+            return [json.loads(line) for line in data.splitlines() if line.strip()]
+        except ValueError as error:
+            what = f"{self.uri(path)} cannot be read: it is not JSON ({error})."
+            raise LakehouseUnusable(what, hint="Put the file back from a backup.") from error
 
     def write_bytes(self, path: str, data: bytes) -> None:
         filesystem, full = self._open(path)
