@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -35,27 +36,32 @@ def location(builder: FakeBuilder) -> dg.Definitions:
     return code_location([SMALL], fake_resources(builder))
 
 
+def run_range(
+    location: dg.Definitions,
+    instance: dg.DagsterInstance,
+    days: str,
+    *tables: str,
+    run_config: Mapping[str, Any] | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> dg.ExecuteInProcessResult:
+    """Run the whole chain, or some ``tables``, for a day range in this process, as a ranged backfill run would."""
+    asked = DayRange.parse(days)
+    ranged = {
+        ASSET_PARTITION_RANGE_START_TAG: asked.first.isoformat(),
+        ASSET_PARTITION_RANGE_END_TAG: asked.last.isoformat(),
+    }
+    return location.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=instance,
+        tags=ranged | dict(tags or {}),
+        run_config=dict(run_config or {}),
+        asset_selection=[dg.AssetKey(table) for table in tables or TABLES],
+        raise_on_error=False,
+    )
+
+
 @pytest.fixture
 def run(location: dg.Definitions, dagster_instance: dg.DagsterInstance) -> Run:
-    """Run the whole chain for a day range in this process, as a ranged backfill run would."""
-
-    def run_days(
-        days: str, *tables: str, run_config: Mapping[str, Any] | None = None, tags: Mapping[str, str] | None = None
-    ) -> dg.ExecuteInProcessResult:
-        asked = DayRange.parse(days)
-        ranged = {
-            ASSET_PARTITION_RANGE_START_TAG: asked.first.isoformat(),
-            ASSET_PARTITION_RANGE_END_TAG: asked.last.isoformat(),
-        }
-        return location.resolve_implicit_global_asset_job_def().execute_in_process(
-            instance=dagster_instance,
-            tags=ranged | dict(tags or {}),
-            run_config=dict(run_config or {}),
-            asset_selection=[dg.AssetKey(table) for table in tables or TABLES],
-            raise_on_error=False,
-        )
-
-    return run_days
+    return partial(run_range, location, dagster_instance)
 
 
 def materialized(instance: dg.DagsterInstance, table: str) -> list[str]:

@@ -23,6 +23,7 @@ from backfill_assets.defs.sensors.repairs import _failed_gates
 from backfill_assets.defs.sensors.shows_what_is import REPORTED_TAG, ShownDays, put_checks_right
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
 from backfill_assets.model.graph import build_order
+from backfill_assets_tests.defs.conftest import run_range
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, built_day, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL
 from backfill_assets_tests.defs.test_watchdogs import fake_watch
@@ -47,12 +48,14 @@ class Place:
         self.defs = code_location([SMALL], fake_resources(self.builder, home))
 
     def run(self, *tables: str) -> dg.ExecuteInProcessResult:
-        tags = {ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: DAYS[-1]}
-        return self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
-            instance=self.instance,
-            tags=tags,
-            asset_selection=[dg.AssetKey(table) for table in tables],
-            raise_on_error=False,
+        return run_range(self.defs, self.instance, "..".join(DAYS), *tables)
+
+    def planned(self, last: str = DAYS[-1]) -> dg.DagsterRun:
+        """A run of the table and its companion that has not come to any check yet."""
+        return self.instance.create_run_for_job(
+            self.defs.resolve_implicit_global_asset_job_def(),
+            asset_selection={dg.AssetKey(TABLE), dg.AssetKey("quarantine_sales")},
+            tags={ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: last},
         )
 
     def look(self) -> None:
@@ -125,11 +128,7 @@ def test_checks_that_a_run_was_killed_before_say_that_they_were_not_run(place: P
     """Published days show what was said of them before; repairs do not take any of them for bad days."""
     third = "2017-03-03"
     place.look()
-    run = place.instance.create_run_for_job(
-        place.defs.resolve_implicit_global_asset_job_def(),
-        asset_selection={dg.AssetKey(TABLE), dg.AssetKey("quarantine_sales")},
-        tags={ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: third},
-    )
+    run = place.planned(third)
     place.instance.report_run_failed(run)
     assert place.statuses(KEYS)[third] is AssetCheckExecutionRecordStatus.PLANNED
     assert place.put_right() == 24
@@ -145,11 +144,7 @@ def test_checks_that_a_run_was_killed_before_say_that_they_were_not_run(place: P
 
 def test_each_failed_run_is_put_right_once(place: Place) -> None:
     """A sensor does it every minute."""
-    run = place.instance.create_run_for_job(
-        place.defs.resolve_implicit_global_asset_job_def(),
-        asset_selection={dg.AssetKey(TABLE), dg.AssetKey("quarantine_sales")},
-        tags={ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: DAYS[-1]},
-    )
+    run = place.planned()
     assert place.put_right() == 0, "it may still come to them"
     place.instance.report_run_failed(run)
     assert place.put_right() == 16
@@ -160,11 +155,7 @@ def test_each_failed_run_is_put_right_once(place: Place) -> None:
 
 def test_a_run_that_fails_after_many_that_began_later_is_put_right(place: Place) -> None:
     """A stream that ends early is started again and again beside a long backfill."""
-    run = place.instance.create_run_for_job(
-        place.defs.resolve_implicit_global_asset_job_def(),
-        asset_selection={dg.AssetKey(TABLE), dg.AssetKey("quarantine_sales")},
-        tags={ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: DAYS[-1]},
-    )
+    run = place.planned()
     for _ in range(45):
         place.instance.add_run(dg.DagsterRun(job_name="stream", status=dg.DagsterRunStatus.FAILURE))
     place.put_right()
@@ -174,11 +165,7 @@ def test_a_run_that_fails_after_many_that_began_later_is_put_right(place: Place)
 
 def test_runs_that_fail_all_at_once_are_all_put_right(place: Place) -> None:
     """A full disk ends every run of a backfill within seconds, more than one look has at first."""
-    run = place.instance.create_run_for_job(
-        place.defs.resolve_implicit_global_asset_job_def(),
-        asset_selection={dg.AssetKey(TABLE), dg.AssetKey("quarantine_sales")},
-        tags={ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: DAYS[-1]},
-    )
+    run = place.planned()
     place.instance.report_run_failed(run)
     for _ in range(90):
         other = dg.DagsterRun(job_name="other", status=dg.DagsterRunStatus.STARTED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import dagster as dg
@@ -101,15 +102,18 @@ def test_runs_of_campaigns_are_bounded_by_themselves(instance: dg.DagsterInstanc
     assert waiting not in found and set(found) == set(backfills[:MOST_BACKFILLS])
 
 
+@cache
 def _location(pool: str | None = None) -> dg.Definitions:
     return code_location([SMALL], fake_resources(FakeBuilder()), pool=pool)
 
 
+@cache
 def _daily() -> dg.JobDefinition:
     with disable_dagster_warnings():
         return _location().resolve_job_def("daily_small")
 
 
+@cache
 def _everything(pool: str | None = None) -> dg.JobDefinition:
     """All tables of the dataset, as a backfill of them."""
     tables = {dg.AssetKey(table.name) for table in SMALL.tables}
@@ -117,6 +121,7 @@ def _everything(pool: str | None = None) -> dg.JobDefinition:
         return _location(pool).resolve_implicit_global_asset_job_def().get_subset(asset_selection=tables)
 
 
+@cache
 def _stream(pool: str | None = None) -> dg.JobDefinition:
     with disable_dagster_warnings():
         job = code_location(

@@ -107,14 +107,13 @@ def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(world: World, m
     live = rf"live: 500 events/s, {late}, 7 behind, batch (\d) in 0.2 s; at sales/0 (\d)00"
     assert any(re.fullmatch(live, line) for line in lines)
     assert any(line.endswith("raw_sales --from landing --available-now") for line in lines)
-
-
-def test_it_is_known_by_its_tag_and_names_itself_to_the_stream(world: World) -> None:
-    result = world.run(available_now=True)
     run = world.instance.get_run_by_id(result.run_id)
     status = read_stream(world.storage, "raw_sales")
     assert run and run.tags[STREAM_TAG] == "stream_small"
     assert status and (status.holder.run, status.state) == (result.run_id, "stopped")
+    later(monkeypatch, 3600)
+    requests, words = tick(world)
+    assert requests == [] and "it was finished at" in words, "it has read what there is"
 
 
 @pytest.mark.parametrize(
@@ -198,15 +197,6 @@ def test_what_is_not_known_yet_has_no_point_in_a_plot() -> None:
     )
 
 
-def test_the_delay_until_raw_and_the_one_until_revenue_are_both_named() -> None:
-    """People wait for revenue."""
-    found = status(delays={"raw_sales": Delays(1.9, 4.2), "fact_daily_revenue": Delays(9, 26)})
-    words = "in raw_sales after p50 1.9 s, p99 4.2 s, in fact_daily_revenue after p50 9.0 s, p99 26.0 s"
-    assert words in stream_line(found)
-    shown = stream_metadata(found)
-    assert (shown["raw_sales_p50_seconds"], shown["fact_daily_revenue_p99_seconds"]) == (1.9, 26.0)
-
-
 def test_an_end_that_is_unknown_is_an_empty_cell() -> None:
     positions = (StreamPosition(partition="sales/0", position=4711), StreamPosition(partition="b", position=1, end=3))
     table = stream_metadata(status(positions=positions))["positions"]
@@ -256,6 +246,20 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr(streams, "datetime", Clock)
 
 
+def _started(world: World) -> dg.DagsterRun:
+    """A run of the stream that has begun."""
+    tags, status = {STREAM_TAG: "stream_small"}, dg.DagsterRunStatus.STARTED
+    config = {"ops": {"stream_small": {"config": {**OFTEN, **OPTIONS}}}}
+    return world.instance.add_run(dg.DagsterRun(job_name="__ASSET_JOB", status=status, tags=tags, run_config=config))
+
+
+def _failed(world: World) -> dg.DagsterRun:
+    """A run of the stream that has ended by itself."""
+    run = _started(world)
+    world.instance.report_run_failed(run)
+    return run
+
+
 def test_nothing_is_started_by_itself(world: World) -> None:
     """It is off from the start, and a stream that no person has started stays off."""
     location = code_location([STREAMED], fake_resources(FakeBuilder()))
@@ -272,7 +276,7 @@ def test_a_stream_that_failed_is_started_again_with_the_same_options(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a wait, and two ticks ask for the same run."""
-    failed = world.run("fails", **OPTIONS)
+    failed = _failed(world)
     requests, words = tick(world)
     assert requests == [] and "1 time: next at" in words
     later(monkeypatch, 16)
@@ -286,7 +290,7 @@ def test_a_stream_that_failed_is_started_again_with_the_same_options(
 
 def test_a_stream_that_runs_is_never_started_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its lease, also if it was started by hand; the tick says how it does."""
-    world.run("fails", **OPTIONS)
+    _failed(world)
     later(monkeypatch, 16)
     lease = acquire_stream(world.storage, "raw_sales", "landing", lambda: datetime.now(UTC) + timedelta(seconds=16))
     last = StreamBatch(at=NOON, batch=1, events=412, seconds=1)
@@ -300,7 +304,7 @@ def test_a_stream_that_runs_is_never_started_twice(world: World, monkeypatch: py
 
 def test_a_run_that_is_queued_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no lease yet. A run of other assets is no stream."""
-    world.run("fails", **OPTIONS)
+    _failed(world)
     later(monkeypatch, 16)
     world.instance.add_run(_queued("raw_sales"))
     assert len(tick(world)[0]) == 1
@@ -318,27 +322,14 @@ def _queued(asset: str) -> dg.DagsterRun:
     )
 
 
-def _started(world: World) -> dg.DagsterRun:
-    """A run of the stream that has begun."""
-    tags = {STREAM_TAG: "stream_small"}
-    return world.instance.add_run(dg.DagsterRun(job_name="__ASSET_JOB", status=dg.DagsterRunStatus.STARTED, tags=tags))
-
-
-def test_a_stream_that_a_person_has_stopped_stays_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.run("fails", **OPTIONS)
-    stream = _started(world)
-    world.instance.report_run_canceled(stream)
-    later(monkeypatch, 16)
-    requests, words = tick(world)
-    assert requests == [] and "stream_small is off: it was stopped at" in words
-
-
-def test_a_second_start_that_failed_beside_it_does_not_bring_a_stopped_stream_back(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("second_start", [False, True])
+def test_a_stream_that_a_person_has_stopped_stays_off(
+    world: World, monkeypatch: pytest.MonkeyPatch, second_start: bool
 ) -> None:
-    """The second run was made later, and had ended before: what counts is what ended last."""
+    """Also beside a run that was made later, and had failed before: what counts is what ended last."""
     stream = _started(world)
-    world.run("fails", **OPTIONS)
+    if second_start:
+        _failed(world)
     world.instance.report_run_canceled(stream)
     later(monkeypatch, 16)
     requests, words = tick(world)
@@ -354,13 +345,6 @@ def test_a_second_start_that_was_cancelled_beside_it_does_not_keep_a_failed_stre
     later(monkeypatch, 3600)
     (request,), _ = tick(world)
     assert request.run_key == f"after-{stream.run_id}"
-
-
-def test_a_stream_that_has_read_what_there_is_stays_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.run(available_now=True)
-    later(monkeypatch, 3600)
-    requests, words = tick(world)
-    assert requests == [] and "it was finished at" in words
 
 
 # ------------------------------------------------------------------ its process
@@ -383,7 +367,7 @@ def python(script: str, *arguments: object) -> list[str]:
 def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
+        time.sleep(0.01)
     assert condition()
 
 

@@ -36,7 +36,11 @@ def test_a_profile_is_read_as_java_reads_properties(settings: Settings, tmp_path
 
 @pytest.mark.parametrize("name", ["local", "connect", "standalone", "yarn", "kubernetes"])
 def test_every_profile_keeps_what_correctness_rests_on(settings: Settings, name: str) -> None:
-    """Days are UTC days, and publishing adds whole files by path: no deletion vectors, no row ids."""
+    """Days are UTC days, and publishing adds whole files by path: no deletion vectors, no row ids.
+
+    A day needs more generated classes than the hundred that Spark keeps by itself, and of a condition on k columns that
+    get new names Spark would infer 2^k.
+    """
     conf = profile(replace(settings, spark_profile=name))
     delta = "spark.databricks.delta.properties.defaults"
     assert conf["spark.sql.session.timeZone"] == "UTC"
@@ -44,24 +48,12 @@ def test_every_profile_keeps_what_correctness_rests_on(settings: Settings, name:
     assert {conf[f"{delta}.enable{feature}"] for feature in ("DeletionVectors", "RowTracking", "TypeWidening")} == {
         "false"
     }
+    assert int(conf["spark.sql.codegen.cache.maxEntries"]) >= 1000
+    assert conf["spark.sql.codegen.useIdInClassName"] == "false"
+    assert conf["spark.sql.constraintPropagation.enabled"] == "false"
     on_this_machine = name in ("local", "connect", "standalone")
     assert conf.get("spark.driver.bindAddress") == ("127.0.0.1" if on_this_machine else None)
     assert conf.get("spark.scheduler.mode") == (None if name == "local" else "FAIR")
-
-
-@pytest.mark.parametrize("name", ["local", "connect", "standalone", "yarn", "kubernetes"])
-def test_every_profile_keeps_the_classes_that_spark_generates(settings: Settings, name: str) -> None:
-    """A day needs more than the hundred that Spark keeps by itself; ``stories/test_generated_code.py`` shows it."""
-    conf = profile(replace(settings, spark_profile=name))
-    assert int(conf["spark.sql.codegen.cache.maxEntries"]) >= 1000
-    assert conf["spark.sql.codegen.useIdInClassName"] == "false"
-
-
-@pytest.mark.parametrize("name", ["local", "connect", "standalone", "yarn", "kubernetes"])
-def test_no_profile_infers_conditions(settings: Settings, name: str) -> None:
-    """Of a condition on k columns that get new names Spark would make 2^k; ``datasets/test_wide_source.py`` has it."""
-    conf = profile(replace(settings, spark_profile=name))
-    assert conf["spark.sql.constraintPropagation.enabled"] == "false"
 
 
 @pytest.mark.parametrize("name", ["connect", "standalone", "yarn", "kubernetes"])

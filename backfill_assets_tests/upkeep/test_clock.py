@@ -23,34 +23,29 @@ def steps(*days: float) -> timedelta:
     return not_borne_out(reversed(entries), now, timedelta(days=60))
 
 
-def test_a_long_step_is_not_counted() -> None:
-    """Before now, or between two entries; one within a week counts."""
-    assert steps(0, 1, 8.5, 10) == timedelta()
-    assert steps(0, 1, 41) == timedelta(days=40)
-    assert steps(0, 1, 41, 42, 60) == timedelta(days=58)
-    assert steps(5) == timedelta()
+TURNS = (0, 60, 1, 61, 2, 62, 3)
+"""Machines that take turns: the clock of the second one is 60 days ahead."""
 
 
-def test_machines_that_take_turns_with_two_clocks() -> None:
-    """The clock of the second one is 60 days ahead. The time between their turns counts for none of them."""
-    both = (0, 60, 1, 61, 2, 62, 3)
-    assert steps(*both, 63) == timedelta(days=63)
-    assert steps(*both, 4) == timedelta(days=3)
-    assert steps(60, 0, 1) == timedelta(), "a clock that is behind makes nothing older"
-
-
-def test_a_jump_after_a_jump_is_not_counted_either() -> None:
-    assert steps(0, 1, 41, 171, 172) == timedelta(days=170)
-    assert steps(0, 1, 10, 19, 28, 37, 46, 55) == timedelta(days=54)
-
-
-def test_a_pause_of_long_ago_counts() -> None:
-    assert steps(0, 9, *range(10, 71)) == timedelta()
+def test_a_long_step_of_the_clock_is_not_counted() -> None:
+    """Before now, or between two entries; one within a week counts, and so does a pause of long ago."""
+    for moments, uncounted in (
+        ((5,), 0),
+        ((0, 1, 8.5, 10), 0),
+        ((0, 1, 41), 40),
+        ((0, 1, 41, 42, 60), 58),
+        ((0, 1, 41, 171, 172), 170),
+        ((0, 1, 10, 19, 28, 37, 46, 55), 54),
+        ((0, 9, *range(10, 71)), 0),
+        ((*TURNS, 63), 63),
+        ((*TURNS, 4), 3),
+        ((60, 0, 1), 0),
+    ):
+        assert steps(*moments) == timedelta(days=uncounted), moments
 
 
 @pytest.mark.protocol
-@pytest.mark.parametrize("ahead", [40, 170])
-@pytest.mark.parametrize("published", [0, 1, 12], ids=["nothing", "once", "for days"])
+@pytest.mark.parametrize(("published", "ahead"), [(0, 40), (1, 170), (12, 40)])
 def test_a_clock_that_is_ahead_deletes_no_before_image(lake: Lake, published: int, ahead: int) -> None:
     """However it is asked for. When the clock is right again, yesterday's publication can be rolled back."""
     lake.publish_daily("t", 3)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-import pytest
-
 from backfill_assets.upkeep.maintenance_plan import (
     AT_ONCE_BYTES,
     COMPACT_FROM_FILES,
@@ -23,59 +21,31 @@ D = date(2017, 3, 1)
 OLD = NOW - timedelta(days=15)
 
 
-def test_days_of_many_small_files_are_compacted_those_with_most_first() -> None:
-    """Few files, large files, and what does not fit into memory together are left alone."""
-    also, few, large, many = (date(2017, 3, n) for n in range(1, 5))
-    days = {
-        few: DayFiles(4, 400),
-        many: DayFiles(9, 900),
-        large: DayFiles(5, 5 * SMALL_FILE_BYTES),
-        also: DayFiles(5, AT_ONCE_BYTES - 850),
-    }
-    task = days_to_compact("t", days, changing=())
-    assert task and (task.items, task.bytes) == ((str(many),), 900)
-    task = days_to_compact("t", {**days, also: DayFiles(5, AT_ONCE_BYTES - 900)}, changing=())
-    assert task and task.items == (str(also), str(many))
-    assert days_to_compact("t", days, changing={"t"}) is None, "an open plan rebuilds it"
-
-
-def test_old_timelines_are_closed_unless_their_plan_is_open() -> None:
-    """Dead runs and given-up campaigns; not the young, and not a campaign that a person may still approve."""
-    old, young = NOW - timedelta(days=15), NOW - timedelta(days=13)
-    timelines = {
-        "20170501t000000-fact": old,
-        "20170520t000000-fact": young,
-        "campaign-0123456789abcdef-20170501": old,
-        "campaign-fedcba9876543210-20170501": old,
-    }
-    task = timelines_to_close("t", timelines, [PLAN], NOW, 14)
-    assert task and task.items == ("20170501t000000-fact", "campaign-fedcba9876543210-20170501")
-    assert timelines_to_close("t", timelines, [PLAN], NOW - timedelta(days=2), 14) is None
-
-
-def test_nothing_to_compact_is_no_task() -> None:
-    """No days, and days that are large or few enough."""
-    assert days_to_compact("t", {}, changing=()) is None
-    assert days_to_compact("t", {D: DayFiles(COMPACT_FROM_FILES - 1, 1)}, changing=()) is None
-    assert days_to_compact("t", {D: DayFiles(1_000, AT_ONCE_BYTES + 1)}, changing=()) is None
+def test_timelines_that_are_older_than_the_limit_are_closed() -> None:
+    """Dead runs and given-up campaigns, by name whatever their age; exactly as old as the limit is not older."""
+    limit = NOW - timedelta(days=14)
+    timelines = {"b": OLD, "c": OLD - timedelta(days=9), "a": limit - timedelta(seconds=1), "young": limit}
+    why = "begun more than 14 days ago, and of no open plan"
+    assert timelines_to_close("t", timelines, [PLAN], NOW, 14) == Task(Chore.CLOSE, "t", ("a", "b", "c"), why=why)
+    assert timelines_to_close("t", {"young": limit}, [], NOW, 14) is None
+    assert timelines_to_close("t", {}, [], NOW, 14) is None
 
 
 def test_a_compaction_says_how_many_files_of_how_many_days() -> None:
     """Its days ascend, whichever has most files; its bytes are those of the days that are chosen."""
     later, latest = D + timedelta(days=1), D + timedelta(days=2)
     days = {latest: DayFiles(9, 90), D: DayFiles(5, 50), later: DayFiles(4, 40)}
+    assert days_to_compact("t", {}, changing=()) is None
+    assert days_to_compact("t", days, changing={"t"}) is None, "an open plan rebuilds it"
     assert days_to_compact("t", days, changing={"u"}) == Task(
         Chore.COMPACT, "t", ("2017-03-01", "2017-03-03"), files=14, bytes=140, why="14 small files in 2 days"
     )
 
 
-@pytest.mark.parametrize(
-    ("files", "chosen"), [(COMPACT_FROM_FILES - 1, False), (COMPACT_FROM_FILES, True), (COMPACT_FROM_FILES + 1, True)]
-)
-def test_a_day_is_compacted_from_five_files_on(files: int, chosen: bool) -> None:
+def test_a_day_is_compacted_from_five_files_on() -> None:
     """However small they are."""
-    assert COMPACT_FROM_FILES == 5
-    assert (days_to_compact("t", {D: DayFiles(files, 1)}, changing=()) is not None) is chosen
+    chosen = [files for files in (4, 5, 6) if days_to_compact("t", {D: DayFiles(files, 1)}, changing=())]
+    assert chosen == [COMPACT_FROM_FILES, COMPACT_FROM_FILES + 1] == [5, 6]
 
 
 def test_files_that_are_large_on_average_are_left_alone() -> None:
@@ -100,24 +70,6 @@ def test_days_are_chosen_up_to_what_is_held_in_memory_and_smaller_ones_fill_it()
     assert task and (task.items, task.bytes) == ((str(days[0]), str(days[3])), AT_ONCE_BYTES - 100)
     task = days_to_compact("t", {**found, days[2]: DayFiles(7, 100)}, changing=())
     assert task and (task.items, task.bytes) == ((str(days[0]), str(days[2]), str(days[3])), AT_ONCE_BYTES)
-
-
-def test_without_old_timelines_there_is_nothing_to_close() -> None:
-    """Exactly as old as the limit is not older."""
-    assert timelines_to_close("t", {}, [], NOW, 14) is None
-    at_the_limit = {"run": NOW - timedelta(days=14)}
-    assert timelines_to_close("t", at_the_limit, [], NOW, 14) is None
-    older = {"run": NOW - timedelta(days=14, seconds=1)}
-    assert timelines_to_close("t", older, [], NOW, 14) == Task(
-        Chore.CLOSE, "t", ("run",), why="begun more than 14 days ago, and of no open plan"
-    )
-
-
-def test_timelines_are_closed_in_the_order_of_their_names() -> None:
-    """Their age does not matter beyond the limit."""
-    timelines = {"b": OLD, "c": OLD - timedelta(days=9), "a": OLD}
-    task = timelines_to_close("t", timelines, [PLAN], NOW, 14)
-    assert task and task.items == ("a", "b", "c")
 
 
 def test_only_timelines_of_the_open_plan_itself_are_kept() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import date
 
+import pytest
+
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
 
 DAY = date(2017, 3, 1)
 KEY = TableDay("bronze", DAY)
-Told = dict[TableDay, str]
 
 
 def _state(publication: str, sequence: int, *, day: date = DAY, withdrawn: bool = False) -> DayState:
@@ -20,65 +21,52 @@ def _state(publication: str, sequence: int, *, day: date = DAY, withdrawn: bool 
     )
 
 
-def _decided(state: DayState, reported: Told, *under_way: str, settled: int = -1) -> Corrections:
-    return statuses_to_put_right([state], reported, under_way, settled=settled)
+P1, P2, UNDO = _state("p1", 4), _state("p2", 7), _state("undo", 9, withdrawn=True)
 
 
-def test_a_day_that_was_reported_is_left_alone() -> None:
-    """Also when it is shown as failed: its last attempt published nothing, and that is what failed means."""
-    assert _decided(_state("p1", 4), {KEY: "p1"}) == Corrections(settled=4)
+@pytest.mark.parametrize(
+    ("state", "reported", "under_way", "settled", "found"),
+    [
+        (P1, "p1", (), -1, Corrections(settled=4)),
+        (P1, None, (), -1, Corrections((P1,), (), 4)),
+        (P2, "p1", (), -1, Corrections((P2,), (), 7)),
+        (P2, "", (), -1, Corrections((P2,), (), 7)),
+        (P1, None, ("p1",), -1, Corrections(settled=3)),
+        (UNDO, "p1", (), -1, Corrections((), (UNDO,), 9)),
+        (UNDO, "p1", (), 9, Corrections(settled=9)),
+        (UNDO, None, (), -1, Corrections(settled=9)),
+    ],
+    ids=[
+        "reported: left alone, also when it is shown as failed",
+        "published and not reported: its run was killed in between",
+        "rebuilt since it was reported",
+        "reported, and nobody knows by which publication",
+        "its run is under way, and reports it itself: looked at again later",
+        "withdrawn: reported",
+        "withdrawn, and reported before",
+        "withdrawn, and never shown",
+    ],
+)
+def test_what_is_reported_of_a_day(
+    state: DayState, reported: str | None, under_way: tuple[str, ...], settled: int, found: Corrections
+) -> None:
+    told = {} if reported is None else {KEY: reported}
+    assert statuses_to_put_right([state], told, under_way, settled=settled) == found
 
 
-def test_a_published_day_that_was_not_reported_is_reported() -> None:
-    """A run killed between publishing and reporting: the day is there, and shown as missing."""
-    state = _state("p1", 4)
-    assert _decided(state, {}) == Corrections((state,), (), 4)
-
-
-def test_a_rebuilt_day_is_reported_again() -> None:
-    """Killed while rebuilding, or rolled back: shown as materialized, but the event speaks about other rows."""
-    state = _state("p2", 7)
-    assert _decided(state, {KEY: "p1"}).published == (state,)
-    assert _decided(state, {KEY: ""}).published == (state,)
-
-
-def test_a_run_that_is_under_way_reports_its_days_itself() -> None:
-    """A second report would not be wrong, but confusing; the entry is looked at again later."""
-    assert _decided(_state("p1", 4), {}, "p1") == Corrections(settled=3)
-
-
-def test_a_withdrawn_day_is_reported_once() -> None:
-    """After a rollback of its first publication nothing is there; a day that was never shown needs no word."""
-    state = _state("undo", 9, withdrawn=True)
-    assert _decided(state, {KEY: "p1"}) == Corrections((), (state,), 9)
-    assert _decided(state, {KEY: "p1"}, settled=9) == Corrections(settled=9)
-    assert _decided(state, {}) == Corrections(settled=9)
-
-
-def test_a_long_list_is_reported_in_portions() -> None:
-    """Each event takes tens of milliseconds and a sensor's turn has an end: what is left is found the next time."""
-    states = [_state("p1", 4, day=date(2017, 3, n)) for n in range(1, 6)]
-    first = statuses_to_put_right(states, {}, (), at_most=3)
-    assert [state.day for state in first.published] == [date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)]
-    reported = {TableDay(state.table, state.day): state.publication for state in first.published}
-    rest = statuses_to_put_right(states, reported, (), settled=first.settled, at_most=3)
-    assert [state.day for state in rest.published] == [date(2017, 3, 4), date(2017, 3, 5)]
-    assert rest.settled == 4
-
-
-def test_withdrawn_days_of_one_publication_are_reported_in_portions_too() -> None:
-    """What was published later is reported after them."""
+def test_long_lists_are_reported_in_portions() -> None:
+    """Each event takes tens of milliseconds and a sensor's turn has an end. What was published later comes after."""
     states = [_state("undo", 9, day=date(2017, 3, n), withdrawn=True) for n in range(1, 6)]
-    later = _state("p3", 11, day=date(2017, 3, 9))
-    reported = {TableDay("bronze", state.day): "p1" for state in (*states, later)}
-    settled, days = -1, []
-    for _ in range(3):
-        found = statuses_to_put_right([*states, later], reported, (), settled=settled, at_most=2)
+    states += [_state("p3", 11, day=date(2017, 3, n)) for n in (8, 9)]
+    reported = {TableDay("bronze", state.day): "p1" for state in states}
+    settled, days = -1, list[list[int]]()
+    for _ in range(4):
+        found = statuses_to_put_right(states, reported, (), settled=settled, at_most=2)
         settled = found.settled
         told = (*found.withdrawn, *found.published)
-        days += [state.day.day for state in told]
+        days.append([state.day.day for state in told])
         reported |= {TableDay("bronze", state.day): state.publication for state in told}
-    assert days == [1, 2, 3, 4, 5, 9]
+    assert [day for each in days for day in each] == [1, 2, 3, 4, 5, 8, 9] and max(map(len, days)) == 2
     assert settled == 11
 
 

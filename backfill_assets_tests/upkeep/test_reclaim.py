@@ -18,21 +18,19 @@ from backfill_assets_tests.protocol.staging import stage
 pytestmark = pytest.mark.protocol
 
 
-def _replaced(lake: Lake) -> str:
-    """A day that was published over: the path of its older file."""
-    lake.publish("p1", {"t": {D1: ["a"]}})
-    path = next(iter(lake.state("t").active))
-    lake.publish("p2", {"t": {D1: ["b"]}})
-    return f"t/{path}"
+def _reclaimed(lake: Lake) -> list[str]:
+    return reclaim(lake.publisher(), "t", clock_checked=True)
 
 
 def test_replaced_files_go_when_the_window_is_over(lake: Lake) -> None:
     """Not a day earlier: a rollback may want them."""
-    path = _replaced(lake)
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    path = f"t/{next(iter(lake.state('t').active))}"
+    lake.publish("p2", {"t": {D1: ["b"]}})
     lake.clock += timedelta(days=29)
-    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
+    assert _reclaimed(lake) == []
     lake.clock += timedelta(days=2)
-    assert [each for each in reclaim(lake.publisher(), "t", clock_checked=True) if "/_delta_log/" not in each] == [path]
+    assert [each for each in _reclaimed(lake) if "/_delta_log/" not in each] == [path]
     assert not lake.storage.exists(path)
     assert lake.rows("t") == {D1: ["b"]}
     assert not lake.publisher().log.head().state.reclaiming
@@ -44,7 +42,7 @@ def test_what_a_rollback_within_the_window_needs_is_kept(lake: Lake) -> None:
     lake.clock += timedelta(days=40)
     lake.publish("p2", {"t": {D1: ["b"]}})
     lake.clock += timedelta(days=20)
-    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
+    assert _reclaimed(lake) == []
     roll_back(lake.publisher(), "p2", id="undo", steps=())
     assert lake.rows("t") == {D1: ["a"]}
 
@@ -54,7 +52,7 @@ def test_the_version_that_readers_pin_is_kept(lake: Lake) -> None:
     lake.publish("p1", {"t": {D1: ["a"], D2: ["b"]}})
     lake.table("t").delete(f"day = '{D1}'")
     lake.clock += timedelta(days=40)
-    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
+    assert _reclaimed(lake) == []
     assert lake.rows("t", lake.publisher().log.head().state.versions["t"]) == {D1: ["a"], D2: ["b"]}
 
 
@@ -64,9 +62,9 @@ def test_open_timelines_are_kept(lake: Lake) -> None:
     timeline.open()
     lake.publish("p1", {"t": {D2: ["b"]}})
     lake.clock += timedelta(days=40)
-    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
+    assert _reclaimed(lake) == []
     timeline.close()
-    (data,) = [path for path in reclaim(lake.publisher(), "t", clock_checked=True) if "/_delta_log/" not in path]
+    (data,) = [path for path in _reclaimed(lake) if "/_delta_log/" not in path]
     assert data.startswith(f"{timeline.path}/")
 
 
@@ -78,9 +76,9 @@ def test_what_a_campaign_has_adopted_is_kept_until_it_is_closed(lake: Lake) -> N
     campaign.adopt(there.schema(), {D1: AdoptedFrom(timeline=there.name)})
     lake.publish("p1", {"t": {D2: ["b"]}})
     lake.clock += timedelta(days=40)
-    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
+    assert _reclaimed(lake) == []
     campaign.close()
-    assert any(path.startswith(f"{there.path}/") for path in reclaim(lake.publisher(), "t", clock_checked=True))
+    assert any(path.startswith(f"{there.path}/") for path in _reclaimed(lake))
 
 
 def _is_there(lake: Lake, timeline: Timeline) -> bool:
@@ -92,9 +90,9 @@ def test_a_dead_timeline_goes_with_its_log_and_its_folder(lake: Lake) -> None:
     timeline = stage(lake.storage, "t", "dead", {D1: ["never"], D2: ["never"]})
     lake.publish("p1", {"t": {D3: ["b"]}})
     lake.clock += timedelta(days=29)
-    assert reclaim(lake.publisher(), "t", clock_checked=True) == [] and _is_there(lake, timeline)
+    assert _reclaimed(lake) == [] and _is_there(lake, timeline)
     lake.clock += timedelta(days=2)
-    assert any("/_delta_log/" in path for path in reclaim(lake.publisher(), "t", clock_checked=True))
+    assert any("/_delta_log/" in path for path in _reclaimed(lake))
     assert not _is_there(lake, timeline)
     assert lake.rows("t") == {D3: ["b"]}
 
@@ -105,25 +103,13 @@ def test_the_log_of_a_timeline_goes_with_its_last_file(lake: Lake) -> None:
     timeline = Timeline(lake.storage, "t", "p1-0")
     lake.publish("p2", {"t": {D1: ["b"]}})
     lake.clock += timedelta(days=31)
-    assert len(reclaim(lake.publisher(), "t", clock_checked=True)) == 1
+    assert len(_reclaimed(lake)) == 1
     assert timeline.days().keys() == {D1, D2}, "its log is whole"
     lake.publish("p3", {"t": {D2: ["c"]}})
     lake.clock += timedelta(days=31)
-    reclaim(lake.publisher(), "t", clock_checked=True)
+    _reclaimed(lake)
     assert not _is_there(lake, timeline)
     assert lake.rows("t") == {D1: ["b"], D2: ["c"]}
-
-
-def test_a_process_that_deletes_a_dead_timeline_and_dies_is_followed_by_another(lake: Lake) -> None:
-    """By the intent on the log, like any file: what is left of the folder goes as well."""
-    timeline = stage(lake.storage, "t", "dead", {D1: ["never"]})
-    lake.publish("p1", {"t": {D2: ["b"]}})
-    lake.clock += timedelta(days=31)
-    with pytest.raises(Died):
-        reclaim(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)), "t", clock_checked=True)
-    assert _is_there(lake, timeline)
-    finish_reclaiming(lake.publisher())
-    assert not _is_there(lake, timeline)
 
 
 def test_a_publication_of_doomed_files_is_refused(lake: Lake) -> None:
@@ -154,21 +140,22 @@ def test_a_publication_that_was_prepared_first_keeps_its_files(lake: Lake, monke
         return found
 
     monkeypatch.setattr(reclaim_module, "reclaimable", overtaken)
-    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
+    assert _reclaimed(lake) == []
     assert isinstance(published[0], Published)
     assert lake.rows("t") == {D1: ["a"]}
 
 
 def test_an_intent_that_a_dead_process_left_is_carried_out(lake: Lake) -> None:
-    """Half deleted is no state to stay in: the next who reclaims finishes it."""
+    """Half deleted is no state to stay in: the next who reclaims finishes it, also the folder of a dead timeline."""
+    timeline = stage(lake.storage, "t", "dead", {D3: ["never"]})
     for number in range(3):
         lake.publish(f"p{number}", {"t": {D1: [f"a{number}"], D2: [f"b{number}"]}})
     lake.clock += timedelta(days=31)
     with pytest.raises(Died):
         reclaim(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)), "t", clock_checked=True)
-    assert lake.publisher().log.head().state.reclaiming
+    assert lake.publisher().log.head().state.reclaiming and _is_there(lake, timeline)
     finish_reclaiming(lake.publisher())
-    assert not lake.publisher().log.head().state.reclaiming
+    assert not lake.publisher().log.head().state.reclaiming and not _is_there(lake, timeline)
     assert len(list((lake.root / "t" / "_timelines").rglob("day=*/*.parquet"))) == 2
     assert lake.rows("t") == {D1: ["a2"], D2: ["b2"]}
 
@@ -178,5 +165,5 @@ def test_a_timeline_that_is_being_staged_is_kept(lake: Lake) -> None:
     lake.publish("p1", {"t": {D1: ["a"]}})
     stage(lake.storage, "t", "now", {D2: ["b"]})
     lake.clock += timedelta(days=29)
-    assert reclaim(lake.publisher(), "t", clock_checked=True) == []
+    assert _reclaimed(lake) == []
     assert Timeline(lake.storage, "t", "now").days()

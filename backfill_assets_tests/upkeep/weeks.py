@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from backfill_assets.days import Cadence, DayRange, TableDay
+from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.state.rolled_back import FileMove, Rollbacks
 from backfill_assets.upkeep.trouble import FailedWatch
@@ -63,6 +65,48 @@ def failed_watch(world: World, table: str, day: date) -> FailedWatch:
     return FailedWatch(table, day, state.publication, state.physical)
 
 
-def late_rows(world: World, *days: date) -> None:
-    for day in days:
-        world.publish("raw", day, checksum="8", rows=2)
+Event = Callable[[World], None]
+"""What happens in a world."""
+
+
+def happened(world: World, *events: Event) -> World:
+    for event in events:
+        event(world)
+    return world
+
+
+def published(table: str, *days: date, checksum: str = "7", code: str = "v2", rows: int = 1) -> Event:
+    def publish(world: World) -> None:
+        for day in days:
+            world.publish(table, day, checksum=checksum, code=code, rows=rows)
+
+    return publish
+
+
+def late(*days: date) -> Event:
+    """Late rows of the source that sales are made of."""
+    return published("raw", *days, checksum="8", rows=2)
+
+
+def overwritten(table: str, *days: date) -> Event:
+    """By a writer that knows nothing of publications."""
+
+    def write(world: World) -> None:
+        for day in days:
+            world.write_past_the_protocol(table, day)
+
+    return write
+
+
+def withdrawn(table: str, day: date) -> Event:
+    return lambda world: world.put(table, day, None, fingerprints.EMPTY_DAY)
+
+
+def published_by(publication: str, table: str, *days: date) -> Event:
+    """That publication is the newest one of these days."""
+
+    def name(world: World) -> None:
+        for key in (TableDay(table, day) for day in days):
+            world.states[key] = replace(world.states[key], publication=publication)
+
+    return name

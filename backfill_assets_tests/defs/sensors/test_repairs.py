@@ -1,6 +1,7 @@
 """The sensor ``repairs`` on a real instance: one native backfill, launched once, even if a process dies in between."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -33,12 +34,8 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
 
+PARTITION = "dagster/partition"
 DAY, OTHER = date(2017, 3, 4), date(2017, 3, 6)
-
-
-@pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    return SmallLakehouse(tmp_path / "lakehouse")
 
 
 class World:
@@ -71,9 +68,19 @@ class World:
         )
 
 
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> SmallLakehouse:
+    """Three days of everything; each test has a copy."""
+    found = SmallLakehouse(tmp_path_factory.mktemp("published") / "lakehouse")
+    publish_chain(found, "p", [DAY, date(2017, 3, 5), OTHER])
+    return found
+
+
 @pytest.fixture
-def world(lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, tmp_path: Path) -> World:
-    publish_chain(lakehouse, "p", [DAY, date(2017, 3, 5), OTHER])
+def world(published: SmallLakehouse, dagster_instance: dg.DagsterInstance, tmp_path: Path) -> World:
+    shutil.copytree(published.storage.root, tmp_path / "lakehouse")
+    lakehouse = SmallLakehouse(tmp_path / "lakehouse")
+    lakehouse.minutes = published.minutes
     return World(lakehouse, dagster_instance, tmp_path)
 
 
@@ -90,6 +97,8 @@ def _days(backfill: PartitionBackfill) -> dict[str, set[str]]:
 
 def test_nothing_wrong_launches_nothing(world: World) -> None:
     """It is on from the start: on a sound lakehouse it only says so."""
+    sensor = repair_sensor([SMALL], table_partitions([SMALL]))
+    assert (sensor.name, sensor.default_status) == (SENSOR, dg.DefaultSensorStatus.RUNNING)
     assert world.tick() == "Nothing to repair."
     assert world.backfills() == []
 
@@ -146,18 +155,13 @@ def _dies(monkeypatch: pytest.MonkeyPatch, target: object, name: str, *, after: 
             yield
 
 
-@pytest.mark.parametrize(
-    ("function", "after"), [("observe", False), ("launch", False), ("launch", True)], ids=["before", "in", "after"]
-)
-def test_a_tick_that_dies_launches_neither_never_nor_twice(
-    world: World, monkeypatch: pytest.MonkeyPatch, function: str, after: bool
-) -> None:
+def test_a_tick_that_dies_launches_neither_never_nor_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is kept outside the backfill itself, and the same evidence gives the same id."""
     world.late_row(DAY)
-    with _dies(monkeypatch, repairs, function, after=after):
-        world.tick()
-    assert len(world.backfills()) == int(after)
-    world.tick()
+    for function, after in (("observe", False), ("launch", False), ("launch", True)):
+        with _dies(monkeypatch, repairs, function, after=after):
+            world.tick()
+        assert len(world.backfills()) == int(after)
     world.tick()
     assert len(world.backfills()) == 1
 
@@ -223,35 +227,6 @@ def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
     assert len(world.backfills()) == 2
 
 
-def test_raw_and_other_code_are_for_people(world: World) -> None:
-    """Landed files count once, and new logic over history is a decision."""
-    world.lakehouse.write_past_the_protocol("raw_sales", DAY, [7])
-    told = world.tick()
-    assert f"For a person: raw_sales {DAY}: raw is not what was published" in told
-    assert world.backfills() == []
-
-
-def test_a_damaged_day_of_a_version_that_is_gone_is_named_and_not_rebuilt(world: World) -> None:
-    """The sensor says what could be done; a rebuild by the current version would change what the day says."""
-    ids = {"fact_sales_transactions": {DAY: [1]}}
-    world.lakehouse.publish("old", ids, code="v0")
-    world.lakehouse.write_past_the_protocol("fact_sales_transactions", DAY, [7])
-    told = world.tick()
-    assert f"For a person: fact_sales_transactions {DAY}: foreign write, and it was published with v0" in told
-    assert f"backfill run fact_sales_transactions --downstream --days {DAY}" in told
-    assert all("fact_sales_transactions" not in _days(backfill) for backfill in world.backfills())
-
-
-def test_a_rollback_is_not_undone_by_the_sensor(world: World) -> None:
-    """Its inputs have changed since, so that it could be built again at once: that is for that person to say."""
-    publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
-    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo-revenue", steps=SMALL.steps)
-    publish_step(world.lakehouse, "new", SMALL.step_of("fact_sales_transactions"), {DAY: 3})
-    told = world.tick()
-    assert f"For a person: fact_daily_revenue {DAY}: a person has rolled it back" in told
-    assert world.backfills() == []
-
-
 def test_a_rollback_is_remembered_after_a_compaction(world: World) -> None:
     """Maintenance publishes the day again every few nights: it is still as a person put it back."""
     publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
@@ -263,14 +238,12 @@ def test_a_rollback_is_remembered_after_a_compaction(world: World) -> None:
     assert world.backfills() == []
 
 
-@pytest.mark.parametrize("compacted", [False, True])
-def test_a_rollback_that_was_undone_holds_no_repair_back(world: World, compacted: bool) -> None:
-    """What is there is the publication again, which was not taken away."""
+def test_a_rollback_that_was_undone_holds_no_repair_back(world: World) -> None:
+    """What is there is the publication again, which was not taken away, also after a compaction."""
     publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
     roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo", steps=SMALL.steps)
     roll_back(world.lakehouse.publisher, "undo", id="redo", steps=SMALL.steps)
-    if compacted:
-        _compact_in_name(world.lakehouse, "fact_daily_revenue")
+    _compact_in_name(world.lakehouse, "fact_daily_revenue")
     publish_step(world.lakehouse, "newer", SMALL.step_of("fact_sales_transactions"), {DAY: 4})
     assert "Launched new_input_" in world.tick()
 
@@ -289,42 +262,39 @@ def test_raw_is_right_again_once_the_published_files_are_restored(world: World) 
     """What the runbook asks a person to do; then late rows can arrive on that very day as before."""
     before = world.lakehouse.newest("raw_sales").version()
     world.lakehouse.write_past_the_protocol("raw_sales", DAY, [7])
-    assert "For a person" in world.tick()
+    assert f"For a person: raw_sales {DAY}: raw is not what was published" in world.tick()
+    assert world.backfills() == []
     world.lakehouse.newest("raw_sales").restore(before)
     assert world.tick() == "Nothing to repair."
     world.late_row(DAY)
     assert "Launched" in world.tick()
 
 
-def test_a_run_that_may_write_is_waited_for(world: World) -> None:
-    """Two runs on the same days would only take turns; the run's own end brings the next tick."""
+def test_a_run_that_may_write_its_days_is_waited_for(world: World) -> None:
+    """Its own end brings the next tick. One that was killed unseen must not keep every other day wrong for an hour."""
+
+    def run(number: int, tags: dict[str, str]) -> dg.DagsterRun:
+        status, run_id = dg.DagsterRunStatus.STARTED, f"{number}123456789ab"
+        return world.instance.add_run(dg.DagsterRun(job_name="daily_small", run_id=run_id, status=status, tags=tags))
+
+    def of_range(first: date, last: date) -> dict[str, str]:
+        return {RANGE_START: str(first), RANGE_END: str(last)}
+
     world.late_row(DAY)
-    run = dg.DagsterRun(job_name="daily_small", run_id="0123456789ab", status=dg.DagsterRunStatus.STARTED)
-    world.instance.add_run(run)
-    assert "waits for the run 01234567" in world.tick()
+    on_its_days: tuple[dict[str, str], ...] = (
+        {},
+        {PARTITION: str(DAY)},
+        of_range(date(2017, 3, 3), DAY),
+        {PARTITION: "campaign-x"},
+    )
+    for number, tags in enumerate(on_its_days):
+        busy = run(number, tags)
+        assert f"waits for the run {number}1234567" in world.tick(), tags
+        world.instance.report_run_canceled(busy)
     assert world.backfills() == []
-    world.instance.report_run_canceled(run)
-    assert "Launched" in world.tick()
-
-
-@pytest.mark.parametrize(
-    ("tags", "waits"),
-    [
-        ({"dagster/partition": str(DAY)}, True),
-        ({"dagster/partition": str(OTHER)}, False),
-        ({RANGE_START: "2017-03-03", RANGE_END: str(DAY)}, True),
-        ({RANGE_START: "2017-03-05", RANGE_END: str(OTHER)}, False),
-        ({"dagster/partition": "campaign-x"}, True),
-    ],
-    ids=["same day", "another day", "range with it", "range beside it", "no day"],
-)
-def test_only_a_run_on_the_same_days_is_waited_for(world: World, tags: dict[str, str], waits: bool) -> None:
-    """A run that was killed where its process cannot be seen must not keep every other day wrong for an hour."""
-    world.late_row(DAY)
-    status = dg.DagsterRunStatus.STARTED
-    world.instance.add_run(dg.DagsterRun(job_name="daily_small", run_id="0123456789ab", status=status, tags=tags))
-    told = world.tick()
-    assert ("waits for the run 01234567" in told, len(world.backfills())) == (waits, int(not waits))
+    for number, tags in enumerate(({PARTITION: str(OTHER)}, of_range(date(2017, 3, 5), OTHER)), len(on_its_days)):
+        run(number, tags)
+    assert "Launched" in world.tick() and len(world.backfills()) == 1
 
 
 def test_two_repairs_of_other_days_go_on_side_by_side(world: World) -> None:
@@ -334,9 +304,3 @@ def test_two_repairs_of_other_days_go_on_side_by_side(world: World) -> None:
     world.late_row(OTHER)
     world.tick()
     assert [_days(each)["bronze_sales"] for each in world.backfills()] == [{str(OTHER)}, {str(DAY)}]
-
-
-def test_the_sensor_is_on() -> None:
-    """It is not turned on by hand."""
-    sensor = repair_sensor([SMALL], table_partitions([SMALL]))
-    assert (sensor.name, sensor.default_status) == (SENSOR, dg.DefaultSensorStatus.RUNNING)
