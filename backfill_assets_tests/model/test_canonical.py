@@ -98,14 +98,14 @@ def test_a_landed_day_is_always_looked_at(spark: SparkSession) -> None:
     assert len(rows) == len(days) and [row.day for row in rows if row[1] != row[2]] == []
 
 
-@given(hashes=st.lists(st.integers(-(2**63), 2**63 - 1) | st.none(), max_size=20))
-@settings(max_examples=drawn(20))
-def test_hashes_are_added_up_exactly(spark: SparkSession, hashes: list[int | None]) -> None:
+@given(groups=st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.none(), max_size=20), min_size=5, max_size=20))
+@settings(max_examples=drawn(2))
+def test_hashes_are_added_up_exactly(spark: SparkSession, groups: list[list[int | None]]) -> None:
     """In halves, and beyond what a bigint holds; 0 for no hash at all."""
-    rows = spark.createDataFrame([(each,) for each in hashes], "hash bigint")
-    known = [each for each in hashes if each is not None]
-    row = rows.agg(sum_of_hashes(F.col("hash"))).first()
-    assert row is not None and row[0] == sum(known)
+    rows = [(number, each) for number, hashes in enumerate(groups) for each in [*hashes, None]]
+    summed = spark.createDataFrame(rows, "n int, hash bigint").groupBy("n").agg(sum_of_hashes(F.col("hash")))
+    expected = {number: sum(each for each in hashes if each is not None) for number, hashes in enumerate(groups)}
+    assert dict(map(tuple, summed.collect())) == expected
 
 
 def test_a_type_without_a_text_form_cannot_be_declared() -> None:
