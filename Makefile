@@ -62,11 +62,12 @@ test-all: test test-long ## every test there is
 test-fast: setup ## the tests that need no JVM, in seconds
 	@$(BIN)/pytest -m fast
 
-check: setup ## formatting, lint, types, import rules
+check: setup ## formatting, lint, types, import rules, pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m backfill_assets_tests.house
 
 resolve: $(UV) ## resolve the ranges of pyproject.toml at their lowest and at their newest, without installing
 	@for versions in lowest-direct highest; do \

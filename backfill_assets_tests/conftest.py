@@ -17,6 +17,7 @@ from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import ConnectServer, connect_server
 from backfill_assets.spark.session import open_session, spark_session
 from backfill_assets.spark.standalone_cluster import start_standalone_cluster
+from backfill_assets_tests.cpu_budget import BUDGETS, CpuBudget
 from backfill_assets_tests.strategies.how_many import TIMES, drawn
 
 if TYPE_CHECKING:
@@ -46,7 +47,14 @@ INTERPRETED = {
 }
 _LONGEST = "test_story_fx.py"
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
-_TIER_OF_FOLDER = {"stories": "story", "defs": "story", "demo": "story", "protocol": "protocol"}
+_TIER_OF_PLACE = {
+    **dict.fromkeys(("stories", "defs", "demo"), "story"),
+    "protocol": "protocol",
+    # They land thousands of lines, compile queries, or start processes of their own.
+    **dict.fromkeys(("datasets", "sample", "lab", "commands", "dev", "benchmarks", "wheel"), "data"),
+    **dict.fromkeys(("test_approve.py", "test_group.py", "test_connect_server.py"), "data"),
+}
+"""By the name of a folder or a file."""
 _HEAVY_IMPORT = re.compile(
     r"^(?:import|from) (?:pandas|pandera|pyarrow\.dataset|backfill_assets_tests\.(?:oracle|workshop))\b",
     re.MULTILINE,
@@ -61,20 +69,30 @@ _CONNECT_FIXTURES = {"connect_spark", "connect_server_for_tests", "cluster_spark
 hypothesis.settings.register_profile(
     "backfill", deadline=None, print_blob=True, derandomize=False, max_examples=drawn(100)
 )
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("backfill"), max_examples=drawn(20))
+"""For ``-m fast``, which is run many times a day: ``make test`` draws more."""
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "backfill"))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Before anything starts a process."""
     for name, value in CHILDREN_OF_TESTS.items():
         os.environ.setdefault(name, value)
+    if _is_fast(config) and "HYPOTHESIS_PROFILE" not in os.environ:
+        hypothesis.settings.load_profile("quick")
+    budgets = {tier: seconds * TIMES for tier, seconds in BUDGETS.items()}
+    config.pluginmanager.register(CpuBudget(config, _budget_of, budgets))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """``-m fast`` imports only what the fast tests need: Dagster alone takes two seconds, pandas one."""
-    if config.option.markexpr != "fast":
+    if not _is_fast(config):
         return None
-    return True if collection_path.name in _TIER_OF_FOLDER or tier_of_module(collection_path) else None
+    return True if collection_path.name in _TIER_OF_PLACE or tier_of_module(collection_path) else None
+
+
+def _is_fast(config: pytest.Config) -> bool:
+    return bool(config.option.markexpr == "fast")
 
 
 @cache
@@ -128,13 +146,21 @@ def place_of_file(tiers: Set[str], *, on_spark: bool) -> int:
 
 def tier_of(item: pytest.Item) -> str:
     """Spark by the fixtures it uses (a story stays one); else by its own marker, or its folder, or fast."""
-    by_folder = next((tier for folder, tier in _TIER_OF_FOLDER.items() if folder in _folders(item)), "")
+    by_folder = next((tier for folder, tier in _TIER_OF_PLACE.items() if folder in _folders(item)), "")
     by_folder = by_folder or tier_of_module(item.path) or "fast"
     if by_folder != "story" and _uses_spark(item):
         return "spark"
     if by_folder == "fast" and _LAKEHOUSE_FIXTURES & set(_fixtures_of(item)):
         return "protocol"
     return next((tier for tier in _TIMEOUT_SECONDS if item.get_closest_marker(tier)), by_folder)
+
+
+def _budget_of(item: pytest.Item) -> str:
+    """What is in full size has no budget: it is not played with each change."""
+    if item.get_closest_marker("long"):
+        return "long"
+    tier = tier_of(item)
+    return ("dagster" if "defs" in _folders(item) else "stories") if tier == "story" else tier
 
 
 def _folders(item: pytest.Item) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from backfill_assets.judge.compare import is_balanced
 from backfill_assets.judge.engine import engine, labelled_rows
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets_tests.judge.test_engine import InAStore
+from backfill_assets_tests.judge.written_rows import InAStore
 from backfill_assets_tests.strategies.how_many import drawn
 
 pytestmark = pytest.mark.data

@@ -195,8 +195,18 @@ def _require_equal(table: Table, before: Sequence[Row], after: Sequence[Row], ha
 # ------------------------------------------------------------------ tests
 
 
-@pytest.mark.parametrize("hashed", [(), SIDES, SIDES[:1]], ids=["values", "hashes", "some"])
-@pytest.mark.parametrize("table", [TABLE, BY_TWO, WITHOUT_KEY, BARE], ids=["key", "two", "none", "bare"])
+@pytest.mark.parametrize(
+    ("table", "hashed"),
+    [
+        pytest.param(TABLE, (), id="key-values"),
+        pytest.param(TABLE, SIDES, id="key-hashes"),
+        pytest.param(TABLE, SIDES[:1], id="key-some"),
+        pytest.param(BY_TWO, SIDES, id="two-hashes"),
+        pytest.param(WITHOUT_KEY, (), id="none-values"),
+        pytest.param(WITHOUT_KEY, SIDES, id="none-hashes"),
+        pytest.param(BARE, SIDES, id="bare-hashes"),
+    ],
+)
 @given(seed=st.integers(0, 2**32), count=st.sampled_from([1, 20, 300]))
 @example(seed=1133, count=20)
 @SETTINGS

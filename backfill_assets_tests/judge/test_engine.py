@@ -17,6 +17,7 @@ from backfill_assets.judge.engine import columns_of, database, engine, rows_of_f
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import Contract, Field
+from backfill_assets_tests.judge.written_rows import InAStore
 
 pytestmark = pytest.mark.data
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
@@ -29,14 +30,6 @@ class Sold(Contract):
     shop: T.StringType = Field(nullable=True)
     at: T.TimestampType = Field(nullable=True)
     day: T.DateType = Field()
-
-
-class InAStore(Storage):
-    """Read as an object store is."""
-
-    @property
-    def is_folder(self) -> bool:
-        return False
 
 
 @pytest.fixture(params=[Storage, InAStore], ids=["folder", "store"])

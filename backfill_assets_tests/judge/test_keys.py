@@ -30,6 +30,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import raw_contract
+from backfill_assets_tests.judge.written_rows import InAStore
 from backfill_assets_tests.strategies.how_many import drawn
 
 pytestmark = pytest.mark.data
@@ -39,14 +40,6 @@ SOURCE = Source(
 DAYS = [date(2017, 3, day) for day in range(1, 13)]
 Row = Mapping[str, Any]
 _TECHNICAL = ("source_file", "source_line", "arrival_day", "record_kind")
-
-
-class InAStore(Storage):
-    """Read as an object store is."""
-
-    @property
-    def is_folder(self) -> bool:
-        return False
 
 
 def on(day: int, sent: str | None, till: str | None = "a", receipt: str | None = "1", **changes: Any) -> Row:

@@ -32,7 +32,7 @@ from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Aggregates, DayFacts, DayRule, GateFinding, Metrics, Table
 from backfill_assets.model.rules import ConvertedExactly, RatesFound
 from backfill_assets.quality.measures import numbers
-from backfill_assets_tests.judge.test_engine import InAStore
+from backfill_assets_tests.judge.written_rows import InAStore
 from backfill_assets_tests.strategies.every_type import (
     RAW,
     SOURCE,
@@ -397,6 +397,8 @@ def test_an_amount_that_is_not_the_quotient_is_counted(tmp_path: Path) -> None:
         ("0.01", "200", "0.0001"),
         ("1.23", "1.0737", "1.1456"),
         ("1.23", "1.0737", "1.1457"),
+        ("100000000.00", "1.0737", "93135885.2566"),
+        ("99999999.99", "1.0737", "93135885.2473"),
     ]
     columns = [
         pa.array([Decimal(line[at]) for line in lines], pa.decimal128(18, digits))

@@ -1,4 +1,4 @@
-"""Rows of Spark in files of a folder: the judge reads nothing else."""
+"""Rows of Spark in files of a folder: the judge reads nothing else, there or as in a bucket."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ from backfill_assets.model.declaration import Metrics, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+class InAStore(Storage):
+    """Read as an object store is."""
+
+    @property
+    def is_folder(self) -> bool:
+        return False
 
 
 def written(storage: Storage, rows: DataFrame, table: Table) -> DayFiles:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -26,85 +27,85 @@ SOURCE = SALES.source
 REFINEMENT = SALES.refinement()
 
 
-@pytest.mark.parametrize(
-    ("spark_type", "text", "value"),
-    [
-        ("decimal(18,2)", "12.5", "12.50"),
-        ("decimal(18,2)", "-0.10", "-0.10"),
-        ("decimal(18,2)", "3.1000", "3.10"),
-        ("decimal(18,2)", "12.345", None),
-        ("decimal(18,2)", "12,50", None),
-        ("decimal(18,2)", "1e2", None),
-        ("decimal(18,2)", " 1", None),
-        ("decimal(18,2)", "1.", None),
-        ("decimal(18,2)", "12345678901234567", None),
-        ("bigint", "0012", "12"),
-        ("bigint", "1.0", None),
-        ("date", "2017-02-28", "2017-02-28"),
-        ("date", "2017-02-30", None),
-        ("date", "2017-2-3", None),
-        ("timestamp", "2017-03-01T11:20:00.000001Z", "2017-03-01 11:20:00.000001"),
-        ("timestamp", "2017-03-01T11:20:00+01:00", None),
-        ("timestamp", "2017-03-01T25:20:00Z", None),
-        ("timestamp", "2017-03-01", None),
-        ("timestamp", "", None),
-    ],
-)
-def test_text_is_a_value_or_nothing(spark: SparkSession, spark_type: str, text: str, value: str | None) -> None:
+VALUES = [
+    ("decimal(18,2)", "12.5", "12.50"),
+    ("decimal(18,2)", "-0.10", "-0.10"),
+    ("decimal(18,2)", "3.1000", "3.10"),
+    ("decimal(18,2)", "12.345", None),
+    ("decimal(18,2)", "12,50", None),
+    ("decimal(18,2)", "1e2", None),
+    ("decimal(18,2)", " 1", None),
+    ("decimal(18,2)", "1.", None),
+    ("decimal(18,2)", "12345678901234567", None),
+    ("bigint", "0012", "12"),
+    ("bigint", "1.0", None),
+    ("date", "2017-02-28", "2017-02-28"),
+    ("date", "2017-02-30", None),
+    ("date", "2017-2-3", None),
+    ("timestamp", "2017-03-01T11:20:00.000001Z", "2017-03-01 11:20:00.000001"),
+    ("timestamp", "2017-03-01T11:20:00+01:00", None),
+    ("timestamp", "2017-03-01T25:20:00Z", None),
+    ("timestamp", "2017-03-01", None),
+    ("timestamp", "", None),
+]
+"""A type, a landed text, and its value."""
+
+
+def test_text_is_a_value_or_nothing(spark: SparkSession) -> None:
     """Spark's own casts round, guess the time zone and read half a date: mistakes would pass for data."""
-    rows = spark.createDataFrame([(text,)], "text string").select(parsed(F.col("text"), spark_type).cast("string"))
-    assert rows.collect()[0][0] == value
+    kinds = list(dict.fromkeys(kind for kind, *_ in VALUES))
+    texts = spark.createDataFrame([(number, text) for number, (_, text, _) in enumerate(VALUES)], "n int, text string")
+    columns = [parsed(F.col("text"), kind).cast("string").alias(kind) for kind in kinds]
+    rows = texts.select("n", *columns).orderBy("n").collect()
+    found = [(kind, text, row[kind]) for (kind, text, _), row in zip(VALUES, rows, strict=True)]
+    assert found == VALUES
 
 
-@pytest.mark.parametrize(
-    ("changed", "well_written"),
-    [
-        ({}, True),
-        ({"sales_value": "-7.10", "quantity": "+3", "updated_at": "2017-03-01T23:59:59.120Z"}, True),
-        ({"coupon_disc": None, "retail_disc": ""}, True),
-        ({"household_token": "any text", "currency": "\u001f"}, True),
-        ({"quantity": "1.0"}, False),
-        ({"sales_value": "1e2"}, False),
-        ({"sales_value": " 1"}, False),
-        ({"updated_at": "yesterday"}, False),
-        ({"quantity": "1\u001f2"}, False),
-        ({"quantity": "1\u001f2", "sales_value": None}, False),
-    ],
-)
-def test_all_fields_are_well_written_or_each_is_looked_at(
-    spark: SparkSession, changed: dict[str, str | None], well_written: bool
-) -> None:
+WRITTEN: Sequence[tuple[Mapping[str, str | None], bool]] = [
+    ({}, True),
+    ({"sales_value": "-7.10", "quantity": "+3", "updated_at": "2017-03-01T23:59:59.120Z"}, True),
+    ({"coupon_disc": None, "retail_disc": ""}, True),
+    ({"household_token": "any text", "currency": "\u001f"}, True),
+    ({"quantity": "1.0"}, False),
+    ({"sales_value": "1e2"}, False),
+    ({"sales_value": " 1"}, False),
+    ({"updated_at": "yesterday"}, False),
+    ({"quantity": "1\u001f2"}, False),
+    ({"quantity": "1\u001f2", "sales_value": None}, False),
+]
+"""What a sale says otherwise, and whether all of it is well written."""
+
+
+def test_all_fields_are_well_written_or_each_is_looked_at(spark: SparkSession) -> None:
     """One look at all of them must never let through what a look at each would not."""
-    raw = raw_sales(spark, [changed])
-    each = [parsed(F.col(name), SOURCE.type_of(name)).cast("string") for name in SOURCE.parsed_columns]
-    beside = [
-        parsed(F.col(name), SOURCE.type_of(name), all_well_written(SOURCE)).cast("string")
-        for name in SOURCE.parsed_columns
-    ]
+    raw = raw_sales(spark, [changed for changed, _ in WRITTEN])
+    each, beside = (
+        F.array(*[parsed(F.col(name), SOURCE.type_of(name), *sure).cast("string") for name in SOURCE.parsed_columns])
+        for sure in ((), (all_well_written(SOURCE),))
+    )
     hashes = [raw_content_hash(SOURCE), raw_content_hash(SOURCE, all_well_written(SOURCE))]
-    row = raw.select(all_well_written(SOURCE), F.array(*each), F.array(*beside), *hashes).first()
-    assert row is not None and row[0] is well_written
-    assert row[1] == row[2]
-    assert row[3] == row[4]
+    rows = raw.orderBy("source_line").select(all_well_written(SOURCE), each, beside, *hashes).collect()
+    assert [(changed, row[0]) for (changed, _), row in zip(WRITTEN, rows, strict=True)] == WRITTEN
+    assert [(row[1], row[3]) for row in rows] == [(row[2], row[4]) for row in rows]
 
 
-@pytest.mark.parametrize("day", ["2017-03-01", "2017-3-1", "2017-02-30", " 2017-03-01", "2017", "", None])
-def test_a_landed_day_is_always_looked_at(spark: SparkSession, day: str | None) -> None:
+def test_a_landed_day_is_always_looked_at(spark: SparkSession) -> None:
     """It is the partition's column, too, and not among those that one pattern is about."""
     rates = replace(SOURCE, fields=("day", "quantity"), types={"day": "date", "quantity": "bigint"}, personal_fields={})
-    raw = spark.createDataFrame([(day, "1", None)], "day string, quantity string, unparsed_line string")
-    row = raw.select(raw_content_hash(rates), raw_content_hash(rates, all_well_written(rates))).first()
-    assert row is not None and row[0] == row[1]
+    days = ["2017-03-01", "2017-3-1", "2017-02-30", " 2017-03-01", "2017", "", None]
+    raw = spark.createDataFrame([(day, "1", None) for day in days], "day string, quantity string, unparsed_line string")
+    rows = raw.select("day", raw_content_hash(rates), raw_content_hash(rates, all_well_written(rates))).collect()
+    assert len(rows) == len(days) and [row.day for row in rows if row[1] != row[2]] == []
 
 
-@given(hashes=st.lists(st.integers(-(2**63), 2**63 - 1) | st.none(), max_size=20))
-@settings(max_examples=drawn(20))
-def test_hashes_are_added_up_exactly(spark: SparkSession, hashes: list[int | None]) -> None:
+@given(groups=st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.none(), max_size=20), min_size=5, max_size=20))
+@settings(max_examples=drawn(2))
+def test_hashes_are_added_up_exactly(spark: SparkSession, groups: list[list[int | None]]) -> None:
     """In halves, and beyond what a bigint holds; 0 for no hash at all."""
-    rows = spark.createDataFrame([(each,) for each in hashes], "hash bigint")
-    known = [each for each in hashes if each is not None]
-    row = rows.agg(sum_of_hashes(F.col("hash"))).first()
-    assert row is not None and row[0] == sum(known)
+    rows = [(number, each) for number, hashes in enumerate(groups) for each in [*hashes, None]]
+    summed = spark.createDataFrame(rows, "n int, hash bigint").groupBy("n").agg(sum_of_hashes(F.col("hash")))
+    expected = {number: sum(each for each in hashes if each is not None) for number, hashes in enumerate(groups)}
+    assert dict(map(tuple, summed.collect())) == expected
 
 
 def test_a_type_without_a_text_form_cannot_be_declared() -> None:

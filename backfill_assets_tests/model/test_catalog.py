@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -57,20 +57,19 @@ def test_every_step_comes_after_all_it_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typo", "hint"), [("fact_daily_revenu", "Did you mean fact_daily_revenue"), ("x", "Tables: .*raw_fx_rates")]
+    ("find", "typo", "hint"),
+    [
+        (CATALOG.table, "fact_daily_revenu", "Did you mean fact_daily_revenue"),
+        (CATALOG.step, "fact_daily_revenu", "Did you mean fact_daily_revenue"),
+        (CATALOG.step, "x", "Tables: .*raw_fx_rates"),
+        (CATALOG.steps_with, "sale", "Did you mean sales"),
+        (CATALOG.steps_with, "x", "Datasets: .*fx_rates, .*products"),
+    ],
 )
-def test_a_typo_gets_the_nearest_name(typo: str, hint: str) -> None:
-    """Names are typed at the command line."""
-    for find in (CATALOG.table, CATALOG.step):
-        with pytest.raises(InvalidRequest, match=hint):
-            find(typo)
-
-
-@pytest.mark.parametrize(("typo", "hint"), [("sale", "Did you mean sales"), ("x", "Datasets: .*fx_rates, .*products")])
-def test_a_dataset_that_is_not_there_is_refused(typo: str, hint: str) -> None:
-    """A person who asks for the tables of a dataset may have forgotten to register it."""
+def test_a_typo_gets_the_nearest_name(find: Callable[[str], object], typo: str, hint: str) -> None:
+    """Names are typed at the command line; a dataset may not have been registered."""
     with pytest.raises(InvalidRequest, match=hint):
-        CATALOG.steps_with(typo)
+        find(typo)
 
 
 def test_a_step_is_found_by_any_of_its_tables() -> None:

@@ -119,31 +119,30 @@ def test_verdicts_are_those_of_pandera(spark: SparkSession) -> None:
     assert ours == [set(), set(), set(SOUND), set(SOUND)]
 
 
-@pytest.mark.parametrize("pattern", ["EUR|USD", "^EUR|USD"])
-def test_every_alternative_of_a_pattern_is_looked_for_at_the_start(spark: SparkSession, pattern: str) -> None:
+def test_every_alternative_of_a_pattern_is_looked_for_at_the_start(spark: SparkSession) -> None:
     class Either(Contract):
-        currency: T.StringType = Field(str_matches=pattern)
+        one: T.StringType = Field(str_matches="EUR|USD")
+        other: T.StringType = Field(str_matches="^EUR|USD")
 
-    frame = spark.createDataFrame([("EUR",), ("USD",), ("xUSD",), ("xEUR",)], "currency string")
+    texts = ("EUR", "USD", "xUSD", "xEUR")
+    frame = spark.createDataFrame([(text, text) for text in texts], "one string, other string")
     judged = frame.select(violations(Either).alias("reasons")).collect()
-    wrong = "currency: does not match ^EUR|USD (was {})"
-    assert [row.reasons for row in judged] == [[], [], [wrong.format("xUSD")], [wrong.format("xEUR")]]
+    wrong = [[f"{name}: does not match ^EUR|USD (was {text})" for name in ("one", "other")] for text in texts[2:]]
+    assert [row.reasons for row in judged] == [[], [], *wrong]
 
 
-@pytest.mark.parametrize("text", ["EUR\n", "EUR\r\n", "EUR\u0085", "EUR", "EURO", "$", "a$b"])
-@pytest.mark.parametrize("pattern", ["^[A-Z]{3}$", "EUR$|USD", "[$A-Z]+$", r"a\$b$", r"\$", "[]$]$"])
-def test_spark_and_the_judge_find_the_same_pattern(spark: SparkSession, pattern: str, text: str) -> None:
+def test_spark_and_the_judge_find_the_same_pattern(spark: SparkSession) -> None:
     """A row that Spark lets through and the judge does not would hold its day back for ever."""
-    kind, held = KINDS["str_matches"], ibis.memtable({"text": [text]})
-    row = spark.createDataFrame([(text,)], "text string").select(kind.spark(F.col("text"), pattern)).first()
-    assert row is not None
-    assert [row[0]] == held.select(said=kind.of(held, "text", pattern)).to_pyarrow()["said"].to_pylist()
-
-
-def test_every_broken_column_gives_a_reason(spark: SparkSession) -> None:
-    """One landing of corrections should be enough."""
-    [reasons] = _reasons(spark, [{**SOUND, "gt": 0, "eq": "z", "present": None}])
-    assert [reason.split(":")[0] for reason in reasons] == ["gt", "eq", "present"]
+    texts = ["EUR\n", "EUR\r\n", "EUR\u0085", "EUR", "EURO", "$", "a$b"]
+    patterns = ["^[A-Z]{3}$", "EUR$|USD", "[$A-Z]+$", r"a\$b$", r"\$", "[]$]$"]
+    kind, held = KINDS["str_matches"], ibis.memtable({"text": texts, "n": range(len(texts))}).order_by("n")
+    columns = [kind.spark(F.col("text"), pattern) for pattern in patterns]
+    rows = spark.createDataFrame(list(enumerate(texts)), "n int, text string").orderBy("n").select(*columns).collect()
+    for at, pattern in enumerate(patterns):
+        judged = held.select("n", said=kind.of(held, "text", pattern)).order_by("n").to_pyarrow()["said"].to_pylist()
+        assert dict(zip(texts, judged, strict=True)) == dict(zip(texts, [row[at] for row in rows], strict=True)), (
+            pattern
+        )
 
 
 def test_what_could_not_be_read_is_distinguished_from_what_is_missing(spark: SparkSession) -> None:

@@ -15,6 +15,7 @@ from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Reads
+from backfill_assets.model.landed import BronzeColumns, QuarantineColumns, RawColumns
 from backfill_assets.model.landed_dataset import LandedDataset
 
 
@@ -194,3 +195,11 @@ def test_a_wrong_declaration_is_refused(declare: Callable[[], object], words: st
     """In words, and with the line that is missing."""
     with pytest.raises(InvalidRequest, match=words):
         declare()
+
+
+def test_the_first_event_of_a_partition_has_offset_0() -> None:
+    """Lines count from 1, offsets from 0: a contract that asks for more would hold the first event back."""
+    for columns in (RawColumns, QuarantineColumns, BronzeColumns):
+        line, file = columns.fields()["source_line"], columns.fields()["source_file"]
+        assert line.checks == {"ge": 0}
+        assert "offset, from 0" in str(line.description) and "kafka:<topic>/<partition>" in str(file.description)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.examples.datasets.sales import SALES
@@ -61,46 +61,44 @@ def test_both_tables_have_the_columns_and_types_of_their_contracts(spark: SparkS
         assert [(field.name, field.dataType) for field in outputs[name].schema.fields] == expected
 
 
-@pytest.mark.parametrize(
-    ("row", "reasons"),
-    [
-        ({"sales_value": "12,3x"}, ["sales_value: '12,3x' is not a decimal(18,2)"]),
-        ({"sales_value": "-1.20"}, ["sales_value: not greater than or equal to 0 (was -1.20)"]),
-        ({"sales_value": ""}, ["sales_value: '' is not a decimal(18,2)"]),
-        ({"sales_value": None}, ["sales_value: is missing"]),
-        ({"currency": "usd"}, ["currency: does not match ^[A-Z]{3}$ (was usd)"]),
-        ({"household_token": None}, ["household_token: is missing"]),
-        ({"household_token": "900"}, ["household_token: does not match ^[0-9a-f]{64}$ (was 900)"]),
-        ({"household_token": 64 * "x"}, [f"household_token: does not match ^[0-9a-f]{{64}}$ (was {64 * 'x'})"]),
-        ({"updated_at": "yesterday"}, ["updated_at: 'yesterday' is not a timestamp"]),
-        ({"basket_id": None}, ["basket_id: is missing", "transaction_id: is missing"]),
-        ({"product_id": ""}, ["product_id: not 1.. characters long (was )", "transaction_id: is missing"]),
-        (
-            {"quantity": "x", "store_id": None},
-            ["store_id: is missing", "quantity: 'x' is not a bigint"],
-        ),
-        (
-            {"transaction_timestamp": "2099-12-31T00:00:00Z", "day_is_arrival": True},
-            ["transaction_timestamp: '2099-12-31T00:00:00Z' is no plausible day"],
-        ),
-        (
-            {"transaction_timestamp": "yesterday", "day_is_arrival": True},
-            ["transaction_timestamp: 'yesterday' is not a timestamp"],
-        ),
-        (
-            {"unparsed_line": "[1]", "day_is_arrival": True, "store_id": None, "updated_at": None},
-            ["line: is not one JSON object with distinct fields"],
-        ),
-    ],
-)
-def test_a_row_that_breaks_the_contract_is_rejected_with_every_reason(
-    spark: SparkSession, row: dict[str, Any], reasons: list[str]
-) -> None:
+BREACHES: Sequence[tuple[Mapping[str, Any], list[str]]] = [
+    ({"sales_value": "12,3x"}, ["sales_value: '12,3x' is not a decimal(18,2)"]),
+    ({"sales_value": "-1.20"}, ["sales_value: not greater than or equal to 0 (was -1.20)"]),
+    ({"sales_value": ""}, ["sales_value: '' is not a decimal(18,2)"]),
+    ({"sales_value": None}, ["sales_value: is missing"]),
+    ({"currency": "usd"}, ["currency: does not match ^[A-Z]{3}$ (was usd)"]),
+    ({"household_token": None}, ["household_token: is missing"]),
+    ({"household_token": "900"}, ["household_token: does not match ^[0-9a-f]{64}$ (was 900)"]),
+    ({"household_token": 64 * "x"}, [f"household_token: does not match ^[0-9a-f]{{64}}$ (was {64 * 'x'})"]),
+    ({"updated_at": "yesterday"}, ["updated_at: 'yesterday' is not a timestamp"]),
+    ({"basket_id": None}, ["basket_id: is missing", "transaction_id: is missing"]),
+    ({"product_id": ""}, ["product_id: not 1.. characters long (was )", "transaction_id: is missing"]),
+    (
+        {"quantity": "x", "store_id": None},
+        ["store_id: is missing", "quantity: 'x' is not a bigint"],
+    ),
+    (
+        {"transaction_timestamp": "2099-12-31T00:00:00Z", "day_is_arrival": True},
+        ["transaction_timestamp: '2099-12-31T00:00:00Z' is no plausible day"],
+    ),
+    (
+        {"transaction_timestamp": "yesterday", "day_is_arrival": True},
+        ["transaction_timestamp: 'yesterday' is not a timestamp"],
+    ),
+    (
+        {"unparsed_line": "[1]", "day_is_arrival": True, "store_id": None, "updated_at": None},
+        ["line: is not one JSON object with distinct fields"],
+    ),
+]
+"""What a sale says otherwise, and why it is rejected."""
+
+
+def test_a_row_that_breaks_the_contract_is_rejected_with_every_reason(spark: SparkSession) -> None:
     """The reasons are what a person sends to the source system: in words, with the value as it was landed."""
-    raw = raw_sales(spark, [row])
-    [found] = rejected(raw, REFINEMENT).collect()
-    assert found.reasons == reasons
-    assert (found.source_file, found.source_line) == ("sales/2017-03-01/a.jsonl.gz", 1)
+    raw = raw_sales(spark, [row for row, _ in BREACHES])
+    found = rejected(raw, REFINEMENT).orderBy("source_line").collect()
+    assert [(row, each.reasons) for (row, _), each in zip(BREACHES, found, strict=True)] == BREACHES
+    assert {each.source_file for each in found} == {"sales/2017-03-01/a.jsonl.gz"}
     assert accepted(raw, REFINEMENT).collect() == []
 
 
@@ -110,67 +108,84 @@ def test_a_row_of_which_something_is_not_known_is_in_one_of_the_tables(spark: Sp
     assert [table(raw, REFINEMENT).count() for table in (accepted, rejected)] == [1, 0]
 
 
-def test_the_greatest_version_wins_and_accounts_for_the_others(spark: SparkSession) -> None:
-    """Never the one that arrived last: here it arrived first, in the first line."""
-    rows: list[dict[str, Any]] = [
+MOMENT = "2017-03-02T00:00:00.000000Z"
+VERSIONS: Mapping[str, list[dict[str, Any]]] = {
+    "several": [
         {"updated_at": "2017-03-01T10:00:00.000002Z", "sales_value": "3.00"},
         {"updated_at": "2017-03-01T10:00:00.000001Z", "sales_value": "2.00", "arrival_day": OTHER_DAY},
         {"updated_at": "2017-03-01T10:00:00Z", "sales_value": "1.00"},
         {"sales_value": "broken", "updated_at": "2017-03-01T11:00:00Z"},
-    ]
-    raw = raw_sales(spark, rows)
-    hashes = {row.sales_value: row.content_hash for row in raw.collect()}
-    [winner] = accepted(raw, REFINEMENT).collect()
+    ],
+    "half a second": [
+        {"updated_at": "2017-03-01T10:00:00Z", "sales_value": "1.00"},
+        {"updated_at": "2017-03-01T10:00:00.5Z", "sales_value": "2.00"},
+    ],
+    "duplicates": [
+        {"arrival_day": OTHER_DAY, "source_file": "sales/2017-03-04/a.jsonl.gz"},
+        {"arrival_day": DAY, "source_file": "sales/2017-03-01/z.jsonl.gz", "source_line": 9},
+        {"arrival_day": DAY, "source_file": "sales/2017-03-01/z.jsonl.gz", "source_line": 8},
+    ],
+    "newer marker": [{}, marker(MOMENT, 5, OTHER_DAY)],
+    "older marker": [{}, marker("2017-03-01T00:00:00.000000Z", 5, OTHER_DAY)],
+    "several markers": [
+        *({}, marker(MOMENT, 5, OTHER_DAY)),
+        *(marker(MOMENT, -7, date(2017, 3, 2)), marker(MOMENT, 4, date(2017, 3, 3))),
+    ],
+    "marker alone": [marker(MOMENT, 5, OTHER_DAY)],
+}
+"""Raw rows of a transaction each."""
+
+
+@pytest.fixture(scope="module")
+def versions_of(spark: SparkSession) -> DataFrame:
+    return raw_sales(spark, [{**row, "basket_id": name} for name, rows in VERSIONS.items() for row in rows])
+
+
+@pytest.fixture(scope="module")
+def winners(versions_of: DataFrame) -> dict[str, Any]:
+    """The row that is accepted of each transaction."""
+    rows = accepted(versions_of, REFINEMENT).collect()
+    found = {row.basket_id: row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_the_greatest_version_wins_and_accounts_for_the_others(winners: dict[str, Any], versions_of: DataFrame) -> None:
+    """Never the one that arrived last: here it arrived first, in the first line."""
+    hashes = {row.sales_value: row.content_hash for row in versions_of.where("basket_id = 'several'").collect()}
+    winner = winners["several"]
     assert (winner.sales_value, winner.source_line) == (Decimal("3.00"), 1)
     assert winner.deduplicated_rows == 2
     assert winner.deduplicated_hash == Decimal(hashes["2.00"] + hashes["1.00"])
 
 
-def test_versions_are_compared_as_moments_not_as_text(spark: SparkSession) -> None:
+def test_versions_are_compared_as_moments_not_as_text(winners: dict[str, Any]) -> None:
     """As text, ``10:00:00Z`` is greater than ``10:00:00.5Z``."""
-    rows = [
-        {"updated_at": "2017-03-01T10:00:00Z", "sales_value": "1.00"},
-        {"updated_at": "2017-03-01T10:00:00.5Z", "sales_value": "2.00"},
-    ]
-    [winner] = accepted(raw_sales(spark, rows), REFINEMENT).collect()
-    assert winner.sales_value == Decimal("2.00")
+    assert winners["half a second"].sales_value == Decimal("2.00")
 
 
-def test_of_exact_duplicates_the_first_arrival_stands_for_all(spark: SparkSession) -> None:
+def test_of_exact_duplicates_the_first_arrival_stands_for_all(winners: dict[str, Any]) -> None:
     """A late duplicate must not change the row that is already published."""
-    rows: list[dict[str, Any]] = [
-        {"arrival_day": OTHER_DAY, "source_file": "sales/2017-03-04/a.jsonl.gz"},
-        {"arrival_day": DAY, "source_file": "sales/2017-03-01/z.jsonl.gz", "source_line": 9},
-        {"arrival_day": DAY, "source_file": "sales/2017-03-01/z.jsonl.gz", "source_line": 8},
-    ]
-    [winner] = accepted(raw_sales(spark, rows), REFINEMENT).collect()
+    winner = winners["duplicates"]
     assert (winner.arrival_day, winner.source_line, winner.deduplicated_rows) == (DAY, 8, 2)
 
 
-@pytest.mark.parametrize(
-    ("moment", "superseded_by"),
-    [("2017-03-02T00:00:00.000000Z", OTHER_DAY), ("2017-03-01T00:00:00.000000Z", None)],
-)
-def test_only_a_newer_marker_supersedes(spark: SparkSession, moment: str, superseded_by: date | None) -> None:
+def test_only_a_newer_marker_supersedes(winners: dict[str, Any]) -> None:
     """A transaction that moved away and came back in a still newer version belongs here again."""
-    [row] = accepted(raw_sales(spark, [{}, marker(moment, 5, OTHER_DAY)]), REFINEMENT).collect()
-    assert row.superseded_by_day == superseded_by
-    assert row.deduplicated_rows == 0
+    found = [winners[name] for name in ("newer marker", "older marker")]
+    assert [row.superseded_by_day for row in found] == [OTHER_DAY, None]
+    assert [row.deduplicated_rows for row in found] == [0, 0]
 
 
-def test_of_several_markers_the_greatest_names_the_day(spark: SparkSession) -> None:
+def test_of_several_markers_the_greatest_names_the_day(winners: dict[str, Any]) -> None:
     """And at equal moments the content hash decides, as between rows."""
-    moment = "2017-03-02T00:00:00.000000Z"
-    rows = [{}, marker(moment, 5, OTHER_DAY), marker(moment, -7, date(2017, 3, 2)), marker(moment, 4, date(2017, 3, 3))]
-    [row] = accepted(raw_sales(spark, rows), REFINEMENT).collect()
-    assert row.superseded_by_day == OTHER_DAY
+    assert winners["several markers"].superseded_by_day == OTHER_DAY
 
 
-def test_a_marker_without_a_row_gives_nothing(spark: SparkSession) -> None:
+def test_a_marker_without_a_row_gives_nothing(winners: dict[str, Any], versions_of: DataFrame) -> None:
     """Its row may have been rejected; a marker is neither a sale nor a reject."""
-    raw = raw_sales(spark, [marker("2017-03-02T00:00:00.000000Z", 5, OTHER_DAY)])
-    assert accepted(raw, REFINEMENT).collect() == []
-    assert rejected(raw, REFINEMENT).collect() == []
+    assert VERSIONS.keys() - winners.keys() == {"marker alone"}
+    assert [row.sales_value for row in rejected(versions_of, REFINEMENT).collect()] == ["broken"]
 
 
 def test_days_are_independent_and_lie_in_one_partition_each(spark: SparkSession) -> None:
@@ -257,22 +272,25 @@ def test_different_parts_never_join_to_one_key(spark: SparkSession) -> None:
     assert texts["10-1", "2"] == "10\\-1-2"
 
 
-@pytest.mark.parametrize(
-    ("kind", "texts", "key"),
-    [
-        ("bigint", ["7", "07", "+7"], "7-1095275"),
-        ("decimal(9,2)", ["7.00", "7", "07.0"], "7.00-1095275"),
-        ("date", ["2017-03-01"], "2017\\-03\\-01-1095275"),
-        ("timestamp", ["2017-03-01T10:00:00Z", "2017-03-01T10:00:00.0Z"], "2017\\-03\\-01T10:00:00Z-1095275"),
-        ("timestamp", ["2017-03-01T10:00:00.5Z", "2017-03-01T10:00:00.500Z"], "2017\\-03\\-01T10:00:00.5Z-1095275"),
-    ],
-)
-def test_a_part_of_a_key_counts_as_its_value(spark: SparkSession, kind: str, texts: list[str], key: str) -> None:
+PARTS: Sequence[tuple[str, list[str], str]] = [
+    ("bigint", ["7", "07", "+7"], "7-1095275"),
+    ("decimal(9,2)", ["7.00", "7", "07.0"], "7.00-1095275"),
+    ("date", ["2017-03-01"], "2017\\-03\\-01-1095275"),
+    ("timestamp", ["2017-03-01T10:00:00Z", "2017-03-01T10:00:00.0Z"], "2017\\-03\\-01T10:00:00Z-1095275"),
+    ("timestamp", ["2017-03-01T10:00:00.5Z", "2017-03-01T10:00:00.500Z"], "2017\\-03\\-01T10:00:00.5Z-1095275"),
+]
+"""A type, texts of one value of it, and the key that each of them gives."""
+
+
+def test_a_part_of_a_key_counts_as_its_value(spark: SparkSession) -> None:
     """The key is what the typed columns say, and its text is that which most sources write."""
-    source = replace(SOURCE, types={**SOURCE.types, "basket_id": kind})
-    raw = raw_sales(spark, [{"basket_id": text} for text in texts])
-    keys = raw.select(joined_key(source, ("basket_id", "product_id")).alias("key")).distinct().collect()
-    assert [row.key for row in keys] == [key]
+    texts = [{"basket_id": text} for text in dict.fromkeys(text for _, texts, _ in PARTS for text in texts)]
+    of_kinds = [replace(SOURCE, types={**SOURCE.types, "basket_id": kind}) for kind, *_ in PARTS]
+    keys = [joined_key(each, ("basket_id", "product_id")).alias(str(at)) for at, each in enumerate(of_kinds)]
+    found = {row.basket_id: row for row in raw_sales(spark, texts).select("basket_id", *keys).collect()}
+    assert [(kind, texts, {found[text][str(at)] for text in texts}) for at, (kind, texts, _) in enumerate(PARTS)] == [
+        (kind, texts, {key}) for kind, texts, key in PARTS
+    ]
 
 
 def test_a_part_that_is_no_value_is_joined_as_it_stands(spark: SparkSession) -> None:

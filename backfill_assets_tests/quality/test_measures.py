@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.datasets.sales import half_up_quotient
 from backfill_assets.landing.deletions import as_deletions
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.contract import Contract, Field
@@ -33,6 +33,14 @@ DEFECTS: list[dict[str, Any]] = [
     marker("2017-03-09T00:00:00.000000Z", 5, date(2017, 3, 4), basket_id="3"),
     {"basket_id": "5", "currency": "EUR", "sales_value": "4.00", "day": NEXT_DAY},
 ]
+LATE_DAY, SOUND_DAY = date(2017, 3, 11), date(2017, 3, 12)
+LATE: list[dict[str, Any]] = [
+    *({"basket_id": str(n), "currency": "EUR", "arrival_day": date(2017, 3, n), "day": LATE_DAY} for n in (19, 18, 11)),
+    marker("2017-03-19T00:00:00.000000Z", 5, date(2017, 3, 14), basket_id="9", day=LATE_DAY),
+]
+SOUND: list[dict[str, Any]] = [{"basket_id": str(n), "currency": "EUR", "day": SOUND_DAY} for n in (5, 6, 7)]
+Tables = Mapping[str, DataFrame]
+Measured = Mapping[str, dict[date, Metrics]]
 
 
 class Nested(Contract):
@@ -67,6 +75,16 @@ def _measured(rows: DataFrame, table: str) -> dict[date, Metrics]:
     return found
 
 
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> Tables:
+    return _chain(spark, raw_sales(spark, [*DEFECTS, *LATE, *SOUND]))
+
+
+@pytest.fixture(scope="module")
+def measured(tables: Tables) -> Measured:
+    return _all_measured(tables)
+
+
 def _chain(spark: SparkSession, raw: DataFrame, bronze_from: DataFrame | None = None) -> dict[str, DataFrame]:
     rates = spark.createDataFrame([], "currency string, rate_day date, rate decimal(18,6)")
     tables: dict[str, DataFrame] = {"raw_sales": raw, "bronze_fx_rates": rates}
@@ -94,9 +112,8 @@ def _failures(measured: Mapping[str, dict[date, Metrics]], day: date) -> set[str
     return {rule for rule, passed in outcomes.items() if not passed}
 
 
-def test_the_accounting_of_a_day_with_every_kind_of_row(spark: SparkSession) -> None:
+def test_the_accounting_of_a_day_with_every_kind_of_row(measured: Measured) -> None:
     """Known answers, by count: 7 received = 2 published + 2 quarantined + 2 deduplicated + 1 superseded."""
-    measured = _all_measured(_chain(spark, raw_sales(spark, DEFECTS)))
     assert measured["raw_sales"][DAY]["received"] == 7
     assert measured["raw_sales"][DAY]["rows"] == 8
     bronze = measured["bronze_sales"][DAY]
@@ -105,12 +122,11 @@ def test_the_accounting_of_a_day_with_every_kind_of_row(spark: SparkSession) -> 
     fact = measured["fact_sales_transactions"][DAY]
     assert (fact["rows"], fact["total_amount_eur"], fact["total_quantity"]) == (2, "3.3000", 2)
     assert measured["fact_daily_revenue"][DAY]["total_revenue_eur"] == "3.3000"
-    assert _failures(measured, DAY) == _failures(measured, NEXT_DAY) == set()
+    assert _failures(measured, DAY) == _failures(measured, NEXT_DAY) == _failures(measured, SOUND_DAY) == set()
 
 
-def test_a_day_without_rows_is_measured_as_zeros_and_passes(spark: SparkSession) -> None:
+def test_a_day_without_rows_is_measured_as_zeros_and_passes(measured: Measured) -> None:
     """Christmas: nothing was sold, and that is published like any other day."""
-    measured = _all_measured(_chain(spark, raw_sales(spark, DEFECTS)))
     assert _failures(measured, date(2017, 12, 25)) == set()
     for table in CATALOG.tables:
         assert zero_metrics(table).keys() == {*numbers(table), *examples(table)} - {*OF_DELETIONS}
@@ -133,60 +149,29 @@ def test_amounts_swapped_pairwise_after_raw_are_noticed(spark: SparkSession) -> 
     }
 
 
-def test_a_lost_and_a_doubled_row_are_noticed(spark: SparkSession) -> None:
+def test_a_lost_and_a_doubled_row_are_noticed(tables: Tables, measured: Measured) -> None:
     """By count as well as by content, at the table where it happened."""
-    raw = raw_sales(spark, [{"basket_id": "1", "currency": "EUR"}, {"basket_id": "2", "currency": "EUR"}])
-    tables = _chain(spark, raw)
-    fact = tables["fact_sales_transactions"]
-    lost = {**tables, "fact_sales_transactions": fact.where("basket_id = '1'")}
-    doubled = {**tables, "fact_sales_transactions": fact.union(fact)}
-    assert _failures(_all_measured(lost), DAY) >= {"fact_sales_transactions.everything_published"}
-    assert _failures(_all_measured(doubled), DAY) >= {
-        "fact_sales_transactions.everything_published",
-        "fact_sales_transactions.keys_unique",
-    }
+    name = "fact_sales_transactions"
+    fact = tables[name]
+    lost = {**measured, name: _measured(fact.where("basket_id <> '6'"), name)}
+    doubled = {**measured, name: _measured(fact.union(fact), name)}
+    assert _failures(lost, SOUND_DAY) >= {f"{name}.everything_published"}
+    assert _failures(doubled, SOUND_DAY) >= {f"{name}.everything_published", f"{name}.keys_unique"}
 
 
-def test_a_line_without_a_rate_is_counted_with_its_currency(spark: SparkSession) -> None:
-    """The gate's message must say which rates to look for."""
-    measured = _all_measured(_chain(spark, raw_sales(spark, [{"currency": "CHF"}, {"basket_id": "2"}])))
-    fact = measured["fact_sales_transactions"][DAY]
-    assert (fact["without_rate"], fact["without_rate_example"]) == (2, "CHF, USD")
-    assert "fact_sales_transactions.rates_found" in _failures(measured, DAY)
-
-
-def test_rows_that_arrived_late_are_counted_from_raw_on(spark: SparkSession) -> None:
+def test_rows_that_arrived_late_are_counted_from_raw_on(measured: Measured) -> None:
     """Eight days are more than a week, seven are not; a marker did not arrive at all."""
-    arrivals = {"1": date(2017, 3, 9), "2": date(2017, 3, 8), "3": DAY}
-    rows = [{"basket_id": key, "currency": "EUR", "arrival_day": day} for key, day in arrivals.items()]
-    raw = raw_sales(spark, [*rows, marker("2017-03-09T00:00:00.000000Z", 5, date(2017, 3, 4), basket_id="9")])
-    tables = _chain(spark, raw)
     for name in ("raw_sales", "bronze_sales"):
-        measured = _measured(tables[name], name)[DAY]
-        assert (measured["late_rows"], measured["arrived_rows"]) == (1, 3), name
+        found = measured[name][LATE_DAY]
+        assert (found["late_rows"], found["arrived_rows"]) == (1, 3), name
 
 
-def test_lines_with_an_old_rate_are_counted(spark: SparkSession) -> None:
+def test_lines_with_an_old_rate_are_counted(tables: Tables) -> None:
     """Five days are the longest gap that the bank leaves; a line without a rate is counted elsewhere."""
-    fact = _chain(spark, raw_sales(spark, [{"basket_id": str(n), "currency": "EUR"} for n in (5, 6, 7)]))
-    aged = fact["fact_sales_transactions"].withColumn(
+    aged = tables["fact_sales_transactions"].withColumn(
         "rate_day", F.when(F.col("basket_id") != "7", F.date_sub("day", F.col("basket_id").cast("int")))
     )
-    assert _measured(aged, "fact_sales_transactions")[DAY]["outdated_rate_day"] == 1
-
-
-def test_an_amount_that_is_not_the_quotient_in_its_row_is_counted(spark: SparkSession) -> None:
-    """One unit of the last digit off is noticed; an exact half, and the largest sum there is, are no error."""
-    amounts = {"1": "100000000.00", "2": "0.01", "3": "1.23", "4": "99999999.99"}
-    fact = _chain(spark, raw_sales(spark, [{"basket_id": n, "currency": "EUR"} for n in amounts]))
-    value = F.create_map(*[F.lit(text) for pair in amounts.items() for text in pair])[F.col("basket_id")]
-    rate = F.when(F.col("basket_id") == "2", "200.000000").otherwise("1.073700").cast("decimal(18,6)")
-    priced = fact["fact_sales_transactions"].withColumns({"sales_value": value.cast("decimal(18,2)"), "rate": rate})
-    exact = priced.withColumn("amount_eur", half_up_quotient(F.col("sales_value"), F.col("rate")))
-    off = F.when(F.col("basket_id") == "3", "0.0001").otherwise("0.0000").cast("decimal(4,4)")
-    wrong = exact.withColumn("amount_eur", (F.col("amount_eur") + off).cast("decimal(18,4)"))
-    found = [_measured(rows, "fact_sales_transactions")[DAY] for rows in (exact, wrong)]
-    assert [metrics["misconverted_amount_eur"] for metrics in found] == [0, 1]
+    assert _measured(aged, "fact_sales_transactions")[SOUND_DAY]["outdated_rate_day"] == 1
 
 
 def test_the_checksum_sees_content_and_not_order(spark: SparkSession) -> None:
@@ -204,11 +189,10 @@ def test_the_checksum_sees_content_and_not_order(spark: SparkSession) -> None:
     assert sums["as it is"] != sums["moved"]
 
 
-def test_a_breach_of_the_contract_in_staged_rows_is_counted_with_an_example(spark: SparkSession) -> None:
+def test_a_breach_of_the_contract_in_staged_rows_is_counted_with_an_example(tables: Tables) -> None:
     """A transform that lets through what the contract forbids must not publish it."""
-    bronze = _chain(spark, raw_sales(spark, [{"currency": "EUR"}]))["bronze_sales"]
-    broken = bronze.withColumn("quantity", F.lit(-1).cast("bigint"))
-    measured = _measured(broken, "bronze_sales")[DAY]
+    broken = tables["bronze_sales"].withColumn("quantity", F.lit(-1).cast("bigint"))
+    measured = _measured(broken, "bronze_sales")[NEXT_DAY]
     assert measured["violating"] == 1
     assert measured["violating_example"] == "quantity: not greater than or equal to 0 (was -1)"
 

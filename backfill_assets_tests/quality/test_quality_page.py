@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from backfill_assets.quality.gates import DIMENSIONS
-from backfill_assets_tests.quality.quality_page import (
-    CHECKS,
-    LAYERS,
-    MEASURES,
-    coverage,
-    expressions_of_checks,
-    expressions_of_rules,
-    rule_classes,
-    thresholds,
-    without_rules,
-)
+from backfill_assets_tests.quality import quality_page
+from backfill_assets_tests.quality.quality_page import rule_classes, without_rules, write_tables
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "rules.md").read_text()
-REPRINT = "`make pins` writes what belongs there."
+PAGE = quality_page.PAGE.read_text()
 UNDECLARED = {"contract_holds", "keys_unique"}
 
 
@@ -36,24 +24,10 @@ def _cells(lines: list[str]) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def test_the_rules_of_each_table_are_those_it_declares() -> None:
-    """By table and dimension."""
-    assert _lines("## Which rules each table has") == coverage(), REPRINT
-
-
-@pytest.mark.parametrize(
-    ("heading", "layer"), list(zip(["Raw", "Bronze", "Quarantine", "Facts", "Reports"], LAYERS, strict=True))
-)
-def test_the_thresholds_are_those_that_are_declared(heading: str, layer: Any) -> None:
-    """Also which of them only warn."""
-    assert _lines(f"### {heading}") == thresholds(layer), REPRINT
-
-
 @pytest.mark.data
-def test_each_check_and_each_rule_has_the_expression_that_carries_it_out() -> None:
-    """The judge's own, in DuckDB's SQL."""
-    assert _lines(CHECKS) == expressions_of_checks(), REPRINT
-    assert _lines(MEASURES) == expressions_of_rules(), REPRINT
+def test_the_tables_of_the_page_are_what_is_declared() -> None:
+    """The rules of each table, their thresholds and which of them only warn, and the judge's own expressions."""
+    assert write_tables(PAGE) == PAGE, "`make pins` writes what belongs there."
 
 
 def test_where_there_is_no_rule_the_page_says_why() -> None:

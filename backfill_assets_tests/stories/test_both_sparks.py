@@ -36,7 +36,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
 from backfill_assets_tests.examples.sample.synthetic_tally import SyntheticTally
-from backfill_assets_tests.judge.test_engine import InAStore
+from backfill_assets_tests.judge.written_rows import InAStore
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:

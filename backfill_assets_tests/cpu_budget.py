@@ -1,0 +1,81 @@
+"""How many CPU seconds the tests of each tier take, in their processes and all that those start, and how many they may.
+
+It is printed at the end of each run, also of one in several processes. With ``CPU_BUDGETS`` set, as CI does, a run
+that takes more has failed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import psutil
+import pytest
+
+ENFORCED = "CPU_BUDGETS"
+BUDGETS = {"fast": 20, "data": 100, "protocol": 150, "spark": 300, "dagster": 120, "stories": 500}
+BEFORE_TESTS = "collection"
+_SENT = "cpu_seconds"
+
+
+def used() -> float:
+    """By this process and those that it started, whether they still run or were waited for."""
+    this, seconds = psutil.Process(), 0.0
+    for process in (this, *this.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            seconds += sum(process.cpu_times()[:4])
+    return seconds
+
+
+class CpuBudget:
+    """A plugin of pytest. Processes are looked at only where a test of another tier begins: that takes milliseconds."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        tier_of: Callable[[pytest.Item], str],
+        budgets: Mapping[str, float],
+        used: Callable[[], float] = used,
+    ) -> None:
+        self._config, self._tier_of, self._budgets, self._used = config, tier_of, budgets, used
+        self._tier, self._charged = BEFORE_TESTS, 0.0
+        self.seconds: Counter[str] = Counter()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        if (tier := self._tier_of(item)) != self._tier:
+            self._charge()
+            self._tier = tier
+        return (yield)
+
+    def _charge(self) -> None:
+        now = self._used()
+        self.seconds[self._tier] += max(0.0, now - self._charged)  # type: ignore[assignment]
+        self._charged = now
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """One of several processes of tests has ended."""
+        self.seconds.update(getattr(node, "workeroutput", {}).get(_SENT, {}))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if not self._config.pluginmanager.hasplugin("dsession"):
+            self._charge()
+        if hasattr(self._config, "workeroutput"):
+            self._config.workeroutput[_SENT] = dict(self.seconds)
+        elif self.over() and os.environ.get(ENFORCED) and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def over(self) -> list[str]:
+        """The tiers that took more than they may."""
+        return [tier for tier, budget in self._budgets.items() if self.seconds[tier] > budget]
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.section("CPU seconds of the tests, and of the processes that they started")
+        for tier in sorted(self.seconds, key=[BEFORE_TESTS, *self._budgets, *self.seconds].index):
+            may = f" of {self._budgets[tier]:g}" if tier in self._budgets else ""
+            over = ": OVER ITS BUDGET" if tier in self.over() else ""
+            terminalreporter.write_line(f"{tier:12}{self.seconds[tier]:8.1f}{may}{over}")
