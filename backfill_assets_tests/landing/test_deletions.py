@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pytest
 from pyspark.sql import functions as F
 
 from backfill_assets.days import TableDay
@@ -30,38 +29,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OTHER = date(2017, 3, 2)
-UNSOUND = {"quantity": "many"}
-
-
-def lines(rows: DataFrame) -> Counter[Any]:
-    return Counter((row["day"], row["record_kind"], row["source_line"], row["rescued"]) for row in rows.collect())
-
-
-def received(*found: tuple[int, str | None]) -> Counter[Any]:
-    return Counter((DAY, "received", line, rescued) for line, rescued in found)
 
 
 def test_each_deletion_cancels_one_equal_row(spark: SparkSession) -> None:
-    """Sound or not; a row that came back stands, and so does one that differs in an undeclared field alone."""
-    first = raw_sales(spark, [{}, {"source_line": 2, "sales_value": "2.00"}, {"source_line": 3, **UNSOUND}])
-    back = raw_sales(spark, [{"source_line": 1}, {"source_line": 1, "rescued": '{"a":"1"}'}])
-    raw = first.unionByName(as_deletions(first)).unionByName(back)
-    assert lines(standing_rows(raw)) == received((1, None), (1, '{"a":"1"}'))
+    """Sound or not; a row that came back stands, and so does one that differs in an undeclared field alone.
 
-
-def test_a_deleted_event_does_not_stand(spark: SparkSession) -> None:
-    """Its deletion does not say when it arrived, and neither does its place, as the path of a landed file does."""
+    The deletion of an event does not say when it arrived, and neither does its place, as the path of a landed file
+    does. That of a marker says that the source has taken back the newer version on another day.
+    """
     event = {"source_file": "kafka:sales/0", "arrival_day": OTHER}
-    rows = raw_sales(spark, [{**event, "source_line": 1}, {**event, "source_line": 2}, {"source_line": 3}])
-    raw = rows.unionByName(as_deletions(rows.where("source_line <> 2")))
-    assert [(row["source_line"], row["arrival_day"]) for row in standing_rows(raw).collect()] == [(2, OTHER)]
-
-
-def test_a_deleted_marker_is_no_marker(spark: SparkSession) -> None:
-    """It says that a newer version is on another day, which the source has taken back."""
-    raw = raw_sales(spark, [{}, marker("2017-03-20T00:00:00.000000Z", 7, OTHER)])
-    deleted = as_deletions(raw.where("record_kind = 'supersession'"))
-    assert lines(standing_rows(raw.unionByName(deleted))) == received((1, None))
+    gone = [{}, {"source_line": 2, "sales_value": "2.00"}, {"source_line": 3, "quantity": "many"}]
+    moved = marker("2017-03-20T00:00:00.000000Z", 7, OTHER)
+    deleted = raw_sales(spark, [*gone, {**event, "source_line": 1}, moved])
+    stay = [{"source_line": 1}, {"source_line": 1, "rescued": '{"a":"1"}'}, {**event, "source_line": 2}]
+    raw = deleted.unionByName(as_deletions(deleted)).unionByName(raw_sales(spark, stay))
+    columns = ("record_kind", "source_file", "source_line", "arrival_day", "rescued")
+    landed = ("received", "sales/2017-03-01/a.jsonl.gz", 1, DAY)
+    assert Counter(tuple(row[name] for name in columns) for row in standing_rows(raw).collect()) == Counter(
+        [(*landed, None), (*landed, '{"a":"1"}'), ("received", "kafka:sales/0", 2, OTHER, None)]
+    )
 
 
 def test_only_days_that_may_have_deletions_are_looked_through(spark: SparkSession) -> None:
@@ -88,30 +74,22 @@ def test_only_days_that_may_have_deletions_are_looked_through(spark: SparkSessio
     assert read == [[DAY], [OTHER]]
 
 
-@pytest.mark.parametrize(
-    ("key", "days"),
-    [
-        ("EUR", [DAY, OTHER]),
-        ('{"currency": "EUR"}', [DAY, OTHER]),
-        ('{"currency": "EUR", "rate_day": "2017-03-02"}', [OTHER]),
-        ('{"rate_day": "2017-03-02"}', []),
-        ("CHF", []),
-    ],
-)
-def test_a_key_is_one_text_or_an_object_and_may_name_a_day(
-    spark: SparkSession, tmp_path: Path, key: str, days: list[date]
-) -> None:
+def test_a_key_is_one_text_or_an_object_and_may_name_a_day(spark: SparkSession, tmp_path: Path) -> None:
     """Of a source whose rows have their day as a part of what they are, a key alone deletes all of its days."""
-    source = CATALOG.step("raw_fx_rates").source
+    source, key_file = CATALOG.step("raw_fx_rates").source, str(tmp_path / "key")
     assert source is not None
     shape = "value string, source_file string, source_line bigint, arrival_day date"
-    rates = [json.dumps({"currency": "EUR", "rate_day": str(day), "rate": "1.1"}) for day in (DAY, OTHER)]
-    landed = [(rate, "kafka:rates/0", number, OTHER) for number, rate in enumerate(rates)]
-    raw = rows_of_lines(spark, source, spark.createDataFrame(landed, shape), str(tmp_path / "key"))
-    events = spark.createDataFrame([(key, "kafka:rates/0", 9, OTHER)], shape)
-    lines_of_keys = events.withColumn("value", key_line(source, F.col("value")))
-    tombs = tombstones(spark, source, lines_of_keys, str(tmp_path / "key"))
+    currencies = ("EUR", "USD", "GBP", "SEK")
+    rates = [{"currency": each, "rate_day": str(day), "rate": "1.1"} for each in currencies for day in (DAY, OTHER)]
+    landed = [(json.dumps(rate), "kafka:rates/0", number, OTHER) for number, rate in enumerate(rates)]
+    raw = rows_of_lines(spark, source, spark.createDataFrame(landed, shape), key_file)
+    of_a_day = '{"currency": "GBP", "rate_day": "2017-03-02"}'
+    keys = ["EUR", '{"currency": "USD"}', of_a_day, '{"rate_day": "2017-03-02"}', "CHF"]
+    events = spark.createDataFrame([(key, "kafka:rates/0", 90 + n, OTHER) for n, key in enumerate(keys)], shape)
+    tombs = tombstones(spark, source, events.withColumn("value", key_line(source, F.col("value"))), key_file)
     found = deletions_by(source, raw, tombs).collect()
-    assert sorted(row["day"] for row in found) == days
-    assert {row["record_kind"] for row in found} <= {"deletion"}
-    assert tombs.where(unreadable(tombs)).count() == ("currency" not in key and "rate_day" in key)
+    assert sorted((row["currency"], row["day"]) for row in found) == [
+        *(("EUR", DAY), ("EUR", OTHER), ("GBP", OTHER), ("USD", DAY), ("USD", OTHER)),
+    ]
+    assert {row["record_kind"] for row in found} == {"deletion"}
+    assert [row["deleted by line"] for row in tombs.where(unreadable(tombs)).collect()] == [93]

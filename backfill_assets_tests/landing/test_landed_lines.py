@@ -46,47 +46,38 @@ def received(file: str, line: int, **columns: Any) -> dict[str, Any]:
 
 
 def test_an_event_is_as_raw_has_it(tmp_path: Path) -> None:
-    """At offset 0 too, without a landing zone: its topic is not asked."""
-    row = received("kafka:orders/0", 0, quantity="2", rescued='{"colour": "red", "size": 7}')
-    line = landed_line(LandingZone(tmp_path), _sales(), row)
-    assert line is not None
-    assert json.loads(line) == {"quantity": "2", "colour": "red", "size": 7}
-
-
-def test_an_event_that_is_no_object_is_shown_as_it_came(tmp_path: Path) -> None:
-    """It is in quarantine, and people look at it there."""
-    row = received("kafka:orders/0", 5, unparsed_line="broken")
-    assert landed_line(LandingZone(tmp_path), _sales(), row) == "broken"
-
-
-def test_a_token_stays_a_token(tmp_path: Path) -> None:
-    """Raw has nothing else, and so an event shows nothing else."""
+    """At offset 0 too, without a landing zone: its topic is not asked. A token stays a token: raw has nothing else."""
+    zone, row = LandingZone(tmp_path), received("kafka:orders/0", 0, quantity="2", rescued='{"colour": "red"}')
+    assert json.loads(landed_line(zone, _sales(), row) or "") == {"quantity": "2", "colour": "red"}
     source = replace(_sales(), fields=("quantity",), personal_fields={"quantity": "quantity_token"})
     row = received("kafka:orders/0", 5) | {"quantity_token": "t-1"}
-    assert landed_line(LandingZone(tmp_path), source, row) == '{"quantity": "t-1"}'
+    assert landed_line(zone, source, row) == '{"quantity": "t-1"}'
+    assert landed_line(zone, _sales(), received("kafka:orders/0", 5, unparsed_line="broken")) == "broken"
 
 
-def test_a_line_is_read_from_its_file(tmp_path: Path) -> None:
-    """As it always was, and a file that is gone gives none."""
-    path = f"sales/{DAY}/a.jsonl.gz"
-    (tmp_path / path).parent.mkdir(parents=True)
-    with gzip.open(tmp_path / path, "wt") as file:
-        file.write('{"quantity": 1}\n{"quantity": 2}\n')
-    assert landed_line(LandingZone(tmp_path), _sales(), received(path, 2, quantity="2")) == '{"quantity": "2"}'
-    assert landed_line(LandingZone(tmp_path), _sales(), received(f"sales/{DAY}/b.jsonl.gz", 2)) is None
+LINES = gzip.compress(b'{"quantity": 1}\n{"quantity": 2}\n')
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"plain text", gzip.compress(b"{}\n")[:12], gzip.compress(b"{}\n")[:10] + b"\xff" * 20],
-    ids=["plain", "cut off", "damaged"],
+    ("content", "line"),
+    [
+        (LINES, '{"quantity": "2"}'),
+        (None, None),
+        (b"plain text", None),
+        (LINES[:12], None),
+        (LINES[:10] + b"\xff" * 20, None),
+    ],
+    ids=["sound", "gone", "plain", "cut off", "damaged"],
 )
-def test_a_file_that_was_damaged_since_gives_no_line(tmp_path: Path, content: bytes) -> None:
-    """What raw has of the row is shown all the same."""
+def test_a_line_is_read_from_its_file_if_it_is_there_and_sound(
+    tmp_path: Path, content: bytes | None, line: str | None
+) -> None:
+    """As it always was. What raw has of the row is shown all the same."""
     path = f"sales/{DAY}/a.jsonl.gz"
     (tmp_path / path).parent.mkdir(parents=True)
-    (tmp_path / path).write_bytes(content)
-    assert landed_line(LandingZone(tmp_path), _sales(), received(path, 1, quantity="2")) is None
+    if content is not None:
+        (tmp_path / path).write_bytes(content)
+    assert landed_line(LandingZone(tmp_path), _sales(), received(path, 2, quantity="2")) == line
 
 
 @pytest.mark.parametrize(
@@ -109,27 +100,16 @@ def test_a_landed_row_wins_by_version_and_then_by_content_hash(sent_at: str, con
 FILE = "sales/2017-03-01/a.jsonl.gz"
 
 
-@pytest.mark.parametrize(
-    ("file", "line", "text"),
-    [
-        (FILE, 7, f"{FILE}:7"),
-        ("kafka:orders/0", 0, "topic orders, partition 0, offset 0"),
-        ("kafka:shop.orders-eu_1/12", 1_234_567, "topic shop.orders-eu_1, partition 12, offset 1,234,567"),
-    ],
-)
-def test_a_place_in_words(file: str, line: int, text: str) -> None:
-    """An event has no line: it has an offset."""
-    assert format_place(file, line) == text
-
-
-def test_a_place_for_programs() -> None:
-    """File and line are there in any case: they are the columns of raw."""
+def test_a_place_in_words_and_for_programs() -> None:
+    """An event has no line: it has an offset. File and line are there in any case: they are the columns of raw."""
+    event = {"topic": "shop.orders-eu_1", "partition": 12, "offset": 1_234_567}
+    of_event, words = "kafka:shop.orders-eu_1/12", "topic shop.orders-eu_1, partition 12, offset 1,234,567"
+    assert format_place(FILE, 7) == f"{FILE}:7"
+    assert (format_place(of_event, 1_234_567), format_place("kafka:orders/0", 0)) == (
+        words,
+        "topic orders, partition 0, offset 0",
+    )
     assert place_values(FILE, 7) == {"file": FILE, "line": 7}
-    event = {"topic": "orders", "partition": 3, "offset": 0}
-    assert place_values("kafka:orders/3", 0) == {"file": "kafka:orders/3", "line": 0, **event}
+    assert place_values(of_event, 1_234_567) == {"file": of_event, "line": 1_234_567, **event}
     assert event_place("kafka:orders/3", 0) == EventPlace("orders", 3, 0)
-
-
-def test_a_marker_has_no_place() -> None:
-    """It was not received."""
-    assert event_place(None, None) is None
+    assert event_place(None, None) is None, "a marker was not received"

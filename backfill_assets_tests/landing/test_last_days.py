@@ -33,44 +33,34 @@ def _ends(zone: LandingZone, lakehouse: Path) -> dict[str, date]:
     return last_days([SMALL], zone, Storage(str(lakehouse)), TODAY)
 
 
-def test_the_end_is_the_newest_day_if_it_is_old() -> None:
-    """Younger data goes on: a source that lands once a month is quiet for 31 days."""
-    assert end_of([LAST, FIRST], FIRST, TODAY) == LAST
-    assert end_of([TODAY - QUIET], FIRST, TODAY) is None
-    assert end_of([TODAY - QUIET - timedelta(days=1)], FIRST, TODAY) == TODAY - QUIET - timedelta(days=1)
-
-
-def test_data_of_the_future_has_no_end() -> None:
-    """As of a till whose clock is wrong: no day must be without a partition because of it."""
-    assert end_of([LAST, TODAY + timedelta(days=400)], FIRST, TODAY) is None
-
-
-def test_days_before_the_first_one_are_no_data() -> None:
-    """A dataset that begins later must not end before it begins."""
-    assert end_of([FIRST], LAST, TODAY) is None
-    assert end_of([], FIRST, TODAY) is None
-
-
-def test_nothing_landed_has_no_end(zone: LandingZone, tmp_path: Path) -> None:
-    """The first day may land at any time; and asking creates no lakehouse."""
-    assert _ends(zone, tmp_path / "lakehouse") == {}
-    assert not (tmp_path / "lakehouse").exists()
+@pytest.mark.parametrize(
+    ("days", "first", "end"),
+    [
+        ([LAST, FIRST], FIRST, LAST),
+        ([TODAY - QUIET], FIRST, None),
+        ([TODAY - QUIET - timedelta(days=1)], FIRST, TODAY - QUIET - timedelta(days=1)),
+        ([LAST, TODAY + timedelta(days=400)], FIRST, None),
+        ([FIRST], LAST, None),
+        ([], FIRST, None),
+    ],
+    ids=["old", "still going on", "quiet long enough", "of a clock that is wrong", "before the first day", "nothing"],
+)
+def test_the_end_is_the_newest_day_if_it_is_old(days: list[date], first: date, end: date | None) -> None:
+    """Younger data goes on: a source that lands once a month is quiet for 31 days. No day must be without a partition
+    because of a till of the future, and a dataset that begins later must not end before it begins."""
+    assert end_of(days, first, TODAY) == end
 
 
 def test_the_newest_landed_day_of_any_dataset_of_a_chain_is_the_end(zone: LandingZone, tmp_path: Path) -> None:
-    """And it grows with what lands."""
+    """It grows with what lands; before that there is none, and asking creates no lakehouse. A folder is no data."""
+    lakehouse = tmp_path / "lakehouse"
+    assert _ends(zone, lakehouse) == {} and not lakehouse.exists()
     _land(zone, "sales", FIRST, LAST)
     _land(zone, "fx_rates", FIRST)
-    assert _ends(zone, tmp_path / "lakehouse") == {"small": LAST}
-    _land(zone, "fx_rates", LAST + timedelta(days=2))
-    assert _ends(zone, tmp_path / "lakehouse") == {"small": LAST + timedelta(days=2)}
-
-
-def test_a_folder_without_files_is_no_data(zone: LandingZone, tmp_path: Path) -> None:
-    """Someone has made the folder of tomorrow."""
-    _land(zone, "sales", FIRST)
     (zone.root / "sales" / "2017-09-01").mkdir()
-    assert _ends(zone, tmp_path / "lakehouse") == {"small": FIRST}
+    assert _ends(zone, lakehouse) == {"small": LAST}
+    _land(zone, "fx_rates", LAST + timedelta(days=2))
+    assert _ends(zone, lakehouse) == {"small": LAST + timedelta(days=2)}
 
 
 @pytest.mark.protocol

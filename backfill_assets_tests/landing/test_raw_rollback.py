@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, write_deltalake
 
 from backfill_assets.campaign.rollback import roll_back, undoable
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
 from backfill_assets.landing.raw_rollback import require_sound_rollback
 from backfill_assets.publish.compact import compact
 from backfill_assets.publish.publisher import Conflict, Publisher
@@ -27,38 +25,36 @@ MARKER = -7
 """On OLD: the row 7 on NEW has superseded a row of this day."""
 
 
+SCHEMA = pa.schema(
+    [
+        ("record_kind", pa.string()),
+        ("superseded_by_day", pa.date32()),
+        ("content_hash", pa.int64()),
+        ("day", pa.date32()),
+    ]
+)
+
+
 class RawLakehouse(SmallLakehouse):
     """A row is its content hash; a negative one is a marker that points to NEW."""
 
-    def stage(self, name: str, table: str, days: Mapping[date, Sequence[int]]) -> Timeline:
-        timeline = Timeline(self.storage, table, name)
-        entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="x") for day in days})
-        rows = pa.Table.from_pylist(
-            [
-                {
-                    "record_kind": "received" if each > 0 else "supersession",
-                    "superseded_by_day": None if each > 0 else NEW,
-                    "content_hash": abs(each),
-                    "day": day,
-                }
-                for day, hashes in days.items()
-                for each in hashes
-            ],
-            schema=pa.schema(
-                {
-                    "record_kind": pa.string(),
-                    "superseded_by_day": pa.date32(),
-                    "content_hash": pa.int64(),
-                    "day": pa.date32(),
-                }
-            ),
-        )
-        properties = CommitProperties(custom_metadata={"userMetadata": entry.model_dump_json()})
-        write_deltalake(timeline.uri, rows, mode="append", partition_by=["day"], commit_properties=properties)
-        return timeline
+    def rows_of(self, table: str, day: date, ids: Sequence[int]) -> pa.Table:
+        rows = [
+            {
+                "record_kind": "received" if each > 0 else "supersession",
+                "superseded_by_day": None if each > 0 else NEW,
+                "content_hash": abs(each),
+                "day": day,
+            }
+            for each in ids
+        ]
+        return pa.Table.from_pylist(rows, schema=SCHEMA)
 
     def arrive(self, id: str, rows: Mapping[date, Sequence[int]]) -> None:
         assert not isinstance(self.publish(id, {RAW: rows}, mode="append"), Conflict)
+
+
+Happens = Callable[[RawLakehouse], object]
 
 
 @pytest.fixture
@@ -70,100 +66,87 @@ def _check(publisher: Publisher, publication: str) -> object:
     return require_sound_rollback(publisher, CATALOG, undoable(publisher, publication))
 
 
+def back(publication: str) -> Happens:
+    return lambda lakehouse: roll_back(lakehouse.publisher, publication, id="undo", steps=CATALOG.steps)
+
+
+def compacted(day: date) -> Happens:
+    return lambda lakehouse: compact(lakehouse.publisher, RAW, [day], id="compacted")
+
+
+def moved(lakehouse: RawLakehouse) -> None:
+    lakehouse.publish("moved", {RAW: {NEW: [7], ARRIVED: []}})
+
+
+def came(id: str, rows: Mapping[date, Sequence[int]]) -> Happens:
+    return lambda lakehouse: lakehouse.arrive(id, rows)
+
+
+NEWER, OLDER, COPY = came("newer", {NEW: [7]}), came("older", {OLD: [5, MARKER]}), came("copy", {NEW: [7]})
+UNMARKED = came("older", {OLD: [5]})
+POINTS_TO_NOTHING = f"on {OLD} of {RAW} rows that arrived"
+ARRIVED_SINCE = f"rows arrived on {OLD}"
+
+
+@pytest.mark.parametrize(
+    ("happened", "publication", "why"),
+    [
+        ([came("older", {OLD: [5]}), came("newer", {NEW: [7], OLD: [MARKER]})], "newer", ""),
+        ([NEWER, OLDER, COPY], "copy", ""),
+        ([NEWER, back("newer"), came("elsewhere", {FAR: [1]})], "undo", ""),
+        ([NEWER, back("newer"), UNMARKED], "undo", ARRIVED_SINCE),
+        ([came("before", {NEW: [3]}), NEWER, compacted(NEW), OLDER], "newer", POINTS_TO_NOTHING),
+        ([NEWER, OLDER, COPY, compacted(NEW)], "copy", ""),
+        (
+            [came("a", {NEW: [3]}), came("b", {NEW: [4]}), NEWER, back("newer"), UNMARKED, compacted(NEW)],
+            "undo",
+            ARRIVED_SINCE,
+        ),
+        ([came("a", {OLD: [1]}), came("b", {OLD: [2]}), NEWER, back("newer"), compacted(OLD)], "undo", ""),
+        ([came("newer", {ARRIVED: [7]}), moved], "moved", ""),
+        ([came("newer", {ARRIVED: [7]}), moved, OLDER], "moved", ARRIVED_SINCE),
+    ],
+    ids=[
+        "markers that go with it are no reason",
+        "another copy of the newer version is enough",
+        "what arrived out of the window is no reason",
+        "rows that come back are compared with what arrived meanwhile",
+        "what maintenance has put together is looked at too",
+        "a copy from before is enough after a compaction",
+        "rows from before a compaction arrived since as well",
+        "a compaction elsewhere brings no rows",
+        "rows that were put on other days go back if none arrived since",
+        "rows that were put on other days stay where others arrived beside them",
+    ],
+)
+def test_a_rollback_is_sound_if_no_version_vanishes_or_counts_twice(
+    lakehouse: RawLakehouse, happened: Sequence[Happens], publication: str, why: str
+) -> None:
+    for each in happened:
+        each(lakehouse)
+    if not why:
+        assert _check(lakehouse.publisher, publication)
+        return
+    with pytest.raises(PublicationRefused, match=f"{publication} cannot be rolled back: {why}"):
+        _check(lakehouse.publisher, publication)
+
+
 def test_a_row_that_arrived_late_keeps_the_newer_version_there(lakehouse: RawLakehouse) -> None:
     """The marker came with the older row: it would stay, and point to nothing."""
-    lakehouse.arrive("newer", {NEW: [7]})
-    lakehouse.arrive("older", {OLD: [5, MARKER]})
-    with pytest.raises(PublicationRefused, match=rf"newer cannot be rolled back: on {OLD} of {RAW} rows that arrived"):
+    NEWER(lakehouse)
+    OLDER(lakehouse)
+    with pytest.raises(PublicationRefused, match=f"newer cannot be rolled back: {POINTS_TO_NOTHING}"):
         _check(lakehouse.publisher, "newer")
-    roll_back(lakehouse.publisher, "older", id="undo-older", steps=CATALOG.steps)
+    back("older")(lakehouse)
     assert _check(lakehouse.publisher, "newer")
-
-
-def test_markers_that_go_with_it_are_no_reason(lakehouse: RawLakehouse) -> None:
-    """The usual order: older first, then newer with its marker, which is taken away with it."""
-    lakehouse.arrive("older", {OLD: [5]})
-    lakehouse.arrive("newer", {NEW: [7], OLD: [MARKER]})
-    assert _check(lakehouse.publisher, "newer")
-
-
-def test_another_copy_of_the_newer_version_is_enough(lakehouse: RawLakehouse) -> None:
-    """The same line was landed twice."""
-    lakehouse.arrive("newer", {NEW: [7]})
-    lakehouse.arrive("older", {OLD: [5, MARKER]})
-    lakehouse.arrive("copy", {NEW: [7]})
-    assert _check(lakehouse.publisher, "copy")
-
-
-def test_rows_that_come_back_are_compared_with_what_arrived_meanwhile(lakehouse: RawLakehouse) -> None:
-    """The older version came without a marker while the newer one was away: both would count."""
-    lakehouse.arrive("newer", {NEW: [7]})
-    roll_back(lakehouse.publisher, "newer", id="undo", steps=CATALOG.steps)
-    assert _check(lakehouse.publisher, "undo")
-    lakehouse.arrive("elsewhere", {FAR: [1]})
-    assert _check(lakehouse.publisher, "undo")
-    lakehouse.arrive("older", {OLD: [5]})
-    with pytest.raises(PublicationRefused, match=f"undo cannot be rolled back: rows arrived on {OLD}"):
-        _check(lakehouse.publisher, "undo")
-
-
-def test_what_maintenance_has_put_together_is_looked_at_too(lakehouse: RawLakehouse) -> None:
-    """A compaction leaves every rollback possible, so the rows that would go are in a file that it did not bring."""
-    lakehouse.arrive("before", {NEW: [3]})
-    lakehouse.arrive("newer", {NEW: [7]})
-    compact(lakehouse.publisher, RAW, [NEW], id="compacted")
-    lakehouse.arrive("older", {OLD: [5, MARKER]})
-    with pytest.raises(PublicationRefused, match=f"newer cannot be rolled back: on {OLD}"):
-        _check(lakehouse.publisher, "newer")
-
-
-def test_a_copy_from_before_is_enough_after_a_compaction(lakehouse: RawLakehouse) -> None:
-    """It is in the same file now, and stays."""
-    lakehouse.arrive("newer", {NEW: [7]})
-    lakehouse.arrive("older", {OLD: [5, MARKER]})
-    lakehouse.arrive("copy", {NEW: [7]})
-    compact(lakehouse.publisher, RAW, [NEW], id="compacted")
-    assert _check(lakehouse.publisher, "copy")
-
-
-def test_rows_from_before_a_compaction_arrived_since_as_well(lakehouse: RawLakehouse) -> None:
-    """The older version came while the newer one was away, and then maintenance put files of that day together."""
-    lakehouse.arrive("some", {NEW: [3]})
-    lakehouse.arrive("more", {NEW: [4]})
-    lakehouse.arrive("newer", {NEW: [7]})
-    roll_back(lakehouse.publisher, "newer", id="undo", steps=CATALOG.steps)
-    lakehouse.arrive("older", {OLD: [5]})
-    compact(lakehouse.publisher, RAW, [NEW], id="compacted")
-    with pytest.raises(PublicationRefused, match=f"undo cannot be rolled back: rows arrived on {OLD}"):
-        _check(lakehouse.publisher, "undo")
-
-
-def test_a_compaction_elsewhere_brings_no_rows(lakehouse: RawLakehouse) -> None:
-    """It is the newest publication of its day, and holds what was there before."""
-    for id, content in (("some", 1), ("more", 2)):
-        lakehouse.arrive(id, {OLD: [content]})
-    lakehouse.arrive("newer", {NEW: [7]})
-    roll_back(lakehouse.publisher, "newer", id="undo", steps=CATALOG.steps)
-    compact(lakehouse.publisher, RAW, [OLD], id="compacted")
-    assert _check(lakehouse.publisher, "undo")
-
-
-def test_rows_that_were_put_on_other_days_go_back_only_if_none_arrived_since(lakehouse: RawLakehouse) -> None:
-    """What arrived beside them meanwhile was compared with them where they are now."""
-    lakehouse.arrive("newer", {ARRIVED: [7]})
-    lakehouse.publish("moved", {RAW: {NEW: [7], ARRIVED: []}})
-    assert _check(lakehouse.publisher, "moved")
-    lakehouse.arrive("older", {OLD: [5, MARKER]})
-    with pytest.raises(PublicationRefused, match=f"moved cannot be rolled back: rows arrived on {OLD}"):
-        _check(lakehouse.publisher, "moved")
 
 
 def test_rows_that_arrive_after_the_look_refuse_the_rollback(lakehouse: RawLakehouse) -> None:
     """What was looked at is an input of the rollback."""
-    lakehouse.arrive("newer", {NEW: [7]})
+    NEWER(lakehouse)
     prepared = undoable(lakehouse.publisher, "newer")
     looked_at = require_sound_rollback(lakehouse.publisher, CATALOG, prepared)
-    lakehouse.arrive("older", {OLD: [5, MARKER]})
+    OLDER(lakehouse)
     with pytest.raises(PublicationRefused, match=RAW):
         roll_back(lakehouse.publisher, "newer", id="undo", steps=CATALOG.steps, inputs=looked_at)
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import date
 from itertools import product
 from pathlib import Path
+from typing import Any
 
-import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from backfill_assets.examples.datasets.fx_rates import FX_RATES
@@ -29,14 +29,21 @@ def _raw(spark: SparkSession, root: Path, files: list[str]) -> DataFrame:
     return raw_rows(spark, replace(SALES.source, first_day=date(2016, 12, 24)), files, land_key(root, KEY))
 
 
-def _only(spark: SparkSession, root: Path, line: str | dict[str, str | None]) -> Row:
-    [row] = _raw(spark, root, [land(root, "sales", "2017-03-02", "one", [line])]).collect()
-    return row
+def _sales(spark: SparkSession, root: Path, *lines: str | dict[str, Any]) -> list[Row]:
+    """What raw makes of these lines of one file, in their order: one job for all."""
+    found = _raw(spark, root, [land(root, "sales", "2017-03-02", "one", lines)]).collect()
+    assert [row.source_line for row in found] == list(range(1, len(lines) + 1))
+    return found
+
+
+def _rates(spark: SparkSession, file: str) -> dict[int, Row]:
+    """Rows of rates by line; they have no personal fields, and can be read where no key is."""
+    return {row.source_line: row for row in raw_rows(spark, FX_RATES.source, [file], "no.key").collect()}
 
 
 def test_a_landed_line_becomes_text_with_its_provenance(spark: SparkSession, tmp_path: Path) -> None:
     """What raw keeps of a sound line: its text, where it came from, and no household id."""
-    row = _only(spark, tmp_path, sale(sales_value="1.50"))
+    [row] = _sales(spark, tmp_path, sale(sales_value="1.50"))
     assert row.household_token == _tokenised("900")
     assert (row.sales_value, row.quantity, row.updated_at) == ("1.50", "1", "2017-03-01T23:59:59Z")
     assert (row.source_file, row.source_line) == ("sales/2017-03-02/one.jsonl.gz", 1)
@@ -53,8 +60,13 @@ def test_the_schema_is_the_declared_one_with_and_without_files(spark: SparkSessi
 
 
 def test_line_numbers_are_right_in_many_small_files(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark packs small files into one task; a number that went on counting would point at the wrong line."""
-    files, expected = [], set()
+    """Spark packs small files into one task; a number that went on counting would point at the wrong line.
+
+    A gzip of nothing and a file of no bytes have no lines, and are no error.
+    """
+    nothing = tmp_path / "sales" / "2017-03-01" / "nothing.jsonl.gz"
+    files, expected = [land(tmp_path, "sales", "2017-03-01", "empty", []), str(nothing)], set()
+    nothing.touch()
     for number in range(40):
         lines: list[str | dict[str, str | None]] = [sale(basket_id=f"{number}-{n}") for n in range(number % 7)]
         lines.insert(len(lines) // 2, "   ")
@@ -68,64 +80,39 @@ def test_line_numbers_are_right_in_many_small_files(spark: SparkSession, tmp_pat
     assert len(found) == len(expected)
 
 
-def test_empty_files_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """Neither a gzip of nothing nor a file of no bytes is an error."""
-    nothing = tmp_path / "sales" / "2017-03-01" / "nothing.jsonl.gz"
-    files = [land(tmp_path, "sales", "2017-03-01", "empty", []), str(nothing)]
-    nothing.touch()
-    assert _raw(spark, tmp_path, files).collect() == []
+BROKEN = [
+    *('{"store_id":"330"', "[1,2,3]", '[{"store_id":"330"}]', '"text"', "null", "not json"),
+    *('{"store_id":"330"} trailing', '{"store_id":"330"}{"store_id":"331"}', '{"store_id":"330"},{"store_id":"331"}'),
+    *('{"store_id":"330","store_id":"331"}', '{"store_id":"330"}]', '{"store_id":"330"}]{"store_id":"331"}'),
+    *('{"store_id":"330"}],{"store_id":"331"}', '{"store_id":"330"}][{"store_id":"331"}]'),
+    *('{"store_id":"330"}] trailing', '{"store_id":"330"},{}]'),
+]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"store_id":"330"',
-        "[1,2,3]",
-        '[{"store_id":"330"}]',
-        '"text"',
-        "null",
-        "not json",
-        '{"store_id":"330"} trailing',
-        '{"store_id":"330"}{"store_id":"331"}',
-        '{"store_id":"330"},{"store_id":"331"}',
-        '{"store_id":"330","store_id":"331"}',
-        '{"store_id":"330"}]',
-        '{"store_id":"330"}]{"store_id":"331"}',
-        '{"store_id":"330"}],{"store_id":"331"}',
-        '{"store_id":"330"}][{"store_id":"331"}]',
-        '{"store_id":"330"}] trailing',
-        '{"store_id":"330"},{}]',
-    ],
-)
-def test_a_line_that_is_not_one_object_is_kept_whole(spark: SparkSession, tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_not_one_object_is_kept_whole(spark: SparkSession, tmp_path: Path) -> None:
     """A parser that stops at the end of the first object, or picks one of two equal fields, loses what follows.
 
     Of a source with personal fields the line is withheld: the landed file has it, at the line that raw names.
     """
-    file = land(tmp_path, "fx_rates", "2017-03-02", "one", [line])
-    [row] = raw_rows(spark, FX_RATES.source, [file], str(tmp_path / "no.key")).collect()
-    assert row.unparsed_line == line
-    row = _only(spark, tmp_path, line)
-    assert row.unparsed_line == f"withheld: {len(line)} characters, HMAC-SHA-256 {_tokenised(line)}"
-    assert (row.store_id, row.day, row.day_is_arrival) == (None, date(2017, 3, 2), True)
-    assert (row.source_file, row.source_line) == ("sales/2017-03-02/one.jsonl.gz", 1)
-
-
-def test_brackets_within_an_object_are_its_own(spark: SparkSession, tmp_path: Path) -> None:
-    line = '{"currency":"USD]","rate":"[1],{}]"}'
-    [row] = raw_rows(
-        spark, FX_RATES.source, [land(tmp_path, "fx_rates", "2017-03-02", "one", [line])], "no.key"
-    ).collect()
-    assert (row.unparsed_line, row.currency, row.rate) == (None, "USD]", "[1],{}]")
+    rates = _rates(spark, land(tmp_path, "fx_rates", "2017-03-02", "one", BROKEN))
+    assert [rates[number].unparsed_line for number in sorted(rates)] == BROKEN
+    for line, row in zip(BROKEN, _sales(spark, tmp_path, *BROKEN), strict=True):
+        assert row.unparsed_line == f"withheld: {len(line)} characters, HMAC-SHA-256 {_tokenised(line)}"
+        assert (row.store_id, row.day, row.day_is_arrival) == (None, date(2017, 3, 2), True)
 
 
 def test_a_line_that_is_no_text_is_kept_as_its_bytes(spark: SparkSession, tmp_path: Path) -> None:
-    """Of another encoding, say. It would be in no column of text, and would stop all of its file."""
-    file = Path(land(tmp_path, "fx_rates", "2017-03-02", "one", ['{"currency":"USD"}']))
+    """Of another encoding, say. It would be in no column of text, and would stop all of its file.
+
+    Brackets within an object are its own.
+    """
+    lines = ['{"currency":"USD","rate_day":"2017-03-01","rate":"1.0533"}', '{"currency":"USD]","rate":"[1],{}]"}']
+    file = Path(land(tmp_path, "fx_rates", "2017-03-01", "one", lines))
     file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes()) + "Müller".encode("latin-1") + b"\n"))
-    found = {row.source_line: row for row in raw_rows(spark, FX_RATES.source, [str(file)], "no.key").collect()}
-    assert found[1].currency == "USD"
-    assert found[2].unparsed_line == f"base64: {base64.b64encode('Müller'.encode('latin-1')).decode()}"
+    sound, brackets, other = (row for _, row in sorted(_rates(spark, str(file)).items()))
+    assert (sound.currency, sound.rate, sound.day) == ("USD", "1.0533", date(2017, 3, 1))
+    assert (brackets.unparsed_line, brackets.currency, brackets.rate) == (None, "USD]", "[1],{}]")
+    assert other.unparsed_line == f"base64: {base64.b64encode('Müller'.encode('latin-1')).decode()}"
 
 
 def test_which_fields_a_line_has_is_found_for_every_set_of_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -133,8 +120,7 @@ def test_which_fields_a_line_has_is_found_for_every_set_of_them(spark: SparkSess
     declared = FX_RATES.source.fields
     fields = [f'"{declared[0]}":"USD"', f'"{declared[1]}":null', f'"{declared[1]}":"2"', '"other":"3"', '"Rate":"4"']
     lines = ["{" + ",".join(some) + "}" for some in product(fields, repeat=3)] + ["{}", "{" + fields[0] + "}"]
-    file = land(tmp_path, "fx_rates", "2017-03-02", "one", lines)
-    found = {row.source_line: row for row in raw_rows(spark, FX_RATES.source, [file], "no.key").collect()}
+    found = _rates(spark, land(tmp_path, "fx_rates", "2017-03-02", "one", lines))
     for number, line in enumerate(lines, start=1):
         pairs = json.loads(line, object_pairs_hook=list)
         values, row = dict(pairs), found[number]
@@ -145,96 +131,72 @@ def test_which_fields_a_line_has_is_found_for_every_set_of_them(spark: SparkSess
             assert json.loads(row.rescued or "{}") == others, line
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"household_id":"900 7","store_id',
-        '{"household_id": "900 7',
-        '[{"household_id":"900 7"}]',
-        '{"household_id" :"900 7"} x',
-    ],
-)
-def test_a_broken_line_keeps_no_personal_value(spark: SparkSession, tmp_path: Path, line: str) -> None:
+def test_a_broken_line_keeps_no_personal_value(spark: SparkSession, tmp_path: Path) -> None:
     """Personal identifiers are tokenised before raw, also in lines that are kept because they cannot be read."""
-    assert "900 7" not in str(_only(spark, tmp_path, line))
+    lines = ['{"household_id":"900 7","store_id', '{"household_id": "900 7', '[{"household_id":"900 7"}]']
+    for row in _sales(spark, tmp_path, *lines, '{"household_id" :"900 7"} x'):
+        assert "900 7" not in str(row)
 
 
 def test_unknown_fields_are_rescued(spark: SparkSession, tmp_path: Path) -> None:
     """A field that is added to the contract later can be recovered from history."""
-    row = _only(spark, tmp_path, sale(loyalty_tier='say "hi"', till="7"))
+    [row] = _sales(spark, tmp_path, sale(loyalty_tier='say "hi"', till="7"))
     assert json.loads(row.rescued) == {"loyalty_tier": 'say "hi"', "till": "7"}
 
 
-@pytest.mark.parametrize(
-    ("fields", "withheld"),
-    [
-        ({"Household_ID": "900 7"}, "900 7"),
-        ({"household-id": "900 7"}, "900 7"),
-        ({"their householdId": "900 7"}, "900 7"),
-        ({"extra": {"household_id": "900 7"}}, '{"household_id":"900 7"}'),
-        ({"extra": ["900 7"]}, '["900 7"]'),
-        ({"extra": "household_id=900 7"}, "household_id=900 7"),
-        ({"store_id": {"household_id": "900 7"}}, '{"household_id":"900 7"}'),
-    ],
-    ids=str,
-)
-def test_a_personal_field_in_another_place_is_a_token(
-    spark: SparkSession, tmp_path: Path, fields: dict[str, str], withheld: str
-) -> None:
+MISPLACED: list[tuple[str, Any, str]] = [
+    ("Household_ID", "900 7", "900 7"),
+    ("household-id", "900 7", "900 7"),
+    ("their householdId", "900 7", "900 7"),
+    ("extra", {"household_id": "900 7"}, '{"household_id":"900 7"}'),
+    ("extra", ["900 7"], '["900 7"]'),
+    ("extra", "household_id=900 7", "household_id=900 7"),
+    ("store_id", {"household_id": "900 7"}, '{"household_id":"900 7"}'),
+]
+
+
+def test_a_personal_field_in_another_place_is_a_token(spark: SparkSession, tmp_path: Path) -> None:
     """Of another case, or nested. It can still be joined by its token; other unknown fields are as they were."""
-    row = _only(spark, tmp_path, {**sale(), **fields, "till": "7"})
-    (name,) = fields
-    kept = {"store_id": row.store_id, **json.loads(row.rescued)}
-    assert kept[name] == _tokenised(withheld) and kept["till"] == "7"
-    assert "900 7" not in str(row)
+    rows = _sales(spark, tmp_path, *({**sale(), name: value, "till": "7"} for name, value, _ in MISPLACED))
+    for (name, _, withheld), row in zip(MISPLACED, rows, strict=True):
+        kept = {"store_id": row.store_id, **json.loads(row.rescued)}
+        assert (kept[name], kept["till"]) == (_tokenised(withheld), "7"), name
+        assert "900 7" not in str(row)
 
 
-@pytest.mark.parametrize(
-    ("moment", "day", "flagged"),
-    [
-        ("2017-03-02T23:59:59Z", date(2017, 3, 2), False),
-        ("2017-03-03T00:00:00.000001Z", date(2017, 3, 3), False),
-        ("2017-03-04T00:00:00Z", date(2017, 3, 2), True),
-        ("2016-12-24T00:00:00Z", date(2016, 12, 24), False),
-        ("2016-12-23T23:59:59Z", date(2017, 3, 2), True),
-        ("2017-02-30T12:00:00Z", date(2017, 3, 2), True),
-        ("2017-03-01 12:00", date(2017, 3, 2), True),
-        ("", date(2017, 3, 2), True),
-        (None, date(2017, 3, 2), True),
-    ],
-)
-def test_an_unreadable_or_absurd_day_gives_way_to_the_arrival_day(
-    spark: SparkSession, tmp_path: Path, moment: str | None, day: date, flagged: bool
-) -> None:
+MOMENTS = [
+    ("2017-03-02T23:59:59Z", date(2017, 3, 2), False),
+    ("2017-03-03T00:00:00.000001Z", date(2017, 3, 3), False),
+    ("2017-03-04T00:00:00Z", date(2017, 3, 2), True),
+    ("2016-12-24T00:00:00Z", date(2016, 12, 24), False),
+    ("2016-12-23T23:59:59Z", date(2017, 3, 2), True),
+    ("2017-02-30T12:00:00Z", date(2017, 3, 2), True),
+    ("2017-03-01 12:00", date(2017, 3, 2), True),
+    ("", date(2017, 3, 2), True),
+    (None, date(2017, 3, 2), True),
+]
+
+
+def test_an_unreadable_or_absurd_day_gives_way_to_the_arrival_day(spark: SparkSession, tmp_path: Path) -> None:
     """Such rows stay where a person looks for them instead of opening a partition in 2099."""
-    row = _only(spark, tmp_path, sale(transaction_timestamp=moment))
-    assert (row.day, row.day_is_arrival) == (day, flagged)
+    rows = _sales(spark, tmp_path, *(sale(transaction_timestamp=moment) for moment, _, _ in MOMENTS))
+    found = [(moment, row.day, row.day_is_arrival) for (moment, _, _), row in zip(MOMENTS, rows, strict=True)]
+    assert found == MOMENTS
 
 
-@pytest.mark.parametrize(
-    ("landed", "text"),
-    [
-        ("12345678901234567890", "12345678901234567890"),
-        ("1.50", "1.5"),
-        ("9999999.99", "9999999.99"),
-        ("12345678.90", "1.23456789E7"),
-        ("0.0001", "1.0E-4"),
-        ("0.12345678901234567890", "0.12345678901234568"),
-        ("true", "true"),
-        ("null", None),
-    ],
-)
-def test_a_number_that_was_not_written_as_text_passes_through_a_float(
-    spark: SparkSession, tmp_path: Path, landed: str, text: str | None
-) -> None:
+NUMBERS = {
+    "12345678901234567890": "12345678901234567890",
+    "1.50": "1.5",
+    "9999999.99": "9999999.99",
+    "12345678.90": "1.23456789E7",
+    "0.0001": "1.0E-4",
+    "0.12345678901234567890": "0.12345678901234568",
+    "true": "true",
+    "null": None,
+}
+
+
+def test_a_number_that_was_not_written_as_text_passes_through_a_float(spark: SparkSession, tmp_path: Path) -> None:
     """Which is why sources write text, and what the guide says of those that do not. Null is no value."""
-    line = json.dumps(sale(sales_value="?")).replace('"?"', landed)
-    assert _only(spark, tmp_path, line).sales_value == text
-
-
-def test_a_source_without_personal_fields_needs_no_key(spark: SparkSession, tmp_path: Path) -> None:
-    """Rates can be read where no key is."""
-    rate = {"currency": "USD", "rate_day": "2017-03-01", "rate": "1.0533", "updated_at": "2017-03-01T15:00:00Z"}
-    file = land(tmp_path, "fx_rates", "2017-03-01", "rates", [rate])
-    [row] = raw_rows(spark, FX_RATES.source, [file], str(tmp_path / "no.key")).collect()
-    assert (row.currency, row.rate, row.day) == ("USD", "1.0533", date(2017, 3, 1))
+    lines = [json.dumps(sale(sales_value="?")).replace('"?"', landed) for landed in NUMBERS]
+    assert [row.sales_value for row in _sales(spark, tmp_path, *lines)] == list(NUMBERS.values())

@@ -44,32 +44,26 @@ def test_a_second_machine_makes_no_key_of_its_own(storage: Storage, tmp_path: Pa
     assert not (tmp_path / "two.key").exists()
 
 
-def test_another_key_is_refused_and_a_copy_is_not(storage: Storage, tmp_path: Path) -> None:
+NO_UTF_8 = b"the \xfcber-secret key of one"
+"""As an editor in Latin-1 saves it, or random bytes."""
+
+
+@pytest.mark.parametrize(
+    "another", [b"another key that is long enough", NO_UTF_8.replace(b"\xfc", b"\xf6")], ids=["other", "other bytes"]
+)
+def test_another_key_is_refused_and_a_copy_is_not(storage: Storage, tmp_path: Path, another: bytes) -> None:
+    """Spark makes the tokens of all bytes of a key, whether they are UTF-8 or not."""
     one, two = tmp_path / "one.key", tmp_path / "two.key"
+    one.write_bytes(NO_UTF_8)
     require_token_key(storage, one, [])
-    two.write_text("  " + one.read_text().strip() + "\r\n")
+    two.write_bytes(b"  " + NO_UTF_8 + b"\r\n")
     require_token_key(storage, two, [])
-    two.write_text("another key that is long enough")
+    two.write_bytes(another)
     with pytest.raises(LakehouseUnusable, match="another token key") as refused:
         require_token_key(storage, two, [])
     assert "long enough" not in str(refused.value)
     with pytest.raises(LakehouseUnusable, match="another token key"):
         require_same_key(storage, two)
-
-
-NO_UTF_8 = b"the \xfcber-secret key of one"
-"""As an editor in Latin-1 saves it, or random bytes."""
-
-
-def test_keys_that_differ_only_in_bytes_that_are_no_utf_8_are_two_keys(storage: Storage, tmp_path: Path) -> None:
-    """Spark makes the tokens of all bytes of a key."""
-    one, two = tmp_path / "one.key", tmp_path / "two.key"
-    one.write_bytes(NO_UTF_8 + b"\r\n")
-    two.write_bytes(NO_UTF_8.replace(b"\xfc", b"\xf6"))
-    require_token_key(storage, one, [])
-    require_token_key(storage, one, [])
-    with pytest.raises(LakehouseUnusable, match="another token key"):
-        require_token_key(storage, two, [])
 
 
 def test_no_key_is_made_for_a_lakehouse_that_has_rows_and_no_check_value(tmp_path: Path) -> None:

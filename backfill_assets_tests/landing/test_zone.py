@@ -78,21 +78,12 @@ def test_what_is_no_landed_file_is_left_out_and_reported_by_name(tmp_path: Path)
     assert zone.strays("rates") == ()
 
 
-def test_missing_empty_and_landed_days_differ(tmp_path: Path) -> None:
-    """Nothing delivered yet and delivered nothing are different facts."""
+def test_missing_empty_and_landed_days_differ_and_a_range_lists_its_source_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing delivered yet and delivered nothing are different facts. Each folder is looked into once for a range."""
     (tmp_path / "sales" / "2017-03-02").mkdir(parents=True)
     land(tmp_path, "a.jsonl.gz", b"")
-    zone = LandingZone(tmp_path)
-    found = zone.deliveries("sales", DayRange.parse("2017-03-01..2017-03-03"))
-    assert list(found.values()) == ["landed", "empty", "missing"]
-    assert zone.days("sales") == (date(2017, 3, 1), date(2017, 3, 2))
-
-
-def test_a_range_lists_its_source_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each folder once for the source, and each day's own once: not every folder for every day."""
-    days = DayRange.parse("2017-03-01..2017-03-10")
-    for day in days:
-        (tmp_path / "sales" / str(day)).mkdir(parents=True)
     listed: list[Path] = []
     scandir = os.scandir
 
@@ -101,8 +92,11 @@ def test_a_range_lists_its_source_once(tmp_path: Path, monkeypatch: pytest.Monke
         return scandir(folder)
 
     monkeypatch.setattr(os, "scandir", noted)
-    assert set(LandingZone(tmp_path).deliveries("sales", days).values()) == {"empty"}
-    assert sorted(listed) == [tmp_path / "sales", *(tmp_path / "sales" / str(day) for day in days)]
+    zone = LandingZone(tmp_path)
+    found = zone.deliveries("sales", DayRange.parse("2017-03-01..2017-03-03"))
+    assert list(found.values()) == ["landed", "empty", "missing"]
+    assert sorted(listed) == [tmp_path / "sales", *(tmp_path / "sales" / f"2017-03-0{day}" for day in (1, 2))]
+    assert zone.days("sales") == (date(2017, 3, 1), date(2017, 3, 2))
 
 
 def test_unknown_source_and_malformed_source_name(tmp_path: Path) -> None:
@@ -138,28 +132,23 @@ def test_whole_files_are_readable(tmp_path: Path) -> None:
         zone.verify_readable(file.path)
 
 
-def test_truncation_is_named_with_its_byte(tmp_path: Path) -> None:
-    """A half-copied file must stop the run before any of its rows counts."""
-    whole = gzip.compress(bytes(range(256)) * 2_000)
-    for kept in (1, 9, 100, len(whole) - 1):
-        land(tmp_path, "a.jsonl.gz", whole[:kept])
-        with pytest.raises(SourceUnreadable, match=rf"sales/2017-03-01/a.jsonl.gz: truncated gzip.* byte {kept} "):
-            LandingZone(tmp_path).verify_readable(only_file(tmp_path).path)
+WHOLE, SHORT = gzip.compress(bytes(range(256)) * 2_000), gzip.compress(b"x")
 
 
 @pytest.mark.parametrize(
-    ("content", "byte"),
+    ("content", "said"),
     [
-        (b'{"not": "compressed"}\n', 1),
-        (gzip.compress(b"x") + b"trailing", len(gzip.compress(b"x")) + 1),
-        (gzip.compress(b"x")[:-8] + b"\0" * 8, len(gzip.compress(b"x")) - 5),
+        *((WHOLE[:kept], f"truncated gzip.* byte {kept} ") for kept in (1, 9, 100, len(WHOLE) - 1)),
+        (b'{"not": "compressed"}\n', "undecodable gzip at byte 1"),
+        (SHORT + b"trailing", f"undecodable gzip at byte {len(SHORT) + 1}"),
+        (SHORT[:-8] + b"\0" * 8, f"undecodable gzip at byte {len(SHORT) - 5}"),
     ],
-    ids=["plain text", "trailing bytes", "wrong checksum"],
+    ids=["a byte", "a header", "a part", "all but a byte", "plain text", "trailing bytes", "wrong checksum"],
 )
-def test_undecodable_gzip_is_named_with_its_byte(tmp_path: Path, content: bytes, byte: int) -> None:
-    """The byte shows whether the file is of another kind, or was damaged on its way."""
+def test_a_file_that_is_cut_off_or_damaged_is_named_with_the_byte(tmp_path: Path, content: bytes, said: str) -> None:
+    """It must stop the run before any of its rows counts. The byte shows what has happened to it."""
     land(tmp_path, "a.jsonl.gz", content)
-    with pytest.raises(SourceUnreadable, match=f"undecodable gzip at byte {byte}"):
+    with pytest.raises(SourceUnreadable, match=f"sales/2017-03-01/a.jsonl.gz: {said}"):
         LandingZone(tmp_path).verify_readable(only_file(tmp_path).path)
 
 

@@ -47,12 +47,24 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
         yield found
 
 
-@pytest.fixture
-def played(begun: UndoLakehouse) -> Iterator[UndoLakehouse]:
-    """Three days have gained rows."""
+def arrived(begun: UndoLakehouse, days: Sequence[date]) -> UndoLakehouse:
     found = begun.copy()
-    for day in (ONE, TWO, THREE):
+    for day in days:
         assert found.do(*found.arrive("late row", day, "raw")) == DONE
+    return found
+
+
+@pytest.fixture(scope="module")
+def gained(begun: UndoLakehouse) -> Iterator[UndoLakehouse]:
+    """Three days have gained rows."""
+    found = arrived(begun, (ONE, TWO, THREE))
+    yield found
+    found.remove()
+
+
+@pytest.fixture
+def played(gained: UndoLakehouse) -> Iterator[UndoLakehouse]:
+    found = gained.copy()
     yield found
     found.remove()
 
@@ -120,9 +132,8 @@ def test_however_many_days_cannot_be_computed_the_others_follow(
     begun: UndoLakehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A campaign gives up after some bad days: its logic is broken. A stream goes on for the days that it can."""
-    played, stage, (good, *bad) = begun.copy(), StepBuild.stage, DAYS[:6]
-    for day in (good, *bad):
-        assert played.do(*played.arrive("late row", day, "raw")) == DONE
+    stage, (good, *bad) = StepBuild.stage, DAYS[:6]
+    played = arrived(begun, DAYS[:6])
 
     def failing(build: StepBuild, days: Sequence[date]) -> None:
         if build.step.name == BRONZE.name and set(days).intersection(bad):
@@ -136,11 +147,15 @@ def test_however_many_days_cannot_be_computed_the_others_follow(
     played.remove()
 
 
-@pytest.mark.parametrize("share", [0.1, 0.4, 0.7, 0.95])
-def test_killed_anywhere_and_followed_again_it_gives_what_it_gives_at_once(played: UndoLakehouse, share: float) -> None:
-    life, whole = Life(MANY), played.copy()
-    follow(whole.lake(life))
-    assert whole.do(lambda lake: None) == DONE  # it is judged, too
-    assert played.do(follow, dies_after=int(share * (MANY - (life.left or 0)))) == DIED
-    assert {key: played.names(*key) for key in EVERYTHING} == {key: whole.names(*key) for key in EVERYTHING}
-    whole.remove()
+def test_killed_anywhere_and_followed_again_it_gives_what_it_gives_at_once(
+    gained: UndoLakehouse, played: UndoLakehouse
+) -> None:
+    life = Life(MANY)
+    follow(played.lake(life))
+    assert played.do(lambda lake: None) == DONE  # it is judged, too
+    whole = {key: played.names(*key) for key in EVERYTHING}
+    for share in (0.1, 0.5, 0.9):
+        killed = gained.copy()
+        assert killed.do(follow, dies_after=int(share * (MANY - (life.left or 0)))) == DIED
+        assert {key: killed.names(*key) for key in EVERYTHING} == whole
+        killed.remove()

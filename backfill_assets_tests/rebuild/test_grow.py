@@ -40,7 +40,7 @@ from backfill_assets_tests.rebuild.streamed_sales import (
     ways,
 )
 from backfill_assets_tests.strategies.how_many import drawn
-from backfill_assets_tests.strategies.landed_sales import land, sale
+from backfill_assets_tests.strategies.landed_sales import sale
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -304,25 +304,6 @@ def test_what_a_compaction_kept_of_hashes_is_added_up_when_a_day_grows(
         result = sales.follow()
     assert {how for how, _ in ways(result, "bronze_sales").values()} == {"grown"}
     assert_equal_to_a_rebuild(sales)
-
-
-def test_other_rates_than_those_of_the_day_make_it_be_built_whole(
-    with_rates: Path, tmp_path: Path, spark: SparkSession
-) -> None:
-    sales = streamed(with_rates, tmp_path / "home", spark)
-    sales.arrive([line(n, day=1, currency="USD") for n in range(3)])
-    sales.follow()
-    root = sales.workshop.settings.landing
-    rates = {"currency": "USD", "rate_day": str(TWO), "rate": "2.000000", "updated_at": "2017-03-09T15:00:00Z"}
-    land(root, "fx_rates", "2017-03-09", "later", [rates])
-    sales.workshop.build("raw_fx_rates", [date(2017, 3, 9)])
-    sales.workshop.build("bronze_fx_rates", [TWO])
-    sales.arrive([line(4, day=1, currency="USD")])
-    result = sales.follow([TWO])
-    why = "it was built from other inputs than those that were published"
-    assert ways(result, "bronze_sales") == {TableDay("bronze_sales", TWO): ("grown", "")}
-    assert ways(result)[TableDay("fact_sales_transactions", TWO)] == ("built", why)
-    assert set(sales.workshop.read("fact_sales_transactions")["rate"].astype(str)) == {"2.000000"}
 
 
 def test_a_day_that_its_gates_hold_back_does_not_stop_the_others(

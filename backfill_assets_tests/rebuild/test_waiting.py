@@ -28,7 +28,7 @@ def test_what_takes_long_is_reported_again_and_again() -> None:
         assert twice.wait(5)
     count = len(told)
     assert told[0] == "Waiting: fact: Spark computes a day, 0 s so far"
-    threading.Event().wait(0.05)
+    threading.Event().wait(0.02)
     assert len(told) == count
 
 

@@ -10,7 +10,6 @@ import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -27,7 +26,7 @@ from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.grow_tables import Grown
 from backfill_assets.rebuild.growing import Gain, Growing, InputMemory
 from backfill_assets.rebuild.place import Place
-from backfill_assets.rebuild.step_look import StepRequest
+from backfill_assets.rebuild.step_look import StepLook, StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets_tests.campaign.undo_lakehouse import (
     BRONZE,
@@ -45,22 +44,10 @@ from backfill_assets_tests.campaign.undo_lakehouse import (
 from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
 
 pytestmark = pytest.mark.protocol
-SEED, WALKS = int(os.environ.get("WALKS_SEED", "20170401")), int(os.environ.get("WALKS", "6"))
+SEED, WALKS = int(os.environ.get("WALKS_SEED", "20170401")), int(os.environ.get("WALKS", "4"))
 OWNER, BESIDE = f"{CAMPAIGN}walked", f"{CAMPAIGN}beside"
 MANY = 10_000
 """More crash points than a walk passes."""
-TESTS = Path(__file__).parents[1]
-RACES_AND_KILLS = {
-    "a run on main": ("rebuild/test_main_build.py", "stories/test_adoption.py", "stories/test_killed_builds.py"),
-    "a run that verifies": ("rebuild/test_grow.py", "rebuild/test_main_build.py"),
-    "a campaign": ("campaign/test_approved_is_published.py", "stories/test_killed_cut_over.py"),
-    "a run on a timeline": ("timeline/test_histories.py", "stories/test_run_on_timeline.py"),
-    "a timeline that is rewound or goes forward": ("timeline/test_killed_commands.py", "stories/test_killed_rewind.py"),
-    "a version that is kept fresh and switched to": ("cli/verbs/test_as_current.py", "publish/test_switches.py"),
-    "days that grow": ("rebuild/test_follow.py", "stream/test_follower.py", "stories/test_tally.py"),
-    "an undo": ("campaign/test_undo_histories.py", "stories/test_undo.py"),
-}
-"""Who walks through steps and days, and where its own races and kills are played."""
 Contents = Mapping[TableDay, tuple[str, str]]
 """What each day holds, and what it was made of."""
 
@@ -122,8 +109,9 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
         yield found
 
 
-@pytest.fixture(params=range(SEED, SEED + WALKS), ids=lambda seed: f"WALKS_SEED={seed}")
-def lived(begun: UndoLakehouse, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lived]:
+@pytest.fixture(scope="module", params=range(SEED, SEED + WALKS), ids=lambda seed: f"WALKS_SEED={seed}")
+def lived(begun: UndoLakehouse, request: pytest.FixtureRequest) -> Iterator[Lived]:
+    """Walks write into places of their own, each test into others: all of them share the lakehouse of a past."""
     past = Past.of(request.param)
     real = staging.measured_days
 
@@ -132,12 +120,34 @@ def lived(begun: UndoLakehouse, request: pytest.FixtureRequest, monkeypatch: pyt
         broken = past.bad if table.name == FACT.name and timeline.name.startswith(CAMPAIGN) else ()
         return {day: {**metrics, "violating": int(day in broken)} for day, metrics in found.items()}
 
-    monkeypatch.setattr(staging, "measured_days", measured_days)
-    found = Lived(past, begun.copy())
-    for number, (what, day, reports) in enumerate(past.arrivals):
-        assert found.played.do(*found.played.arrive(what, day, "reports" if reports else "bronze", number)) == DONE
-    yield found
-    found.played.remove()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(staging, "measured_days", measured_days)
+        found = Lived(past, begun.copy())
+        for number, (what, day, reports) in enumerate(past.arrivals):
+            assert found.played.do(*found.played.arrive(what, day, "reports" if reports else "bronze", number)) == DONE
+        yield found
+        found.played.remove()
+
+
+@dataclass(frozen=True)
+class Walked:
+    """A walk through all steps, what was decided before each of them, and how many crash points it passed."""
+
+    walk: Walk
+    looks: Sequence[StepLook]
+    passed: int
+
+
+@pytest.fixture(scope="module")
+def walked(lived: Lived) -> Walked:
+    life, looks = Life(MANY), list[StepLook]()
+    walk = lived.begin(life=life)
+    for asked in lived.past.requests():
+        before, (_, look) = life.left, walk.look(asked)
+        life.left = before
+        looks.append(look)
+        walk.take(asked)
+    return Walked(walk, looks, MANY - (life.left or 0))
 
 
 def contents(walk: Walk) -> Contents:
@@ -155,9 +165,26 @@ def held_back(walk: Walk) -> set[TableDay]:
     return {TableDay(each.table, each.day) for done in walk.done for each in done.held_back}
 
 
-def test_it_agrees_with_itself_and_walked_again_nothing_is_computed(lived: Lived) -> None:
+def test_what_a_look_decides_is_what_the_walk_does(walked: Walked) -> None:
+    for found, done in zip(walked.looks, walked.walk.done, strict=True):
+        assert set(found.days(Decision.KEEP)) == set(done.kept)
+        assert set(found.days(Decision.BLOCKED)) == {each.day for each in done.held_back if each.because_of}
+        tried = {*done.staged, *(each.day for each in done.held_back if not each.because_of)}
+        assert set(found.days(Decision.COMPUTE)) == tried
+
+
+def test_no_day_lies_over_main_that_was_made_from_one_that_is_held_back(walked: Walked) -> None:
+    out: dict[str, frozenset[date]] = {}
+    for done in walked.walk.done:
+        laid = walked.walk.place.overlay.days.get(done.step, {})
+        assert not decide.days_reading(done.build.step, done.build.version, list(laid), out)
+        out[done.step] = frozenset(each.day for each in done.held_back)
+        assert not out[done.step].intersection(laid)
+
+
+def test_it_agrees_with_itself_and_walked_again_nothing_is_computed(lived: Lived, walked: Walked) -> None:
     """Every day that is not held back is made of just what the place shows after the walk."""
-    walk = lived.walk()
+    walk = walked.walk
     for asked in lived.past.requests():
         _, found = walk.look(asked)
         out = {key.day for key in held_back(walk) if key.table == asked.step.name}
@@ -168,36 +195,23 @@ def test_it_agrees_with_itself_and_walked_again_nothing_is_computed(lived: Lived
 
 
 def test_with_or_without_what_was_staged_before_and_in_other_chunks_it_gives_the_same(
-    lived: Lived, monkeypatch: pytest.MonkeyPatch
+    lived: Lived, walked: Walked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was staged before saves work, and never changes a result."""
-    walk = lived.walk()
     monkeypatch.setattr(decide, "_MOST_DAYS", 1)
     beside = lived.walk(BESIDE)
-    assert (contents(beside), held_back(beside)) == (contents(walk), held_back(walk))
+    assert (contents(beside), held_back(beside)) == (contents(walked.walk), held_back(walked.walk))
 
 
-def test_killed_anywhere_and_walked_again_it_gives_what_it_gives_at_once(lived: Lived) -> None:
-    life = Life(MANY)
-    at_once = lived.walk(BESIDE, life)
-    passed = MANY - (life.left or 0)
-    for points in sorted(random.Random(passed).sample(range(passed), 4)):
+def test_killed_anywhere_and_walked_again_it_gives_what_it_gives_at_once(lived: Lived, walked: Walked) -> None:
+    """Once in each third of the walk."""
+    chance, part = random.Random(walked.passed), walked.passed // 3
+    for points in (chance.randrange(part * third, part * (third + 1)) for third in range(3)):
         owner = f"{OWNER}-{points}"
         with pytest.raises(Died):
             lived.walk(owner, Life(points))
         again = lived.walk(owner)
-        assert (contents(again), held_back(again)) == (contents(at_once), held_back(at_once)), points
-
-
-def test_what_a_look_decides_is_what_the_walk_does(lived: Lived) -> None:
-    walk = lived.begin()
-    for asked in lived.past.requests():
-        _, found = walk.look(asked)
-        done = walk.take(asked)
-        assert set(found.days(Decision.KEEP)) == set(done.kept)
-        assert set(found.days(Decision.BLOCKED)) == {each.day for each in done.held_back if each.because_of}
-        tried = {*done.staged, *(each.day for each in done.held_back if not each.because_of)}
-        assert set(found.days(Decision.COMPUTE)) == tried
+        assert (contents(again), held_back(again)) == (contents(walked.walk), held_back(walked.walk)), points
 
 
 def failing(days: Collection[date], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,31 +228,21 @@ def failing(days: Collection[date], monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("lived", [SEED], indirect=True)
 def test_days_that_a_timeline_keeps_do_not_show_that_the_logic_works(
-    lived: Lived, monkeypatch: pytest.MonkeyPatch
+    lived: Lived, walked: Walked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If all that has to be computed fails, the walk fails, however many days are as they are. A campaign goes on: of
     the same logic it has staged the others."""
     fact = lived.past.requests()[0]
     *others, last = fact.days
-    staged = lived.walk().place.overlay
+    staged = walked.walk.place.overlay
     assert {last, *others} == staged.days[FACT.name].keys()
     failing([last], monkeypatch)
     timeline = Place("timeline-kept", staged.without_days([FACT.name], [last]))
     with pytest.raises(PySparkException, match="a rate of zero"):
         Walk(lived.played.lake(Life()), timeline, RUN, silent).take(fact)
-    done = Walk(lived.played.lake(Life()), Place(BESIDE), RUN, silent).take(fact)
+    done = Walk(lived.played.lake(Life()), Place(f"{CAMPAIGN}goes-on"), RUN, silent).take(fact)
     assert [(each.day, each.error) for each in done.held_back] == [(last, "a rate of zero")]
     assert set(done.staged) == set(others)
-
-
-def test_no_day_lies_over_main_that_was_made_from_one_that_is_held_back(lived: Lived) -> None:
-    walk = lived.walk()
-    out: dict[str, frozenset[date]] = {}
-    for done in walk.done:
-        laid = walk.place.overlay.days.get(done.step, {})
-        assert not decide.days_reading(done.build.step, done.build.version, list(laid), out)
-        out[done.step] = frozenset(each.day for each in done.held_back)
-        assert not out[done.step].intersection(laid)
 
 
 # ------------------------------------------------------------------ days that grow
@@ -269,6 +273,7 @@ def test_days_grow_only_by_rows_that_came_since_they_were_made_and_give_what_a_w
     lived: Lived, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A day that lacks anything else, such as another rate, is made whole."""
+    lived = replace(lived, played=lived.played.copy())
     played, days = lived.played, lived.past.days
     for day in days[:2]:
         assert played.do(*played.arrive("late row", day, "raw")) == DONE
@@ -284,8 +289,4 @@ def test_days_grow_only_by_rows_that_came_since_they_were_made_and_give_what_a_w
     for step in (BRONZE, FACT, DAILY):
         whole.take(StepRequest(step, days, decide.AS_PUBLISHED))
     assert (contents(walk), held_back(walk)) == (contents(whole), held_back(whole))
-
-
-@pytest.mark.parametrize("walker", RACES_AND_KILLS)
-def test_the_races_and_kills_of_each_walker_are_played(walker: str) -> None:
-    assert [name for name in RACES_AND_KILLS[walker] if not (TESTS / name).is_file()] == []
+    played.remove()

@@ -88,21 +88,17 @@ def test_a_file_that_was_left_out_is_read_when_it_has_landed_again(landed: Lande
     assert landed.new() == [] and len(landed.reports) == 1 and landed.reading.left_out == {}
 
 
-def test_a_file_of_no_bytes_is_not_taken_for_read(landed: Landed) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"), [(b"", "has no bytes yet"), (None, "cannot be read")], ids=["no bytes", "gone"]
+)
+def test_a_file_that_has_not_landed_yet_is_not_taken_for_read(landed: Landed, content: bytes | None, why: str) -> None:
     """A copy begins with no bytes. Read then, the file would count as read, and its rows would never come."""
-    copied = landed.land("2017-03-01/copied.jsonl.gz", b"")
-    assert landed.new(copied) == []
+    name = "2017-03-01/copied.jsonl.gz"
+    assert landed.new(landed.folder / name if content is None else landed.land(name, content)) == []
     (report,) = landed.reports
-    assert "sales/2017-03-01/copied.jsonl.gz has no bytes yet. It is left out" in report
-    landed.land("2017-03-01/copied.jsonl.gz")
-    assert landed.new() == ["sales/2017-03-01/copied.jsonl.gz"]
-
-
-def test_a_file_that_was_gone_is_read_when_it_is_back(landed: Landed) -> None:
-    gone = landed.folder / "2017-03-01" / "gone.jsonl.gz"
-    assert landed.new(gone) == []
-    landed.land("2017-03-01/gone.jsonl.gz")
-    assert landed.new() == ["sales/2017-03-01/gone.jsonl.gz"]
+    assert f"sales/{name} {why}" in report and "It is left out" in report
+    landed.land(name)
+    assert landed.new() == [f"sales/{name}"]
 
 
 def test_a_file_that_is_removed_while_its_batch_is_published_ends_no_stream(

@@ -181,14 +181,6 @@ def test_the_answer_is_that_of_the_source_and_not_the_time_of_the_batch(play: Ca
     assert [batch.answer_seconds for batch in found.batches] == [None, 0.1, 0.2, 0.3]
 
 
-def test_the_reason_has_the_figures(play: Callable[..., Played]) -> None:
-    answers = [0.1] * 6 + [4.0, 0.1]
-    found = play(FakeSource([2_000] * len(answers)), answers, ReadLimit.parse(["1000"]))
-    assert found.batches[7].slowed_down == (
-        "the source took 4.0 s for 2,000 records, usually 0.1 s: reading at 500 records/s"
-    )
-
-
 def test_errors_slow_it_down_with_longer_pauses_until_the_source_is_back(play: Callable[..., Played]) -> None:
     found = play(FakeSource([1_000] * 30, errors=3), [0.1] * 30, ReadLimit.parse(["1000"]))
     assert [wait.partition("Trying again in ")[2] for wait in found.waits] == [

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
-from backfill_assets.errors import AnotherStreamRuns, SourceUnreadable
+from backfill_assets.errors import SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild.raw_change import RawWriter
@@ -439,24 +439,6 @@ def test_another_topic_into_the_table_is_read_beside_the_first(
     stream.source = other.source
     stream.run()
     assert stream.read() == topic.sent + other.sent
-
-
-def test_a_second_stream_names_the_first_and_reads_nothing(
-    stream: SmallStream, topic: Topic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic.send(sales(range(4)))
-    second = SmallStream(stream.spark, stream.home, topic.source)
-    refused: list[AnotherStreamRuns] = []
-
-    def start_another(self: live.LiveStream) -> None:
-        with pytest.raises(AnotherStreamRuns) as failure:
-            second.run()
-        refused.append(failure.value)
-
-    monkeypatch.setattr(live.LiveStream, "run", start_another)
-    stream.run()
-    assert "A stream of raw_sales runs already: process" in str(refused[0])
-    assert stream.raw() == []
 
 
 STEPS: dict[str, str | CrashPoint] = {
