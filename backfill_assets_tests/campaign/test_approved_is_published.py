@@ -426,15 +426,6 @@ def test_a_wave_is_judged_by_what_it_staged(world: World, monkeypatch: pytest.Mo
     assert kept is not None and change_of(kept) == 15
 
 
-def test_what_did_not_move_is_published_without_another_look(world: World) -> None:
-    """Nothing is read again, and the notice has nothing more to say."""
-    reads = world.reads
-    world.carry_on(by_command=False)
-    world.carry_on(by_command=False)
-    assert world.is_cut_over and world.reads == reads
-    assert world.published[0].notice is not None and len(world.published[0].notice.lines) == 1
-
-
 def test_beyond_a_limit_it_waits_for_an_approval_of_what_there_is_now(world: World) -> None:
     """A person who has looked at the new difference may approve it, and it is published as it was shown."""
     world.carry_on(by_command=True)
@@ -443,13 +434,14 @@ def test_beyond_a_limit_it_waits_for_an_approval_of_what_there_is_now(world: Wor
         world.carry_on(by_command=True)
     assert f"{TABLE} {DAYS[0]}..{DAYS[2]}. {TABLE}.{MEASURE} differs by 14 %" in str(waits.value)
     assert f"backfill status {PLAN.id}" in str(waits.value.hint) and not world.published
+    assert f"backfill run {PLAN.id} --limits deviation=VALUE" in str(waits.value.hint)
     assert world.at.next().reason.startswith("it waits for approval again: Moved after the approval")
     kept = last_difference(world.storage, PLAN.id)
     assert kept is not None and change_of(kept) == 42
     reads = world.reads
     world.carry_on(by_command=False)
     world.carry_on(by_command=False)
-    assert world.main == dict.fromkeys(DAYS, 114) and world.reads == reads
+    assert world.main == dict.fromkeys(DAYS, 114) and world.reads == reads, "it did not move since it was shown"
 
 
 def test_a_broken_expectation_stops_it_and_cannot_be_approved(world: World) -> None:
@@ -514,15 +506,6 @@ def test_a_day_that_comes_to_be_held_back_is_left_out_knowingly(world: World) ->
     assert world.main == {**dict.fromkeys(DAYS, PLANNED), DAYS[2]: BEFORE}
 
 
-def test_a_limit_that_is_exceeded_names_its_option() -> None:
-    with world_of([]) as world:
-        world.source = dict.fromkeys(DAYS, 114)
-        world.carry_on(by_command=True)
-        with pytest.raises(CampaignStopped) as stopped:
-            world.carry_on(by_command=True)
-        assert f"backfill run {PLAN.id} --limits deviation=VALUE" in str(stopped.value.hint)
-
-
 DAY = st.sampled_from(DAYS)
 AMOUNT = st.sampled_from((96, 104, 108, 114, 118, 122, 150))
 """Beside 100: within every bound; beyond the limit if all days are so, and the expectation holds; beyond that."""
@@ -542,7 +525,7 @@ ACTS = st.lists(
 
 @pytest.mark.protocol
 @pytest.mark.timeout(120)
-@settings(max_examples=drawn(50))
+@settings(max_examples=drawn(30))
 @given(acts=ACTS, calm=st.booleans(), commands=st.lists(st.booleans(), min_size=9, max_size=9))
 def test_nothing_is_published_that_breaks_a_bound_and_was_not_seen(
     acts: Sequence[Act], calm: bool, commands: Sequence[bool]
