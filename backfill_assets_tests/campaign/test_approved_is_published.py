@@ -434,7 +434,6 @@ def test_beyond_a_limit_it_waits_for_an_approval_of_what_there_is_now(world: Wor
         world.carry_on(by_command=True)
     assert f"{TABLE} {DAYS[0]}..{DAYS[2]}. {TABLE}.{MEASURE} differs by 14 %" in str(waits.value)
     assert f"backfill status {PLAN.id}" in str(waits.value.hint) and not world.published
-    assert f"backfill run {PLAN.id} --limits deviation=VALUE" in str(waits.value.hint)
     assert world.at.next().reason.startswith("it waits for approval again: Moved after the approval")
     kept = last_difference(world.storage, PLAN.id)
     assert kept is not None and change_of(kept) == 42
@@ -504,6 +503,15 @@ def test_a_day_that_comes_to_be_held_back_is_left_out_knowingly(world: World) ->
     world.at.approve(without_held_back=True)
     world.do(CampaignStep.CUT_OVER)
     assert world.main == {**dict.fromkeys(DAYS, PLANNED), DAYS[2]: BEFORE}
+
+
+def test_a_limit_that_is_exceeded_names_its_option() -> None:
+    with world_of([]) as world:
+        world.source = dict.fromkeys(DAYS, 114)
+        world.carry_on(by_command=True)
+        with pytest.raises(CampaignStopped) as stopped:
+            world.carry_on(by_command=True)
+        assert f"backfill run {PLAN.id} --limits deviation=VALUE" in str(stopped.value.hint)
 
 
 DAY = st.sampled_from(DAYS)
