@@ -44,26 +44,6 @@ def rate(before: str, after: str | None) -> tuple[TableDifference, ...]:
 WELL = BreakerInput(tried=100, tables=revenue(1000, 1050), seconds=Decimal(10))
 
 
-def test_nothing_stops_a_campaign_within_its_limits() -> None:
-    assert judge(Limits(), WELL) == []
-
-
-@pytest.mark.parametrize(
-    ("limit", "seen"),
-    [
-        ("errors", replace(WELL, failed=6)),
-        ("gates", replace(WELL, held_back=11)),
-        ("nulls", replace(WELL, tables=rate("0.01", "0.03"))),
-        ("deviation", replace(WELL, tables=revenue(1000, 890))),
-        ("deviation", replace(WELL, tables=revenue(0, 1))),
-    ],
-)
-def test_each_limit_stops_it_and_is_named(limit: str, seen: BreakerInput) -> None:
-    (found,) = judge(Limits(), seen)
-    assert (found.limit, found.stops) == (limit, True)
-    assert found.observed is not None and found.observed > found.allowed
-
-
 @pytest.mark.parametrize(
     ("seen", "told"),
     [
@@ -85,11 +65,6 @@ def test_a_limit_that_cannot_be_computed_stops_it(seen: BreakerInput, told: str)
     assert judge(Limits(deviation=None, nulls=None), seen) == []
 
 
-def test_it_says_by_how_much() -> None:
-    (found,) = judge(Limits(), replace(WELL, tables=revenue(1000, 880)))
-    assert found.sentence == "revenue.eur differs by 12 % from what is published, and at most 10 % may."
-
-
 def test_a_budget_warns_at_eighty_percent_and_stops_when_it_is_spent() -> None:
     limits = Limits.parse("seconds=100,money=2")
     assert judge(limits, replace(WELL, seconds=Decimal(80), money=Decimal("1.6"))) == []
@@ -98,10 +73,6 @@ def test_a_budget_warns_at_eighty_percent_and_stops_when_it_is_spent() -> None:
     assert near[0].sentence == "it has taken 81 s: 81 % of the 100 s granted."
     over = judge(limits, replace(WELL, seconds=Decimal(101), money=Decimal("1.7")))
     assert [(each.limit, each.stops) for each in over] == [("seconds", True), ("money", False)]
-
-
-def test_a_limit_that_is_none_is_not_judged() -> None:
-    assert judge(Limits.parse("errors=none"), replace(WELL, failed=100)) == []
 
 
 @given(
@@ -174,13 +145,8 @@ def test_the_breaker_gets_an_unknown_as_unknown() -> None:
     adopted = to_the_breaker({FIRST: AFTER, SECOND: AFTER}, {FIRST: AFTER, SECOND: BEFORE})
     assert adopted.sums["eur"].after is None
     assert to_the_breaker({FIRST: None}, {FIRST: AFTER}).sums["rows"].before is None
-
-
-def test_the_breaker_compares_only_days_that_were_published_before() -> None:
-    """A first build differs from nothing."""
-    found = to_the_breaker({FIRST: AFTER}, {FIRST: AFTER, SECOND: AFTER})
-    assert found.sums["rows"] == Sums(before=Decimal(2), after=Decimal(2))
-    assert to_the_breaker({}, {FIRST: AFTER}).sums == {"rows": Sums()}
+    first_build = to_the_breaker({FIRST: AFTER}, {FIRST: AFTER, SECOND: AFTER})
+    assert first_build.sums["rows"] == Sums(before=Decimal(2), after=Decimal(2)), "a first build differs from nothing"
 
 
 def test_each_staged_table_is_compared_with_what_is_published_of_it() -> None:
@@ -193,37 +159,6 @@ def test_each_staged_table_is_compared_with_what_is_published_of_it() -> None:
         (BRONZE, (), (FIRST,)),
     ]
     assert (found.seconds, found.money) == (Decimal("1.5"), Decimal("0.02"))
-
-
-def test_nothing_done_is_nothing_tried() -> None:
-    """And what has no price has no cost."""
-    assert counted() == BreakerInput(tried=0, seconds=Decimal(0), money=None)
-
-
-def test_a_day_of_a_step_is_tried_once() -> None:
-    """Staged, failed by its gates or by an error; one that is unchanged, or waits for another day, is not tried."""
-    held = (
-        HeldBack(QUARANTINE, SECOND, rules=(GATE,)),
-        HeldBack(BRONZE, THIRD, error="no column"),
-        HeldBack(BRONZE, FOURTH, because_of=f"raw_sales {FOURTH}"),
-    )
-    step = a_step(BRONZE, {FIRST: {BRONZE: AFTER, QUARANTINE: AFTER}}, *held, unchanged=[date(2017, 3, 5)])
-    found = counted(step)
-    assert (found.tried, found.failed, found.held_back) == (3, 1, 1)
-
-
-def test_a_day_that_both_tables_of_a_step_hold_back_is_tried_once() -> None:
-    found = counted(a_step(BRONZE, {}, *(HeldBack(name, FIRST, rules=(GATE,)) for name in (BRONZE, QUARANTINE))))
-    assert found.tried == 1
-
-
-def test_the_same_day_of_two_steps_is_tried_twice() -> None:
-    """A step that was staged in pieces is one step."""
-    bronze, report = a_step(BRONZE, {FIRST: {BRONZE: AFTER}}), a_step(REPORT, {FIRST: {REPORT: AFTER}})
-    assert counted(bronze, report).tried == 2
-    failing = HeldBack(BRONZE, FIRST, rules=(GATE,))
-    again = counted(bronze, a_step(BRONZE, {}, failing), a_step(BRONZE, {SECOND: {BRONZE: AFTER}}, failing))
-    assert (again.tried, again.held_back) == (2, 1)
 
 
 def test_what_is_staged_is_held_by_table_and_day() -> None:
@@ -266,8 +201,67 @@ def test_a_line_says_why_a_day_is_held_back() -> None:
     assert held_back_lines([]) == []
 
 
-def test_a_day_that_two_tables_of_a_step_hold_back_is_one_day() -> None:
-    """As it is one of the days that were tried: a share of held back days is never above 100 %."""
-    held = [HeldBack(table, FIRST, (GATE,)) for table in (BRONZE, QUARANTINE)]
-    found = counted(a_step(BRONZE, {SECOND: {BRONZE: AFTER, QUARANTINE: AFTER}}, *held))
-    assert (found.tried, found.held_back) == (2, 1)
+@pytest.mark.parametrize(
+    ("limits", "seen", "limit", "sentence"),
+    [
+        (Limits(), WELL, "", ""),
+        (Limits.parse("errors=none"), replace(WELL, failed=100), "", ""),
+        (Limits(), replace(WELL, failed=6), "errors", ""),
+        (Limits(), replace(WELL, held_back=11), "gates", ""),
+        (Limits(), replace(WELL, tables=rate("0.01", "0.03")), "nulls", ""),
+        (
+            Limits(),
+            replace(WELL, tables=revenue(1000, 880)),
+            "deviation",
+            "revenue.eur differs by 12 % from what is published, and at most 10 % may.",
+        ),
+        (Limits(), replace(WELL, tables=revenue(0, 1)), "deviation", ""),
+    ],
+    ids=["within all", "none", "errors", "gates", "nulls", "deviation", "of nothing"],
+)
+def test_each_limit_stops_it_and_is_named(limits: Limits, seen: BreakerInput, limit: str, sentence: str) -> None:
+    found = judge(limits, seen)
+    assert [(each.limit, each.stops) for each in found] == [(limit, True)] * bool(limit)
+    assert all(each.observed is not None and each.observed > each.allowed for each in found)
+    assert all(sentence in each.sentence for each in found)
+
+
+FAILING = HeldBack(BRONZE, FIRST, rules=(GATE,))
+ONE = a_step(BRONZE, {FIRST: {BRONZE: AFTER}})
+
+
+@pytest.mark.parametrize(
+    ("done", "tried", "failed", "held_back"),
+    [
+        ([], 0, 0, 0),
+        (
+            [
+                a_step(
+                    BRONZE,
+                    {FIRST: {BRONZE: AFTER, QUARANTINE: AFTER}},
+                    HeldBack(QUARANTINE, SECOND, rules=(GATE,)),
+                    HeldBack(BRONZE, THIRD, error="no column"),
+                    HeldBack(BRONZE, FOURTH, because_of=f"raw_sales {FOURTH}"),
+                    unchanged=[date(2017, 3, 5)],
+                )
+            ],
+            3,
+            1,
+            1,
+        ),
+        ([a_step(BRONZE, {}, FAILING, replace(FAILING, table=QUARANTINE))], 1, 0, 1),
+        ([ONE, a_step(REPORT, {FIRST: {REPORT: AFTER}})], 2, 0, 0),
+        ([ONE, a_step(BRONZE, {}, FAILING), a_step(BRONZE, {SECOND: {BRONZE: AFTER}}, FAILING)], 2, 0, 1),
+    ],
+    ids=[
+        "nothing",
+        "staged, failed by its gates or by an error; unchanged and waiting days are not tried",
+        "both tables of a step hold it back",
+        "the same day of two steps",
+        "a step that was staged in pieces is one step",
+    ],
+)
+def test_a_day_of_a_step_is_tried_once(done: list[StepBuilt], tried: int, failed: int, held_back: int) -> None:
+    """A share of held back days is never above 100 %."""
+    found = counted(*done)
+    assert (found.tried, found.failed, found.held_back) == (tried, failed, held_back)

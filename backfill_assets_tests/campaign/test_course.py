@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backfill_assets.campaign.course import CampaignState, Move, approved_by, next_move, state_of
+from backfill_assets.campaign.course import Move, approved_by, next_move, state_of
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, Kind
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -57,19 +57,6 @@ def test_the_nine_steps_follow_each_other_and_the_shadow_goes_in_waves() -> None
     ]
 
 
-def test_nothing_is_cut_over_without_an_approval() -> None:
-    assert after(until(CampaignStep.VALIDATE)) == Move("it waits for approval")
-    assert after([*until(CampaignStep.VALIDATE), entry("approved")]).step is CampaignStep.CUT_OVER
-
-
-def test_it_is_decommissioned_when_no_one_can_roll_it_back_any_more() -> None:
-    told = until(CampaignStep.NOTIFY)
-    assert after(told, NOW + WINDOW - timedelta(seconds=1)).reason == (
-        "it can be rolled back until 2026-03-31, and is decommissioned then"
-    )
-    assert after(told, NOW + WINDOW).step is CampaignStep.DECOMMISSION
-
-
 @pytest.mark.parametrize("last", [CampaignStep.PIN, CampaignStep.VALIDATE])
 def test_a_stopped_campaign_waits_and_a_resumed_one_stages_from_the_first_wave_on(last: CampaignStep) -> None:
     stopped = [*until(last), entry("approved"), entry("stopped", last)]
@@ -78,33 +65,6 @@ def test_a_stopped_campaign_waits_and_a_resumed_one_stages_from_the_first_wave_o
     assert next_move(resumed, WAVES, WINDOW, NOW).wave == 0
     assert resumed.approved is None, "what is staged then was not approved"
     assert (resumed.daemon, resumed.resumes) == (True, 1)
-
-
-def test_the_reason_of_a_stop_is_part_of_a_sentence() -> None:
-    """What prints it ends the sentence."""
-    stopped = [*until(CampaignStep.PIN), entry("stopped", CampaignStep.SHADOW)]
-    stopped[-1] = stopped[-1].model_copy(update={"reason": "1 of 17 days are held back, and at most 5 % may."})
-    assert after(stopped).reason == "it was stopped: 1 of 17 days are held back, and at most 5 % may"
-
-
-def test_what_is_published_is_not_staged_again_by_a_resume() -> None:
-    stopped = [*until(CampaignStep.CUT_OVER), entry("stopped", CampaignStep.DOWNSTREAM), entry("resumed")]
-    assert after(stopped).step is CampaignStep.DOWNSTREAM
-
-
-def test_a_campaign_that_was_rolled_back_can_be_run_again() -> None:
-    back = [*until(CampaignStep.NOTIFY), entry("rolled back")]
-    assert after(back).waits
-    assert after([*back, entry("resumed")]).wave == 0
-
-
-def test_a_rollback_that_was_undone_leaves_the_campaign_where_it_was() -> None:
-    back_and_forth = [*until(CampaignStep.NOTIFY), entry("rolled back"), entry("restored")]
-    assert after(back_and_forth, NOW + WINDOW).step is CampaignStep.DECOMMISSION
-
-
-def test_a_campaign_that_was_never_started_does_nothing() -> None:
-    assert next_move(CampaignState("campaign-x"), WAVES, WINDOW, NOW).waits
 
 
 def test_a_withdrawn_approval_has_to_be_given_again_for_what_there_is_then() -> None:
@@ -122,19 +82,6 @@ def test_a_withdrawn_approval_has_to_be_given_again_for_what_there_is_then() -> 
     assert not state_of("campaign-x", given_again).options["without_held_back"]
     assert after([*withdrawn, entry("resumed")]).wave == 0
     assert state_of("campaign-x", [*withdrawn, entry("resumed")]).withdrawn is None
-
-
-def test_a_withdrawal_does_not_undo_what_another_process_has_published() -> None:
-    over = until(CampaignStep.CUT_OVER)
-    assert after([*over, entry("withdrawn", CampaignStep.VALIDATE)]).step is CampaignStep.DOWNSTREAM
-    (*begun, cut_over) = over
-    late = [*begun, entry("withdrawn", CampaignStep.VALIDATE), cut_over]
-    assert after(late).step is CampaignStep.DOWNSTREAM
-
-
-def test_approvals_are_counted() -> None:
-    """A run that failed for want of the right approval is asked for again after the next one."""
-    assert state_of("campaign-x", [*until(CampaignStep.VALIDATE), entry("approved"), entry("approved")]).approvals == 2
 
 
 def test_several_people_approve_the_same_difference() -> None:
@@ -173,3 +120,51 @@ def test_a_step_that_ends_after_the_campaign_was_given_up_changes_nothing() -> N
     ended = [*entries, entry("step", CampaignStep.VERIFY_SOURCE)]
     assert state_of("campaign-x", ended).stopped
     assert not state_of("campaign-x", [*ended, entry("resumed")]).stopped
+
+
+CUT, TOLD, VALIDATED = until(CampaignStep.CUT_OVER), until(CampaignStep.NOTIFY), until(CampaignStep.VALIDATE)
+WITHDRAWN = entry("withdrawn", CampaignStep.VALIDATE)
+STOPPED = entry("stopped", CampaignStep.DOWNSTREAM)
+BACK = entry("rolled back")
+LIMIT = STOPPED.model_copy(update={"reason": "1 of 17 days are held back, and at most 5 % may."})
+
+
+@pytest.mark.parametrize(
+    ("entries", "later", "move"),
+    [
+        ([], WINDOW, ""),
+        (VALIDATED, WINDOW, "it waits for approval"),
+        ([*VALIDATED, entry("approved")], WINDOW, CampaignStep.CUT_OVER),
+        ([*CUT, STOPPED, entry("resumed")], WINDOW, CampaignStep.DOWNSTREAM),
+        ([*until(CampaignStep.PIN), LIMIT], WINDOW, f"it was stopped: {LIMIT.reason[:-1]}"),
+        ([*CUT, WITHDRAWN], WINDOW, CampaignStep.DOWNSTREAM),
+        ([*CUT[:-1], WITHDRAWN, CUT[-1]], WINDOW, CampaignStep.DOWNSTREAM),
+        (TOLD, WINDOW - timedelta(seconds=1), "it can be rolled back until 2026-03-31, and is decommissioned then"),
+        (TOLD, WINDOW, CampaignStep.DECOMMISSION),
+        ([*TOLD, BACK], WINDOW, "it was rolled back"),
+        ([*TOLD, BACK, entry("resumed")], WINDOW, 0),
+        ([*TOLD, BACK, entry("restored")], WINDOW, CampaignStep.DECOMMISSION),
+    ],
+    ids=[
+        "never started",
+        "nothing is cut over without an approval",
+        "approved",
+        "what is published is not staged again by a resume",
+        "the reason of a stop is part of a sentence",
+        "a withdrawal does not undo what another process has published",
+        "nor one that was written before that was",
+        "someone can roll it back",
+        "no one can roll it back any more",
+        "rolled back",
+        "run again after that",
+        "the rollback was undone",
+    ],
+)
+def test_what_comes_next(entries: list[JournalEntry], later: timedelta, move: str | int | CampaignStep) -> None:
+    found = after(entries, NOW + later)
+    if isinstance(move, CampaignStep):
+        assert found.step is move
+    elif isinstance(move, int):
+        assert found.wave == move
+    else:
+        assert found.waits and found.reason.startswith(move)

@@ -132,7 +132,3 @@ _WORDS: dict[str, Any] = {
     "minimum": lambda value, part, _: [] if not isinstance(value, int) or value >= part["minimum"] else ["too small"],
     "maximum": lambda value, part, _: [] if not isinstance(value, int) or value <= part["maximum"] else ["too large"],
 }
-
-
-def test_the_schema_is_json() -> None:
-    assert json.loads(PAGE.read_text())["$schema"].endswith("2020-12/schema")

@@ -13,7 +13,6 @@ import pytest
 
 from backfill_assets.answers.status import campaign_table
 from backfill_assets.campaign import look as campaign_days_of_log
-from backfill_assets.campaign import steps as campaign_steps
 from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.look import campaign_days, held_back_days
 from backfill_assets.campaign.run import CampaignRun, Options
@@ -21,11 +20,11 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry, Spent
+from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry
 from backfill_assets.lakehouse.plans import planners
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict
-from backfill_assets.model.declaration import RuleOutcome, Table
+from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Scope, Why
 from backfill_assets.plan.waves import Shares
 from backfill_assets.rebuild.builder import Builder
@@ -52,7 +51,11 @@ PLAN = Plan(asked=PlanRequest(target="fact_daily_revenue", days=f"{FIRST}..{LAST
 @pytest.fixture
 def at(tmp_path: Path) -> CampaignRun:
     """A campaign that was never started; a core hour has no price."""
-    return CampaignRun(Builder.from_settings(Settings.at(tmp_path), CATALOG, _no_spark), PLAN, RunInfo("r"), print)
+    return run_of(tmp_path, PLAN)
+
+
+def run_of(home: Path, plan: Plan) -> CampaignRun:
+    return CampaignRun(Builder.from_settings(Settings.at(home), CATALOG, _no_spark), plan, RunInfo("r"), print)
 
 
 def test_money_cannot_be_limited_without_a_price(at: CampaignRun) -> None:
@@ -63,17 +66,6 @@ def test_money_cannot_be_limited_without_a_price(at: CampaignRun) -> None:
     at.price_per_core_second = Decimal("0.0001")
     at.start(Options(limits=Limits.parse("money=5")))
     assert at.state.started
-
-
-def test_days_that_are_held_back_have_to_be_left_out_knowingly(at: CampaignRun) -> None:
-    """Not after three failed runs of the cut-over, and not by silence."""
-    at.start(Options())
-    at.record_step(CampaignStep.VALIDATE, _told())
-    with pytest.raises(InvalidRequest, match=f"held back: fact_daily_revenue {BAD}: a gate") as refused:
-        at.approve()
-    assert "--without-held-back" in str(refused.value.hint) and at.state.approved is None
-    at.approve(without_held_back=True)
-    assert at.options.without_held_back
 
 
 def test_each_entry_of_the_journal_is_read_once(at: CampaignRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,40 +86,6 @@ def test_each_entry_of_the_journal_is_read_once(at: CampaignRun, monkeypatch: py
     assert len(read) == 1
 
 
-def test_the_days_of_a_campaign_are_staged_held_back_published_or_left(at: CampaignRun) -> None:
-    """Before it is started there are none; what was held back is forgotten when it begins again."""
-    storage = at.builder.lake.storage
-    assert campaign_days(storage, PLAN) == []
-    at.start(Options())
-    (found,) = campaign_days(storage, PLAN)
-    assert (found.table, found.left, found.held_back) == ("fact_daily_revenue", (FIRST, BAD, LAST), ())
-    at.write(JournalEntry(kind="wave", wave=0, report=_told(), at=MADE))
-    (found,) = campaign_days(storage, PLAN)
-    assert (found.held_back, found.left, found.published) == ((BAD,), (FIRST, LAST), ())
-    at.record_step(CampaignStep.CUT_OVER, {"publication": "p", "days": {"fact_daily_revenue": [f"{FIRST}", f"{LAST}"]}})
-    (found,) = campaign_days(storage, PLAN)
-    assert (found.published, found.held_back, found.left) == ((FIRST, LAST), (BAD,), ())
-    at.write(JournalEntry(kind="rolled back", at=MADE))
-    at.start(Options())
-    (found,) = campaign_days(storage, PLAN)
-    assert found.left == (FIRST, BAD, LAST)
-
-
-def test_a_day_that_a_campaign_does_not_change_is_not_left(at: CampaignRun) -> None:
-    """Once all days are staged, what is neither staged nor held back is unchanged, also when it is published."""
-    at.start(Options())
-    at.record_step(CampaignStep.SHADOW, _told())
-    (found,) = campaign_days(at.builder.lake.storage, PLAN)
-    assert (found.unchanged, found.held_back, found.left) == ((FIRST, LAST), (BAD,), ())
-    at.record_step(CampaignStep.CUT_OVER, {"publication": "p", "days": {"fact_daily_revenue": [f"{FIRST}"]}})
-    (found,) = campaign_days(at.builder.lake.storage, PLAN)
-    assert (found.published, found.unchanged, found.left) == ((FIRST,), (LAST,), ())
-    assert plain(campaign_table([found]).rows)[0][5] == [f"{LAST}"]
-    at.write(JournalEntry(kind="rolled back", at=MADE))
-    (found,) = campaign_days(at.builder.lake.storage, PLAN)
-    assert (found.published, found.unchanged, found.left) == ((), (), (FIRST, LAST))
-
-
 def _judged(monkeypatch: pytest.MonkeyPatch, passed: Mapping[str, Mapping[date, bool]]) -> None:
     """What the campaign has staged: did each day pass?"""
     found = {
@@ -138,23 +96,12 @@ def _judged(monkeypatch: pytest.MonkeyPatch, passed: Mapping[str, Mapping[date, 
     monkeypatch.setattr(campaign_days_of_log, "newest_verdicts", lambda *_: found)
 
 
-def test_a_day_that_passed_before_it_was_held_back_is_not_staged(
-    at: CampaignRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each day is in one place: what it reads was held back after its own gates had passed."""
-    _judged(monkeypatch, {"fact_daily_revenue": {FIRST: True, BAD: True, LAST: False}})
-    at.start(Options())
-    at.write(JournalEntry(kind="wave", wave=0, report=_told(), at=MADE))
-    (found,) = campaign_days(at.builder.lake.storage, PLAN)
-    assert (found.staged, found.held_back, found.left) == ((FIRST,), (BAD, LAST), ())
-
-
 def test_tables_that_are_built_together_are_held_back_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gate of `bronze_sales` keeps the day of `quarantine_sales` too, before and after the cut-over."""
     tables = ("bronze_sales", "quarantine_sales")
     step = PlannedStep(tables=tables, version="v1", rebuild={Why.INPUT_CHANGED: (f"{FIRST}..{BAD}",)})
     plan = Plan(asked=PlanRequest(target="bronze_sales", days=f"{FIRST}..{BAD}"), steps=(step,), made_at=MADE)
-    at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), CATALOG, _no_spark), plan, RunInfo("r"), print)
+    at = run_of(tmp_path, plan)
     _judged(monkeypatch, {"bronze_sales": {FIRST: True, BAD: False}, "quarantine_sales": {FIRST: True, BAD: True}})
     at.start(Options())
     found = campaign_days(at.builder.lake.storage, plan)
@@ -196,89 +143,8 @@ def test_the_advice_to_plan_again_is_the_same_request(tmp_path: Path, terms: Pla
     """With the scope of the plan; a plan from a file has its waves, limits and approvers there."""
     asked = PlanRequest(target="bronze_sales", days=f"{FIRST}", version="v1", scope=Scope.WHOLE, terms=terms)
     plan = Plan(asked=asked, steps=(FACT,), made_at=MADE)
-    at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), CATALOG, _no_spark), plan, RunInfo("r"), print)
+    at = run_of(tmp_path, plan)
     assert command in at.plan_again
-
-
-def test_each_step_records_what_it_took_in_its_process(at: CampaignRun, capsys: pytest.CaptureFixture[str]) -> None:
-    """By a clock that only goes forward, with the start of Spark apart; a try that was stopped counts as well."""
-    clock = _Clock()
-    at.clock = clock
-    at.start(Options())
-    at.begin()
-    clock.now += 3
-    with pytest.raises(CampaignStopped):
-        raise at.stop(CampaignStep.VERIFY_SOURCE, "an input is damaged")
-    at.start(Options())
-    at.begin()
-    at.spark_seconds += 4
-    clock.now += 12
-    at.record_step(CampaignStep.VERIFY_SOURCE, {})
-    at.record_step(CampaignStep.PIN, {})
-    spent = [entry.spent for entry in at.entries()]
-    assert [None if each is None else (each.seconds, each.spark_start) for each in spent] == [
-        None,
-        (3, 0),
-        None,
-        (12, 4),
-        None,
-    ], "the last one did not begin in this process"
-    output = capsys.readouterr().out
-    assert "source verified: spent 11 s, estimated unknown" in output and "watermarks" not in output
-
-
-def test_what_the_waves_took_is_reported_once(at: CampaignRun, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the step that goes through all days: after each wave it would be the sum so far."""
-    clock = _Clock()
-    at.clock = clock
-    at.start(Options())
-    for number in (0, 1):
-        at.begin()
-        clock.now += 4
-        at.judge_wave(number, [])
-    assert "spent" not in capsys.readouterr().out
-    at.begin()
-    clock.now += 1
-    at.record_step(CampaignStep.SHADOW, {})
-    assert capsys.readouterr().out.splitlines() == ["shadow backfilled: spent 9.0 s, estimated unknown"]
-
-
-def test_reading_published_days_again_says_how_far_it_is(
-    at: CampaignRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before a campaign and after its cut-over: by table, of the days of all tables."""
-
-    class Looking:
-        def look(self, tables: list[Table], days: list[date]) -> list[str]:
-            return [f"{table.name} {day}" for table in tables for day in days]
-
-    monkeypatch.setattr(campaign_steps, "_watch", lambda _: Looking())
-    asked = [("bronze_sales", [FIRST, BAD]), ("fact_daily_revenue", [LAST])]
-    found: Any = list(campaign_steps._read_again(at, asked))
-    assert found == [
-        ("bronze_sales", [f"bronze_sales {FIRST}", f"bronze_sales {BAD}"]),
-        ("fact_daily_revenue", [f"fact_daily_revenue {LAST}"]),
-    ]
-    assert capsys.readouterr().out.splitlines() == [
-        "bronze_sales: read again, 2/3 days, ETA 0 s",
-        "fact_daily_revenue: read again, 3/3 days, ETA 0 s",
-    ]
-
-
-def test_the_time_until_spark_has_started_is_apart(tmp_path: Path) -> None:
-    """The first one to need it waits for it."""
-    clock = _Clock()
-
-    def slow() -> Any:
-        clock.now += 7
-
-    at = CampaignRun(
-        Builder.from_settings(Settings.at(tmp_path), CATALOG, slow), PLAN, RunInfo("r"), print, clock=clock
-    )
-    at.begin()
-    at.builder.lake.spark()
-    found = at.time_spent(CampaignStep.VALIDATE)
-    assert found == Spent(seconds=7, spark_start=7)
 
 
 def test_plans_go_by_the_campaigns_that_were_carried_on_last(at: CampaignRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,14 +155,6 @@ def test_plans_go_by_the_campaigns_that_were_carried_on_last(at: CampaignRun, mo
         os.utime(storage.uri(f"_campaigns/campaign-{number}/000000.json"), (number, number))
     assert [entries[0].by for entries in journal.newest(storage, 2)] == ["3", "2"]
     assert journal.newest(Storage(str(Path(storage.root) / "none")), 2) == []
-
-
-class _Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def _told() -> dict[str, object]:
@@ -353,3 +211,81 @@ def test_a_campaign_is_started_with_the_waves_and_limits_of_its_plan(at: Campaig
         Decimal("0.02"),
         True,
     )
+
+
+def test_the_days_of_a_campaign_are_staged_held_back_published_unchanged_or_left(
+    at: CampaignRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None before it is started. A day that passed before it was held back is not staged: each is in one place. Once
+    all are staged, what is neither staged nor held back is unchanged. All is forgotten when it begins again."""
+    storage, table = at.builder.lake.storage, "fact_daily_revenue"
+
+    def days() -> dict[str, tuple[date, ...]]:
+        (found,) = campaign_days(storage, PLAN)
+        kinds = ("staged", "held_back", "published", "unchanged", "left")
+        return {kind: getattr(found, kind) for kind in kinds if getattr(found, kind)}
+
+    assert campaign_days(storage, PLAN) == []
+    at.start(Options())
+    assert days() == {"left": (FIRST, BAD, LAST)}
+    at.write(JournalEntry(kind="wave", wave=0, report=_told(), at=MADE))
+    assert days() == {"held_back": (BAD,), "left": (FIRST, LAST)}
+    with monkeypatch.context() as patch:
+        _judged(patch, {table: {FIRST: True, BAD: True, LAST: False}})
+        assert days() == {"staged": (FIRST,), "held_back": (BAD, LAST)}
+    at.record_step(CampaignStep.SHADOW, _told())
+    assert days() == {"unchanged": (FIRST, LAST), "held_back": (BAD,)}
+    at.record_step(CampaignStep.VALIDATE, _told())
+    with pytest.raises(InvalidRequest, match=f"held back: {table} {BAD}: a gate") as refused:
+        at.approve()
+    assert "--without-held-back" in str(refused.value.hint) and at.state.approved is None
+    at.approve(without_held_back=True)
+    assert at.options.without_held_back
+    at.record_step(CampaignStep.CUT_OVER, {"publication": "p", "days": {table: [f"{FIRST}"]}})
+    assert days() == {"published": (FIRST,), "unchanged": (LAST,), "held_back": (BAD,)}
+    assert plain(campaign_table(campaign_days(storage, PLAN)).rows)[0][5] == [f"{LAST}"]
+    at.write(JournalEntry(kind="rolled back", at=MADE))
+    assert days()["left"] == (FIRST, LAST)
+    at.start(Options())
+    assert days() == {"left": (FIRST, BAD, LAST)}
+
+
+def test_each_step_records_what_it_took_in_its_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By a clock that only goes forward, with the start of Spark apart, of which the first who needs it waits; a try
+    that was stopped counts as well, and waves are reported once, with the step that goes through all days."""
+    now = [100.0]
+
+    def slow() -> Any:
+        now[0] += 4
+
+    builder = Builder.from_settings(Settings.at(tmp_path), CATALOG, slow)
+    at = CampaignRun(builder, PLAN, RunInfo("r"), print, clock=lambda: now[0])
+    at.start(Options())
+    at.begin()
+    now[0] += 3
+    with pytest.raises(CampaignStopped):
+        raise at.stop(CampaignStep.VERIFY_SOURCE, "an input is damaged")
+    at.start(Options())
+    at.begin()
+    at.builder.lake.spark()
+    now[0] += 8
+    at.record_step(CampaignStep.VERIFY_SOURCE, {})
+    at.record_step(CampaignStep.PIN, {})
+    assert [each.spent and (each.spent.seconds, each.spent.spark_start) for each in at.entries()] == [
+        None,
+        (3, 0),
+        None,
+        (12, 4),
+        None,
+    ], "the last one did not begin in this process"
+    output = capsys.readouterr().out
+    assert "source verified: spent 11 s, estimated unknown" in output and "watermarks" not in output
+    for number in (0, 1):
+        at.begin()
+        now[0] += 4
+        at.judge_wave(number, [])
+    assert "spent" not in capsys.readouterr().out
+    at.begin()
+    now[0] += 1
+    at.record_step(CampaignStep.SHADOW, {})
+    assert capsys.readouterr().out.splitlines() == ["shadow backfilled: spent 9.0 s, estimated unknown"]

@@ -109,22 +109,6 @@ def test_it_is_put_back_reported_and_can_be_brought_back(campaign: Undoable) -> 
     assert all_holds(campaign.lake.storage) == []
 
 
-def test_a_compaction_does_not_keep_it_from_being_put_back(campaign: Undoable) -> None:
-    """Other files, the same content: nothing is staged again."""
-    request = campaign.small.request("c1", {"bronze_sales": {DAY: [10]}})
-    (change,) = request.tables
-    (day,) = change.days
-    held = campaign.small.publisher.log.find_prepared("cut")
-    assert held is not None and day.content is not None
-    same = replace(day.content, inputs=held[0].change("bronze_sales").days[0].content.inputs)  # type: ignore[union-attr]
-    compacted = change.model_copy(update={"days": (day.model_copy(update={"content": same}),)})
-    request = request.model_copy(update={"tables": (compacted,)})
-    campaign.small.publisher.publish(request.model_copy(update={"kind": "compact"}))
-    assert campaign.ways() == {DAY: UndoAction.PUT_BACK, NEXT: UndoAction.PUT_BACK}
-    campaign.undo()
-    assert campaign.ids() == [1, 2]
-
-
 def test_what_is_put_back_is_read_by_the_files_that_the_log_names(campaign: Undoable) -> None:
     """Main's versions from before may be gone: the newest one would give the campaign's own rows for "before"."""
     clean_up(campaign, "bronze_sales")
@@ -155,27 +139,6 @@ def test_days_that_others_rebuilt_since_are_staged_again_by_the_logic_they_had(c
     """Late rows came to raw, and a nightly run built them by the new logic; other days are put back."""
     campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
     assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}
-    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2")
-    assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}
-
-
-def test_days_that_another_campaign_published_since_are_for_a_person(campaign: Undoable) -> None:
-    """A later decision: it must not be replaced by the older logic because a nightly run came on top of it."""
-    other = "campaign-fedcba9876543210"
-    campaign.bronze("other", {DAY: [100]}, other, code="v2")
-    assert campaign.ways() == {DAY: UndoAction.REFUSED, NEXT: UndoAction.PUT_BACK}
-    campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
-    campaign.bronze("nightly", {DAY: [100, 700]}, code="v2")
-    with pytest.raises(PublicationRefused, match=f"{DAY} cannot be put back: {other} has published it since"):
-        campaign.undo()
-    assert campaign.ids() == [20, 100, 700]
-
-
-def test_another_campaign_that_is_undone_itself_is_no_reason(campaign: Undoable) -> None:
-    """The later one first, then this one: what the refusal asks for."""
-    campaign.bronze("other", {DAY: [100]}, "campaign-fedcba9876543210", code="v2")
-    roll_back(campaign.small.publisher, "other", id="undo-other", steps=CATALOG.steps)
-    campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
     campaign.bronze("nightly", {DAY: [10, 70]}, code="v2")
     assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}
 
@@ -222,27 +185,6 @@ def test_a_day_that_it_brought_first_is_taken_away_with_the_row_that_came_there(
     assert of_a_new_day.ids() == [2, 10, 33]
 
 
-def test_what_cannot_be_put_back_refuses_all_of_it(of_a_new_day: Undoable) -> None:
-    """Foreign rows lie on a day that was not published before: to take them away is for a person."""
-    of_a_new_day.small.write_past_the_protocol("bronze_sales", FIRST, [333])
-    ids = of_a_new_day.ids()
-    with pytest.raises(PublicationRefused, match=r"bronze_sales 2017-03-03 cannot be put back: .* bypassed the log"):
-        of_a_new_day.undo()
-    assert of_a_new_day.ids() == ids and all_holds(of_a_new_day.lake.storage) == []
-
-
-def test_after_the_window_it_is_refused_with_the_reason(campaign: Undoable) -> None:
-    """Its files may be reclaimed by now."""
-    campaign.small.minutes += int(timedelta(days=31).total_seconds() / 60)
-    with pytest.raises(PublicationRefused, match="rollback window of cut is over"):
-        campaign.undo()
-
-
-def test_a_campaign_that_published_nothing_is_reported_so(campaign: Undoable) -> None:
-    with pytest.raises(InvalidRequest, match="plan-none has published nothing"):
-        in_force(campaign.small.publisher, "campaign-none")
-
-
 def test_files_that_are_gone_are_named(campaign: Undoable) -> None:
     """They were deleted past all rules: nothing is half put back."""
     held = campaign.small.publisher.log.find_prepared("cut")
@@ -252,20 +194,6 @@ def test_files_that_are_gone_are_named(campaign: Undoable) -> None:
     with pytest.raises(PublicationRefused, match="is gone"):
         campaign.undo()
     assert campaign.ids() == [10, 20]
-
-
-@pytest.mark.parametrize(
-    "step", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING, CrashPoint.CLOSED], ids=str
-)
-def test_a_process_that_undoes_it_and_dies_has_undone_it(campaign: Undoable, step: CrashPoint) -> None:
-    """The next process finishes it, for both tables, and one notice is sent."""
-    campaign.small.crash_at = step
-    with pytest.raises(Crashed):
-        campaign.undo()
-    campaign.small.crash_at = None
-    campaign.small.publisher.recover()
-    assert campaign.ids() == [1, 2]
-    assert len(due_notices(campaign.small.publisher)) == 1
 
 
 def test_a_day_that_moves_in_that_second_is_looked_at_again(
@@ -283,3 +211,34 @@ def test_a_day_that_moves_in_that_second_is_looked_at_again(
     undone = campaign.undo(publisher)
     assert not once and campaign.ids() == [1, 2]
     assert {day.day: day.way for day in undone.plan.days} == {DAY: UndoAction.STANDS, NEXT: UndoAction.PUT_BACK}
+
+
+def test_days_that_another_campaign_published_since_are_for_a_person(campaign: Undoable) -> None:
+    """A later decision: it must not be replaced by the older logic because a nightly run came on top of it. It has to
+    be undone first."""
+    other = "campaign-fedcba9876543210"
+    campaign.bronze("other", {DAY: [100]}, other, code="v2")
+    assert campaign.ways() == {DAY: UndoAction.REFUSED, NEXT: UndoAction.PUT_BACK}
+    roll_back(campaign.small.publisher, "other", id="undo-other", steps=CATALOG.steps)
+    assert campaign.ways() == {DAY: UndoAction.PUT_BACK, NEXT: UndoAction.PUT_BACK}
+    campaign.bronze("again", {DAY: [100]}, other, code="v2")
+    campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
+    campaign.bronze("nightly", {DAY: [100, 700]}, code="v2")
+    with pytest.raises(PublicationRefused, match=f"{DAY} cannot be put back: {other} has published it since"):
+        campaign.undo()
+    assert campaign.ids() == [20, 100, 700]
+
+
+def test_a_process_that_undoes_it_and_dies_has_undone_it_until_the_window_is_over(campaign: Undoable) -> None:
+    """The next process finishes it, for both tables, and one notice is sent. Files may be reclaimed later."""
+    campaign.small.crash_at = CrashPoint.TABLE_COMMITTED
+    with pytest.raises(Crashed):
+        campaign.undo()
+    campaign.small.crash_at = None
+    campaign.small.publisher.recover()
+    assert campaign.ids() == [1, 2]
+    (due,) = due_notices(campaign.small.publisher)
+    campaign.small.minutes += int(timedelta(days=31).total_seconds() / 60)
+    lake = replace(campaign.lake, publisher=campaign.small.publisher)
+    with pytest.raises(PublicationRefused, match=f"rollback window of {due.key} is over"):
+        undo(lake, due.key, RUN, print)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import get_args
+from typing import Literal, get_args
 
 import pytest
 
@@ -249,37 +249,6 @@ def undo(played: UndoLakehouse, dies_after: int | None = None) -> str:
     return played.do(played.roll_back(played.undoable(whole=True)[-1]), dies_after=dies_after)
 
 
-@pytest.mark.parametrize("on", [SATURDAY, MONDAY], ids=["an equal day", "another day"])
-def test_a_row_that_the_campaign_took_in_stays_in_the_reports_when_it_is_undone(
-    played: UndoLakehouse, on: date
-) -> None:
-    assert played.do(*played.arrive("late row", on), *played.campaign("v2", DAYS)) == DONE
-    assert undo(played) == DONE
-    assert [len(played.names("bronze", on)), len(played.names("fact", on))] == [3, 3]
-    assert played.names("daily", on)[0].startswith("3=")
-
-
-def test_a_rate_of_friday_that_was_corrected_before_the_campaign_stays_when_it_is_undone(
-    played: UndoLakehouse,
-) -> None:
-    assert played.do(*played.arrive("rate", FRIDAY), *played.campaign("v2", DAYS)) == DONE
-    assert undo(played) == DONE
-
-
-@pytest.mark.parametrize("what", ["late row", "rate"])
-def test_what_arrived_between_staging_and_cutting_over_stays_when_the_campaign_is_undone(
-    played: UndoLakehouse, what: Arrival
-) -> None:
-    assert played.do(*played.campaign("v2", DAYS, between=played.arrive(what, SATURDAY))) == DONE
-    assert undo(played) == DONE
-
-
-def test_a_deletion_that_the_campaign_took_from_raw_stays_when_it_is_undone(played: UndoLakehouse) -> None:
-    assert played.do(*played.arrive("deletion", SATURDAY, "raw"), *played.campaign("v2", DAYS, whole=True)) == DONE
-    assert undo(played) == DONE
-    assert [len(played.names("bronze", SATURDAY)), len(played.names("fact", SATURDAY))] == [1, 1]
-
-
 @pytest.mark.parametrize("days", [DAYS, EQUAL_DAYS], ids=["of-all-days", "of-equal-days"])
 @pytest.mark.parametrize("what", ["late row", "rate"], ids=["row", "rate"])
 def test_what_came_after_the_campaign_reaches_the_reports_of_equal_days_when_it_is_undone(
@@ -300,21 +269,6 @@ def test_a_cut_over_of_the_fact_alone_names_the_days_that_read_it(played: UndoLa
 
     assert played.do(brought) == DONE
     assert played.judge.seen[-1].made.leaves_stale == {"daily": (MONDAY,), "weekly": (MONDAY,)}
-
-
-def test_undone_with_nothing_in_between_and_brought_back_it_has_the_files_of_before(played: UndoLakehouse) -> None:
-    assert played.do(*played.campaign("v2", DAYS)) == DONE
-    brought = played.judge.shown.files
-    assert [undo(played), undo(played)] == [DONE, DONE]
-    assert played.judge.shown.files == brought
-    assert [undo(played), len(played.undos())] == [DONE, 3]
-
-
-@pytest.mark.parametrize("points", [2, 6, 10])
-def test_an_undo_that_dies_and_is_typed_again_is_done_once(played: UndoLakehouse, points: int) -> None:
-    assert played.do(*played.campaign("v2", DAYS)) == DONE
-    assert undo(played, dies_after=points) == DIED
-    assert len(played.undos()) == 1
 
 
 def test_a_week_that_followed_an_undo_is_built_like_any_other(played: UndoLakehouse) -> None:
@@ -339,12 +293,6 @@ def test_the_run_of_a_report_that_followed_an_undo_since_is_not_rolled_back(play
     assert day.adds and day.adds != restored, "it was staged by the undo"
     assert rollbacks(played.storage).of("daily", SATURDAY, undone.publication.id) == ""
     assert played.do(played.roll_back(run.id)) == REFUSED
-
-
-def test_run_again_nothing_is_published(played: UndoLakehouse) -> None:
-    assert played.do(*played.arrive("rate", FRIDAY, "reports")) == DONE
-    known = len(played.judge.seen)
-    assert [played.do(*played.build_all()), len(played.judge.seen)] == [DONE, known]
 
 
 @pytest.mark.timeout(max(600, 10 * HISTORIES))
@@ -372,3 +320,51 @@ def test_histories_had_all_that_they_are_about(begun: UndoLakehouse) -> None:
     if HISTORIES < _ENOUGH or ENDED.total() < 2 * HISTORIES:
         pytest.skip("too few histories were played: an operation of which few die may not have died")
     assert not [each for each in ends if not ENDED[each]], "what no history has done"
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "whole", "rows"),
+    [
+        (("late row", SATURDAY, "bronze"), "", False, 3),
+        (("late row", MONDAY, "bronze"), "", False, 3),
+        (("rate", FRIDAY, "bronze"), "", False, 2),
+        (("deletion", SATURDAY, "raw"), "", True, 1),
+        (None, "late row", False, 3),
+        (None, "rate", False, 2),
+    ],
+    ids=[
+        "a row of an equal day before it",
+        "a row of another day before it",
+        "a rate of Friday that was corrected before it",
+        "a deletion that it took from raw",
+        "a row between staging and cutting over",
+        "a rate between staging and cutting over",
+    ],
+)
+def test_what_came_before_or_during_the_campaign_stays_when_it_is_undone(
+    played: UndoLakehouse,
+    before: tuple[Arrival, date, Reach] | None,
+    between: Arrival | Literal[""],
+    whole: bool,
+    rows: int,
+) -> None:
+    """In bronze, in the facts and in the reports."""
+    on = before[1] if before else SATURDAY
+    meanwhile = played.arrive(between, on) if between else []
+    assert played.do(*(played.arrive(*before) if before else [])) == DONE
+    assert played.do(*played.campaign("v2", DAYS, whole=whole, between=meanwhile)) == DONE
+    assert undo(played) == DONE
+    assert [len(played.names(table, on)) for table in ("bronze", "fact")] == [rows, rows]
+    assert played.names("daily", on)[0].startswith(f"{rows}=")
+
+
+def test_undone_with_nothing_in_between_and_brought_back_it_has_the_files_of_before(played: UndoLakehouse) -> None:
+    """Also by a process that died in between and was typed again: it is done once. Run again, nothing is published."""
+    assert played.do(*played.campaign("v2", DAYS)) == DONE
+    brought = played.judge.shown.files
+    assert [undo(played, dies_after=6), undo(played)] == [DIED, DONE]
+    assert played.judge.shown.files == brought and len(played.undos()) == 2
+    assert [undo(played), len(played.undos())] == [DONE, 3]
+    assert played.do(*played.build_all()) == DONE
+    known = len(played.judge.seen)
+    assert [played.do(*played.build_all()), len(played.judge.seen)] == [DONE, known]

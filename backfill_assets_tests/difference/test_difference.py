@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
@@ -9,7 +10,7 @@ import pytest
 
 from backfill_assets.days import TableDay
 from backfill_assets.difference.difference import (
-    COUNTS,
+    Contents,
     DayCompared,
     DayIs,
     GroupCompared,
@@ -18,11 +19,14 @@ from backfill_assets.difference.difference import (
     Sides,
     Sums,
     TableCompared,
+    TableDifference,
+    changes,
     fingerprint_of,
     sides_compared,
+    table_difference,
 )
-from backfill_assets.lakehouse.records import HELD_BACK
-from backfill_assets_tests.difference.compared_month import MARCH, a_day, canary, month, unmeasured
+from backfill_assets.lakehouse.records import HELD_BACK, DayChange, DayContent, Publication, TableChange
+from backfill_assets_tests.difference.compared_month import canary
 
 FIRST, SECOND, LATE = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 7)
 FACT, REPORT = "fact_sales_transactions", "fact_daily_revenue"
@@ -67,15 +71,6 @@ def test_sums_add_up_and_an_unknown_side_stays_unknown() -> None:
     assert sums("1", None) + sums("1", "3") == sums("2", None)
 
 
-def test_rows_are_counted_on_both_sides() -> None:
-    """Removed rows are in main alone, added ones in what is staged alone."""
-    found = RowCounts(added=1, removed=20, changed=300, unchanged=4000)
-    assert (found.sums, found.differing) == (sums("4320", "4301"), 321)
-    assert (RowCounts(unchanged=5).sums, RowCounts(unchanged=5).differing) == (sums("5", "5"), 0)
-    assert found + RowCounts(added=1, changed=2) == RowCounts(added=2, removed=20, changed=302, unchanged=4000)
-    assert COUNTS == ("added", "removed", "changed", "unchanged")
-
-
 def test_a_measure_of_a_day() -> None:
     """Rows are counted; a measure that was not found, or has no sum, is unknown."""
     day = DayCompared(
@@ -90,28 +85,6 @@ def test_a_measure_of_a_day() -> None:
         UNKNOWN,
         UNKNOWN,
     ]
-
-
-@pytest.mark.parametrize(
-    ("rows", "differs"),
-    [
-        (RowCounts(), False),
-        (RowCounts(unchanged=1), False),
-        (RowCounts(added=1), True),
-        (RowCounts(removed=1), True),
-        (RowCounts(changed=1), True),
-    ],
-)
-def test_a_day_differs_by_its_rows(rows: RowCounts, differs: bool) -> None:
-    assert DayCompared(day=FIRST, how="compared", rows=rows).differs is differs
-
-
-@pytest.mark.parametrize(
-    ("how", "known"), [("compared", True), ("equal", True), ("held back", True), ("not staged", False)]
-)
-def test_only_of_a_day_that_is_not_staged_the_change_is_unknown(how: DayIs, known: bool) -> None:
-    """A day that is held back stays as it is."""
-    assert DayCompared(day=FIRST, how=how).known is known
 
 
 @pytest.mark.parametrize(
@@ -139,23 +112,12 @@ def test_a_table_is_summed_over_the_days_that_are_known() -> None:
     found = canary()
     assert [day.day for day in found.known] == [FIRST, SECOND]
     assert [day.day for day in found.differing] == [FIRST]
-    assert found.rows == RowCounts(changed=3, unchanged=7)
+    assert found.rows == RowCounts(changed=3, unchanged=7) and found.rows.differing == 3
+    counted = RowCounts(added=1, removed=20, changed=300, unchanged=4000)
+    assert (counted.sums, counted.differing) == (sums("4320", "4301"), 321)
     assert found.total("revenue_eur") == sums("200", "199.43") and found.total("rows") == sums("10", "10")
     hows: list[DayIs] = ["compared", "equal", "not staged", "held back"]
     assert [found.count(how) for how in hows] == [2, 0, 29, 0]
-
-
-def test_a_table_without_days_has_no_rows_and_no_sums() -> None:
-    """Not unknown: nothing is planned."""
-    found = TableCompared(table=FACT, measures=("revenue_eur",))
-    assert (found.rows, found.known, found.differing) == (RowCounts(), (), ())
-    assert (found.total("revenue_eur"), found.total("rows"), list(found.changing())) == (Sums(), Sums(), [])
-
-
-def test_an_unmeasured_day_makes_the_total_unknown() -> None:
-    """It is one of the days that stay as they are; their rows are counted."""
-    found = month(0, days=(a_day(MARCH.first, "99.43"), unmeasured(MARCH.last)))
-    assert found.total("revenue_eur") == UNKNOWN and found.total("rows") == sums("10", "10")
 
 
 def test_measures_that_change_come_in_their_order_and_rows_last() -> None:
@@ -214,3 +176,88 @@ def test_sums_of_many_digits_are_exact() -> None:
     one = Sums(before=Decimal("1234567890123456789012345678.12"), after=Decimal("1234567890123456789012345678.42"))
     assert (one.change, one.differs) == (Decimal("0.30"), True)
     assert (one + one).after == Decimal("2469135780246913578024691356.84")
+
+
+# ------------------------------------------------------------------ from metadata alone
+
+BEFORE = DayContent(rows=2, checksum="1")
+"""Published before its total and its nulls were measured."""
+AFTER = DayContent(rows=2, checksum="2", metrics={"total_eur": "68980.78", "nulls_rate": 0})
+EMPTY = DayContent(rows=0, checksum="0")
+OF_OLD = DayContent(rows=1, checksum="5", metrics={"total_eur": "1.25", "total_usd": 1, "total_gbp": 9})
+OF_NOW = DayContent(rows=1, checksum="4", metrics={"total_usd": "2.5", "duplicates": 7, "total_eur": 3})
+TWICE = sums("4", "4")
+
+
+def nulls(rows: int, found: int) -> DayContent:
+    return DayContent(rows=rows, checksum="3", metrics={"nulls_rate": found})
+
+
+def test_a_total_that_is_declared_after_days_were_published_is_unknown() -> None:
+    """Not 0: the person who approves would believe it. The count of rows is known."""
+    found = table_difference("fact", {FIRST: BEFORE, SECOND: AFTER}, {FIRST: AFTER, SECOND: AFTER})
+    rows, total = found.sums["rows"], found.sums["eur"]
+    assert rows == TWICE and rows.share == 0 and not rows.differs
+    assert (total.before, total.after, total.share) == (None, Decimal("137961.56"), None) and total.differs
+    assert list(found.sums) == ["rows", "eur"], "in the order that people see"
+
+
+@pytest.mark.parametrize(
+    ("published", "staged", "rows", "totals"),
+    [
+        ({SECOND: EMPTY}, {FIRST: AFTER, SECOND: AFTER}, sums("0", "4"), {"eur": sums("0", "137961.56")}),
+        ({FIRST: None}, {FIRST: AFTER}, sums(None, "2"), {"eur": sums(None, "68980.78")}),
+        ({FIRST: AFTER}, {}, Sums(), {}),
+        ({FIRST: AFTER, SECOND: AFTER}, {SECOND: replace(BEFORE, rows=5)}, sums("2", "5"), {}),
+        ({FIRST: OF_OLD}, {FIRST: OF_NOW}, sums("1", "1"), {"eur": sums("1.25", "3"), "usd": sums("1", "2.5")}),
+    ],
+    ids=[
+        "days that hold nothing are zero",
+        "a foreign write is unknown",
+        "nothing is staged",
+        "only staged days are summed before",
+        "totals by name, and no other metric",
+    ],
+)
+def test_what_is_published_beside_what_is_staged(
+    published: Contents, staged: dict[date, DayContent], rows: Sums, totals: dict[str, Sums]
+) -> None:
+    """The true number, or none at all; rows first, then totals by their names."""
+    found = table_difference("fact", published, staged)
+    assert list(found.sums.items()) == [("rows", rows), *totals.items()]
+
+
+@pytest.mark.parametrize(
+    ("published", "staged", "share"),
+    [
+        ({FIRST: nulls(2, 1), SECOND: nulls(6, 1)}, {FIRST: nulls(0, 0), SECOND: EMPTY}, sums("0.25", "0")),
+        ({FIRST: BEFORE}, {FIRST: nulls(4, 1)}, sums(None, "0.25")),
+        ({FIRST: None}, {FIRST: nulls(4, 1)}, sums(None, "0.25")),
+    ],
+    ids=["of all rows, and not the mean of days", "not counted", "rows are not known"],
+)
+def test_a_share_of_nulls_is_one_of_all_rows(published: Contents, staged: dict[date, DayContent], share: Sums) -> None:
+    assert table_difference("fact", published, staged).nulls == {"rate": share}
+
+
+def test_days_are_changed_or_unchanged_by_their_rows() -> None:
+    """Ascending. The count and the checksum decide: other logic that gives the same rows changes nothing."""
+    same = replace(BEFORE, code_version="v2", inputs="other")
+    published = {FIRST: BEFORE, SECOND: BEFORE, LATE: BEFORE}
+    found = table_difference("fact", published, {LATE: same, SECOND: replace(BEFORE, rows=3), FIRST: AFTER})
+    assert (found.table, found.changed, found.unchanged) == ("fact", (FIRST, SECOND), (LATE,))
+
+
+def a_change(table: str, days: dict[date, DayContent | None]) -> TableChange:
+    brought = tuple(DayChange(day=day, content=content) for day, content in days.items())
+    return TableChange(table=table, table_schema="", days=brought)
+
+
+def test_a_publication_is_compared_table_by_table() -> None:
+    """In its order; a day whose content is not known afterwards is left out."""
+    tables = (a_change("report", {SECOND: AFTER, FIRST: None}), a_change("fact", {FIRST: BEFORE}))
+    publication = Publication(id="p", kind="replace", tables=tables)
+    report, fact = changes(publication, {"fact": {FIRST: BEFORE}, "other": {FIRST: AFTER}})
+    assert (report.table, report.changed, report.sums["rows"]) == ("report", (SECOND,), sums("0", "2"))
+    assert fact == TableDifference("fact", unchanged=(FIRST,), sums={"rows": sums("2", "2")})
+    assert changes(Publication(id="p", kind="replace", tables=()), {"fact": {FIRST: BEFORE}}) == []

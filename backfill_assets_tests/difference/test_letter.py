@@ -33,7 +33,6 @@ from backfill_assets.difference.letter import (
     notes,
     reports_line,
     side_by_side,
-    sums_cells,
     where_not,
 )
 from backfill_assets.difference.verdict import Deviation, Difference, ExpectationVerdict
@@ -60,35 +59,12 @@ def told(found: Difference, terms: LetterTerms | None = None) -> dict[str, Any]:
     return difference_answer(found, DeclaredOfTables(), terms).as_json()
 
 
-def page_of(found: Difference) -> str:
-    return markdown(difference_answer(found, DeclaredOfTables()))
-
-
 def terms_of(found: Difference, **more: object) -> LetterTerms:
     known = {"plan": found.plan, "campaign": found.plan.replace("plan-", "campaign-"), "window_days": 30}
     return LetterTerms(**{**known, "who": "Anyone but ana.", **more})  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------ the headline
-
-
-def test_the_headline_has_money_and_percent() -> None:
-    """And says in a word which way it goes."""
-    assert headline(difference(month(22))) == "Revenue falls by 12.54 EUR (-0.40 %), from 3,100.00 to 3,087.46 EUR."
-    assert headline(difference(month(0, days=[a_day(FIRST, "102.50")]))) == (
-        "Revenue rises by 2.5 EUR (+2.5 %), from 100.0 to 102.5 EUR."
-    )
-
-
-def test_the_headline_of_what_is_no_change_of_a_sum() -> None:
-    """Nothing, something from nothing, rows alone, and what is unknown."""
-    assert headline(difference(month(0))) == "Nothing changes."
-    assert headline(difference(month(0, days=[NEW]))) == "Revenue becomes 7 EUR where there was nothing."
-    back = [a_day(FIRST, "101"), a_day(SECOND, "99")]
-    assert headline(difference(month(0, days=back))) == "6 rows change, and no sum does."
-    unknown = month(0, days=[a_day(FIRST, "99"), unmeasured(SECOND)])
-    assert headline(difference(unknown)) == "Revenue changes by an unknown amount: it was not measured."
-    assert headline(difference()) == "Nothing is compared yet."
 
 
 @pytest.mark.parametrize(
@@ -209,15 +185,6 @@ def test_where_an_expectation_is_broken() -> None:
 # ------------------------------------------------------------------ who decides
 
 
-def test_the_letter_says_how_to_decide_and_how_to_undo() -> None:
-    found = difference(month(1), expected=("revenue_eur < 1%",))
-    said = told(found, terms_of(found, title="Rates of the right day", reason="v1 took those of the day before"))
-    assert said["what_it_is_for"] == "Rates of the right day: v1 took those of the day before"
-    assert said["who_may_approve"] == "Anyone but ana."
-    assert said["can_be_undone_for"] == "30 days after it is published"
-    assert said["next"] == [f"backfill approve {found.plan}", f"backfill timeline delete {found.plan}"]
-
-
 def test_days_that_are_held_back_have_to_be_left_out_knowingly() -> None:
     found = difference(month(0, days=[a_day(MARCH.first, "99"), a_day(MARCH.last, "100", "held back")]))
     said = told(found, terms_of(found))
@@ -225,30 +192,6 @@ def test_days_that_are_held_back_have_to_be_left_out_knowingly() -> None:
     assert any("without the days that are held back" in each["text"] for each in said["notes"])
     assert holds_back(difference(month(1), month(0, days=[a_day(FIRST, "100", "left out")])))
     assert not holds_back(difference(month(1), canary()))
-
-
-def test_what_is_not_as_expected_cannot_be_approved() -> None:
-    found = difference(month(1), expected=("rows unchanged", "everything unchanged"))
-    said = told(found, terms_of(found))
-    assert said["next"] == [f"backfill timeline delete {found.plan}"]
-    assert any(each["text"].startswith("It cannot be approved") for each in said["notes"])
-
-
-def test_a_letter_about_what_is_decided_asks_for_nothing() -> None:
-    """What is published can be undone; what was rolled back cannot."""
-    found = difference(month(1))
-    published = told(found, terms_of(found, outcome="It was published on 2017-06-02.", published=True))
-    assert published["what_was_decided"] == "It was published on 2017-06-02."
-    assert published["next"] == [f"backfill rollback {found.plan}"] and "who_may_approve" not in published
-    back = told(found, terms_of(found, outcome="It was rolled back."))
-    assert "next" not in back and "can_be_undone_for" not in back
-
-
-def test_a_comparison_of_two_states_asks_no_one_for_approval() -> None:
-    found = difference(month(1)).model_copy(update={"plan": "", "left": "main", "right": "with-v2"})
-    said = told(found)
-    assert (said["before"], said["after"]) == ("main", "with-v2")
-    assert "next" not in said and "who_may_approve" not in said and "plan" not in said
 
 
 # ------------------------------------------------------------------ tables
@@ -282,11 +225,6 @@ def test_rows_are_counted_by_what_becomes_of_them() -> None:
     assert row == {"table": "report", **counts}
     (waiting,) = told(difference(canary()))["rows"]
     assert (waiting["changed"], waiting["unchanged"], waiting["not_staged"]) == (3, 7, 29)
-
-
-def test_a_change_of_nothing_has_no_share_and_an_unknown_one_is_unknown() -> None:
-    assert plain(sums_cells(Sums(before=Decimal(0), after=Decimal(0)))) == ["0", "0", "0", None]
-    assert plain(sums_cells(Sums(before=None, after=Decimal(1)))) == [None, "1", None, None]
 
 
 def test_the_detail_of_a_table_has_sums_days_groups_and_changed_rows() -> None:
@@ -374,3 +312,54 @@ def test_markdown_of_many_days_shows_a_month_of_them() -> None:
     )
     assert page.count("| compared |") == 31 and "and 1 more rows" in page
     assert page.count("| s") - page.count("| sum") >= 5 and "<script" not in page
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (difference(month(22)), "Revenue falls by 12.54 EUR (-0.40 %), from 3,100.00 to 3,087.46 EUR."),
+        (
+            difference(month(0, days=[a_day(FIRST, "102.50")])),
+            "Revenue rises by 2.5 EUR (+2.5 %), from 100.0 to 102.5 EUR.",
+        ),
+        (difference(month(0)), "Nothing changes."),
+        (difference(month(0, days=[NEW])), "Revenue becomes 7 EUR where there was nothing."),
+        (
+            difference(month(0, days=[a_day(FIRST, "101"), a_day(SECOND, "99")])),
+            "6 rows change, and no sum does.",
+        ),
+        (
+            difference(month(0, days=[a_day(FIRST, "99"), unmeasured(SECOND)])),
+            "Revenue changes by an unknown amount: it was not measured.",
+        ),
+        (difference(), "Nothing is compared yet."),
+    ],
+    ids=["less", "more", "nothing", "something from nothing", "rows alone", "unknown", "not compared"],
+)
+def test_the_headline_has_money_and_percent(found: Difference, sentence: str) -> None:
+    """And says in a word which way it goes."""
+    assert headline(found) == sentence
+
+
+def test_the_letter_asks_for_what_can_be_decided_now() -> None:
+    """What waits can be approved or given up, what is not as expected only given up, what is published undone."""
+    plan = difference(month(1)).plan
+    approve, give_up, undo = (f"backfill {word} {plan}" for word in ("approve", "timeline delete", "rollback"))
+    waits = difference(month(1), expected=("revenue_eur < 1%",)).model_copy(update={"plan": plan})
+    said = told(waits, terms_of(waits, title="Rates of the right day", reason="v1 took those of the day before"))
+    assert said["what_it_is_for"] == "Rates of the right day: v1 took those of the day before"
+    assert said["who_may_approve"] == "Anyone but ana."
+    assert said["can_be_undone_for"] == "30 days after it is published"
+    assert said["next"] == [approve, give_up]
+    broken = difference(month(1), expected=("rows unchanged", "everything unchanged")).model_copy(update={"plan": plan})
+    said = told(broken, terms_of(broken))
+    assert said["next"] == [give_up] and any(each["text"].startswith("It cannot be approved") for each in said["notes"])
+    said = told(waits, terms_of(waits, outcome="It was published on 2017-06-02.", published=True))
+    assert said["what_was_decided"] == "It was published on 2017-06-02."
+    assert said["next"] == [undo] and "who_may_approve" not in said
+    said = told(waits, terms_of(waits, outcome="It was rolled back."))
+    assert "next" not in said and "can_be_undone_for" not in said
+    states = waits.model_copy(update={"plan": "", "left": "main", "right": "with-v2"})
+    said = told(states)
+    assert (said["before"], said["after"]) == ("main", "with-v2"), "two states ask no one for approval"
+    assert not {"next", "who_may_approve", "plan"} & said.keys()

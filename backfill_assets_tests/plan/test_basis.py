@@ -10,60 +10,10 @@ import pytest
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Version
-from backfill_assets.plan.basis import MovedTable, PlanDrift, basis_of, drift_since
+from backfill_assets.plan.basis import MovedTable, PlanDrift, drift_since
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import PlanFingerprint, Scope
 from backfill_assets_tests.plan.world import PIPELINE, WINDOW, D, World, asked, situation_of, world_of
-
-
-@pytest.fixture
-def world() -> World:
-    return world_of()
-
-
-MOVES = {
-    "an input gains rows": ("bronze", D, ["bronze"]),
-    "a day of its own is rebuilt otherwise": ("daily", D, ["daily"]),
-    "reference data it looks back at": ("rates", D - timedelta(days=2), ["rates"]),
-    "a day before the range": ("bronze", D - timedelta(days=1), []),
-    "a table it does not read": ("raw", D, []),
-}
-
-
-@pytest.mark.parametrize("case", MOVES)
-def test_what_has_moved_is_said_exactly(world: World, case: str) -> None:
-    """Neither more nor less than the plan was computed from."""
-    plan = make_plan(asked("fact", force=True), situation_of(world))
-    assert not drift_since(plan, situation_of(world))
-    table, day, expected = MOVES[case]
-    world.publish(table, day, checksum="99")
-    moved = drift_since(plan, situation_of(world))
-    assert [(each.table, each.days) for each in moved.tables] == [(name, (day,)) for name in expected]
-    assert bool(moved) is bool(expected) and not moved.code
-
-
-def test_other_code_moves_a_plan_and_the_same_content_in_other_files_does_not(world: World) -> None:
-    """A compaction between planning and carrying it out changes nothing."""
-    plan = make_plan(asked("daily", force=True), situation_of(world))
-    fact = TableDay("fact", D)
-    world.states[fact] = replace(world.states[fact], physical="compacted", publication="q")
-    world.pinned["fact"][D] = world.newest["fact"][D] = "compacted"
-    assert not drift_since(plan, situation_of(world))
-    other = [replace(step, current="v3", versions=(Version("v3", "", step.version().reads, dict),))
-             if step.name == "daily" else step for step in PIPELINE]  # fmt: skip
-    (moved,) = drift_since(plan, replace(situation_of(world), steps=other)).code
-    assert moved.startswith("daily: the plan was made for v2, and the code has v3")
-
-
-def test_nothing_has_moved_is_false_and_has_no_lines() -> None:
-    """Either half makes it true; tables are listed before code."""
-    table = MovedTable("fact", "reads", (D,), 3, 3)
-    assert not PlanDrift() and PlanDrift().lines() == []
-    assert PlanDrift(tables=(table,)) and PlanDrift(code=("fact: other",))
-    assert PlanDrift((table,), ("fact: other",)).lines() == [
-        "fact: 1 day that the plan reads moved: 2017-03-08",
-        "fact: other",
-    ]
 
 
 def test_days_that_may_move_are_taken_out_and_landed_files_stay() -> None:
@@ -83,19 +33,6 @@ def test_days_that_may_move_are_taken_out_and_landed_files_stay() -> None:
     assert left.code == ("fact: other",)
 
 
-def test_a_moved_table_names_its_first_six_ranges_and_a_version_that_is_another() -> None:
-    """Every day counts, also those of the ranges that are left out."""
-    apart = tuple(D + timedelta(days=2 * n) for n in range(7))
-    assert str(MovedTable("fact", "rebuilds", apart, 3, 5)) == (
-        "fact: 7 days that the plan rebuilds moved: 2017-03-08, 2017-03-10, 2017-03-12, 2017-03-14, 2017-03-16, "
-        "2017-03-18 (version 3 -> 5)"
-    )
-    together = tuple(DayRange(D, D + timedelta(days=9)))
-    assert str(MovedTable("raw", "takes in", together, None, None)) == (
-        "raw: 10 days that the plan takes in moved: 2017-03-08..2017-03-17"
-    )
-
-
 def test_a_moved_table_has_the_role_and_the_versions_that_it_had_and_has(world: World) -> None:
     """One that is written comes before one that is read."""
     before = situation_of(world)
@@ -109,22 +46,6 @@ def test_a_moved_table_has_the_role_and_the_versions_that_it_had_and_has(world: 
         MovedTable("daily", "rebuilds", (D,), 7, 8),
         MovedTable("bronze", "reads", (D,), 3, 4),
     )
-
-
-def test_a_step_that_is_gone_is_named(world: World) -> None:
-    """Its days are where they were: only the code has moved."""
-    plan = make_plan(asked("fact", force=True), situation_of(world))
-    without = [step for step in PIPELINE if step.name != "weekly"]
-    assert drift_since(plan, replace(situation_of(world), steps=without)) == PlanDrift(
-        code=("weekly: the plan was made for v2, and the code has no such step now",)
-    )
-
-
-def test_a_plan_for_another_version_holds_while_the_current_one_stays(world: World) -> None:
-    """It is compared by the version that was asked for, and not by the one that is declared current."""
-    plan = make_plan(asked("fact", version="v1"), situation_of(world))
-    assert plan.basis.code["fact"] == "v1"
-    assert drift_since(plan, situation_of(world)) == PlanDrift()
 
 
 def test_a_file_that_landed_or_was_taken_in_moves_a_plan_that_takes_in(world: World) -> None:
@@ -169,33 +90,6 @@ def test_a_basis_has_the_days_that_are_written_also_skipped_ones_and_the_days_th
     assert forced.code == {"fact": "v2", "daily": "v2", "weekly": "v2", "monthly": "v2"}
 
 
-def test_tables_that_are_built_together_are_written_together(world: World) -> None:
-    """The companion of a table is in the basis like the table, and a change of it alone moves the plan."""
-    plan = make_plan(asked("bronze", force=True), situation_of(world))
-    assert plan.basis.written.keys() >= {"bronze", "quarantine"}
-    world.publish("quarantine", D, checksum="99")
-    assert [(each.table, each.role) for each in drift_since(plan, situation_of(world)).tables] == [
-        ("quarantine", "rebuilds")
-    ]
-
-
-def test_the_basis_of_nothing_is_empty(world: World) -> None:
-    """But for the entry of the log that it was computed at."""
-    assert basis_of((), {}, situation_of(world)) == PlanFingerprint()
-
-
-def test_the_same_rows_of_other_code_are_another_basis_of_what_is_written(world: World) -> None:
-    """A day that is written is its content and what that was made from; of a day that is read, content alone counts."""
-    plan = make_plan(asked("daily", force=True), situation_of(world))
-    for table in ("fact", "daily"):
-        state = world.states[TableDay(table, D)]
-        assert state.content is not None
-        world.states[TableDay(table, D)] = replace(state, content=replace(state.content, code_version="v1"))
-    assert [(each.table, each.role) for each in drift_since(plan, situation_of(world)).tables] == [
-        ("daily", "rebuilds")
-    ]
-
-
 def test_a_day_that_is_withdrawn_or_published_first_has_moved() -> None:
     """No content is a state like any other."""
     world = world_of(window=DayRange(WINDOW.first, D))
@@ -214,3 +108,80 @@ def test_a_plan_that_was_kept_without_fingerprints_has_moved_on_all_days(world: 
     moved = {(each.table, each.role): each.days for each in drift_since(bare, situation_of(world)).tables}
     assert moved["quarantine", "rebuilds"] == moved["bronze", "rebuilds"] == (D,)
     assert moved["gone", "reads"] == moved["raw", "reads"] == (D,)
+
+
+@pytest.mark.parametrize(
+    ("target", "table", "day", "moved"),
+    [
+        ("fact", "bronze", D, [("bronze", "reads")]),
+        ("fact", "daily", D, [("daily", "rebuilds")]),
+        ("fact", "rates", D - timedelta(days=2), [("rates", "reads")]),
+        ("fact", "bronze", D - timedelta(days=1), []),
+        ("fact", "raw", D, []),
+        ("bronze", "quarantine", D, [("quarantine", "rebuilds")]),
+    ],
+    ids=[
+        "an input gains rows",
+        "a day of its own is rebuilt otherwise",
+        "reference data that it looks back at",
+        "a day before the range",
+        "a table that it does not read",
+        "a table that is built together with the target",
+    ],
+)
+def test_what_has_moved_is_said_exactly(
+    world: World, target: str, table: str, day: date, moved: list[tuple[str, str]]
+) -> None:
+    """Neither more nor less than the plan was computed from."""
+    plan = make_plan(asked(target, force=True), situation_of(world))
+    assert not drift_since(plan, situation_of(world))
+    world.publish(table, day, checksum="99")
+    found = drift_since(plan, situation_of(world))
+    assert [(each.table, each.role, each.days) for each in found.tables] == [(*each, (day,)) for each in moved]
+    assert bool(found) is bool(moved) and not found.code
+
+
+def test_other_code_moves_a_plan_and_other_files_of_the_same_content_do_not(world: World) -> None:
+    """A compaction changes nothing; a step with another version, or that is gone, is named; the days are where they
+    were."""
+    plan = make_plan(asked("daily", force=True), situation_of(world))
+    fact = TableDay("fact", D)
+    world.states[fact] = replace(world.states[fact], physical="compacted", publication="q")
+    world.pinned["fact"][D] = world.newest["fact"][D] = "compacted"
+    assert not drift_since(plan, situation_of(world))
+    other = [
+        replace(step, current="v3", versions=(Version("v3", "", step.version().reads, dict),))
+        if step.name == "daily"
+        else step
+        for step in PIPELINE
+        if step.name != "monthly"
+    ]
+    assert drift_since(plan, replace(situation_of(world), steps=other)) == PlanDrift(
+        code=(
+            "daily: the plan was made for v2, and the code has v3 now",
+            "monthly: the plan was made for v2, and the code has no such step now",
+        )
+    )
+    earlier = make_plan(asked("fact", version="v1"), situation_of(world))
+    assert not drift_since(earlier, situation_of(world)), "it is compared by the version that was asked for"
+    for table in ("fact", "daily"):
+        state = world.states[TableDay(table, D)]
+        assert state.content is not None
+        world.states[TableDay(table, D)] = replace(state, content=replace(state.content, code_version="v1"))
+    found = drift_since(plan, situation_of(world)).tables
+    assert [(each.table, each.role) for each in found] == [("daily", "rebuilds")], "of what is read, content counts"
+
+
+def test_a_moved_table_names_its_first_six_ranges_and_a_version_that_is_another() -> None:
+    """Every day counts, also those of the ranges that are left out; tables come before code."""
+    apart = tuple(D + timedelta(days=2 * n) for n in range(7))
+    together = tuple(DayRange(D, D + timedelta(days=9)))
+    tables = (MovedTable("fact", "rebuilds", apart, 3, 5), MovedTable("raw", "takes in", together, None, None))
+    assert PlanDrift(tables, ("fact: other",)).lines() == [
+        (
+            "fact: 7 days that the plan rebuilds moved: 2017-03-08, 2017-03-10, 2017-03-12, 2017-03-14, 2017-03-16, "
+            "2017-03-18 (version 3 -> 5)"
+        ),
+        "raw: 10 days that the plan takes in moved: 2017-03-08..2017-03-17",
+        "fact: other",
+    ]

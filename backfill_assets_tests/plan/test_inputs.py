@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
-import pytest
-
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import DayRange
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.plan.inputs import PlanInputs, inputs_of, planned_boundaries
 from backfill_assets.plan.records import Lookback, Pinned, Plan, PlanRequest, Scope
@@ -19,11 +16,6 @@ from backfill_assets.state.boundaries import DaysBoundary, PartitionPosition, Ra
 from backfill_assets_tests.plan.world import WINDOW, D, World, asked, situation_of, world_of
 
 
-@pytest.fixture
-def world() -> World:
-    return world_of()
-
-
 def _inputs(question: PlanRequest, situation: PlanContext) -> PlanInputs:
     ordered = situation.with_version(question.target, question.version)
     return inputs_of(choose(question, ordered), ordered)
@@ -31,16 +23,6 @@ def _inputs(question: PlanRequest, situation: PlanContext) -> PlanInputs:
 
 def _march(*numbers: int) -> set[date]:
     return {date(2017, 3, number) for number in numbers}
-
-
-def _forget(world: World, table: str, days: Iterable[date]) -> None:
-    for day in days:
-        del world.states[TableDay(table, day)], world.newest[table][day], world.pinned[table][day]
-
-
-def test_a_plan_that_rebuilds_nothing_reads_nothing(world: World) -> None:
-    """Fresh days are looked at by their fingerprints alone."""
-    assert _inputs(asked("fact"), situation_of(world)) == PlanInputs()
 
 
 def test_what_the_plan_builds_is_not_read_from_before(world: World) -> None:
@@ -53,16 +35,14 @@ def test_what_the_plan_builds_is_not_read_from_before(world: World) -> None:
         "rates": _march(6, 7, 8),
     }
     assert list(found.days) == ["bronze", "daily", "fact", "rates"]
-
-
-def test_a_table_whose_days_are_all_built_is_no_input(world: World) -> None:
-    """A whole week of the fact is all that its report reads."""
-    found = _inputs(asked("fact", "2017-03-06..2017-03-12", force=True), situation_of(world))
-    assert list(found.days) == ["bronze", "daily", "rates"]
+    week = _inputs(asked("fact", "2017-03-06..2017-03-12", force=True), situation_of(world))
+    assert list(week.days) == ["bronze", "daily", "rates"], "a whole week of the fact is all that its report reads"
 
 
 def test_an_input_is_pinned_with_its_version_and_until_when_its_files_are_kept(world: World) -> None:
-    """A table without a version in the log has none; one that main has not moved on from loses no files."""
+    """A table without a version in the log has none; one that main has not moved on from loses no files. Days that
+    were never published are in no file."""
+    world.forget("rates", *_march(7, 8))
     may_go = datetime(2017, 5, 1, tzinfo=UTC)
     situation = situation_of(world, files_may_go={"rates": may_go, "raw": may_go})
     situation = replace(situation, observed=replace(situation.observed, versions={"bronze": 0, "rates": 4, "raw": 9}))
@@ -71,17 +51,14 @@ def test_an_input_is_pinned_with_its_version_and_until_when_its_files_are_kept(w
         Pinned(table="bronze", version=0, days=("2017-03-08",)),
         Pinned(table="daily", version=None, days=("2017-03-01..2017-03-07", "2017-03-09..2017-03-31")),
         Pinned(table="fact", version=None, days=("2017-03-06..2017-03-07", "2017-03-09..2017-03-12")),
-        Pinned(table="rates", version=4, days=("2017-03-06..2017-03-08",), files_may_go=may_go),
+        Pinned(
+            table="rates",
+            version=4,
+            days=("2017-03-06..2017-03-08",),
+            absent=("2017-03-07..2017-03-08",),
+            files_may_go=may_go,
+        ),
     )
-
-
-def test_days_of_a_pinned_table_that_were_never_published_are_named(world: World) -> None:
-    """Its version does not hold them: they are in no file."""
-    _forget(world, "rates", _march(7, 8))
-    situation = situation_of(world)
-    situation = replace(situation, observed=replace(situation.observed, versions={"rates": 4}))
-    (rates,) = (each for each in _inputs(asked("fact", force=True), situation).pinned if each.table == "rates")
-    assert rates.days == ("2017-03-06..2017-03-08",) and rates.absent == ("2017-03-07..2017-03-08",)
 
 
 def test_a_look_back_has_the_offsets_of_the_version_that_was_asked_for(world: World) -> None:
@@ -103,7 +80,7 @@ def test_days_of_a_look_back_that_were_never_published_are_absent(world: World) 
     (first,) = _inputs(asked("fact", str(begins), force=True), situation_of(world)).as_of
     assert (first.days, first.absent) == (("2017-02-20",), ("2017-02-18..2017-02-19",))
     world.publish("rates", D, rows=0)
-    _forget(world, "rates", _march(6, 7))
+    world.forget("rates", *_march(6, 7))
     world.pinned["rates"][date(2017, 3, 7)] = "another writer's files"
     (gap,) = _inputs(asked("fact", force=True), situation_of(world)).as_of
     assert (gap.days, gap.absent) == (("2017-03-07..2017-03-08",), ("2017-03-06",))
@@ -127,7 +104,7 @@ def test_stale_and_foreign_inputs_are_unsound_by_status(world: World) -> None:
     world.publish("raw", D, checksum="9")
     world.publish("raw", date(2017, 3, 9), checksum="9")
     world.write_past_the_protocol("rates", date(2017, 3, 7))
-    _forget(world, "rates", _march(6))
+    world.forget("rates", *_march(6))
     found = _inputs(asked("fact", "2017-03-08..2017-03-09", force=True), situation_of(world))
     assert found.unsound == {
         "bronze": {DayStatus.INPUT_CHANGED: [D, date(2017, 3, 9)]},
@@ -181,10 +158,5 @@ def test_a_plan_without_a_stream_is_what_it_was() -> None:
     """The same text, so the same id: plans that are kept stay as they are."""
     plan = planned(DaysBoundary(("bronze_fx_rates",), (FIRST,), LANDED))
     assert plan.id == PLAN.id and "boundaries" not in plan.to_json()
-
-
-def test_it_is_kept_with_the_plan() -> None:
-    """What is approved is this boundary: another one is another plan."""
-    plan = planned(DaysBoundary(("raw_sales",), (FIRST,), STREAMED))
-    assert Plan.from_json(plan.to_json(), id=plan.id) == plan
-    assert plan.id != PLAN.id
+    other = planned(DaysBoundary(("raw_sales",), (FIRST,), STREAMED))
+    assert Plan.from_json(other.to_json(), id=other.id) == other and other.id != PLAN.id, "what is approved has it"

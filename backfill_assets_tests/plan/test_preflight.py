@@ -7,87 +7,18 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from backfill_assets.days import DayRange, TableDay
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.days import DayRange
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Version
 from backfill_assets.plan.inputs import inputs_of
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.preflight import Preflight, finding
+from backfill_assets.plan.preflight import Preflight
 from backfill_assets.plan.records import Estimate, Pinned, Plan, PlanFinding, PlanRequest, Scope, Why
 from backfill_assets.plan.scope import choose, planned_step
 from backfill_assets.plan.situation import Machine, PlanContext
-from backfill_assets_tests.plan.world import PIPELINE, D, World, asked, situation_of, whys, world_of
+from backfill_assets_tests.plan.world import PIPELINE, D, World, asked, situation_of
 
 SCHEMA = '{"fields":[{"name":"day","type":"string","nullable":true}]}'
-
-
-@pytest.fixture
-def world() -> World:
-    return world_of()
-
-
-@pytest.mark.parametrize(
-    ("change", "kind", "severity"),
-    [
-        ({"today": D}, "days not ended", "stops"),
-        ({"begins": D + timedelta(days=1)}, "days before the beginning", "stops"),
-        ({"machine": Machine(free_bytes=10), "bytes": {"fact": {D: 100}}}, "disk space", "stops"),
-        ({"machine": Machine(free_bytes=150), "bytes": {"fact": {D: 100}}}, "disk space", "warns"),
-        ({"landed": {"raw": {D: LandedDay(("a",), ("a",), 1)}}}, "source days incomplete", "warns"),
-        (
-            {"schemas": {"fact": SCHEMA}, "declared_schemas": {"fact": SCHEMA.replace("string", "date")}},
-            "schema",
-            "stops",
-        ),
-        (
-            {"files_may_go": {"bronze": datetime(2017, 4, 3, tzinfo=UTC)}, "now": datetime(2017, 3, 31, tzinfo=UTC)},
-            "retention",
-            "warns",
-        ),
-    ],
-)
-def test_what_blocks_it_is_found_before(world: World, change: dict[str, object], kind: str, severity: str) -> None:
-    """Each finding has a severity and says what to do; only one that stops makes the plan stopped."""
-    plan = make_plan(asked("fact", force=True), situation_of(world, **change))
-    found = [each for each in plan.findings if each.kind == kind]
-    assert [(each.severity, bool(each.next_step)) for each in found] == [(severity, True)]
-    assert plan.stopped is (severity == "stops")
-
-
-def test_inputs_that_are_not_there_or_not_sound_are_reported(world: World) -> None:
-    """A missing input day stops; one that is stale is read as it is, with a warning; others' writes are replaced."""
-    world.publish("raw", D, checksum="9")
-    world.write_past_the_protocol("daily", D)
-    for table in ("bronze", "quarantine"):
-        del world.states[TableDay(table, date(2017, 3, 9))]
-    plan = make_plan(asked("fact", "2017-03-08..2017-03-09", force=True), situation_of(world))
-    found = {each.kind: each for each in plan.findings}
-    assert found["input days not published"].days == ("2017-03-09",) and plan.stopped
-    unsound = [each.message for each in plan.findings if each.kind == "input days not fresh"]
-    assert "bronze is read as it is on 2017-03-08, which is stale: input changed." in unsound
-    assert found["foreign write"].table == "daily"
-    assert whys(plan)["daily"]["2017-03-08"] is Why.FOREIGN_WRITE
-
-
-def test_others_who_are_at_the_same_days_are_reported(world: World) -> None:
-    """Open publications by table, open plans by day."""
-    first = make_plan(asked("fact", version="v1"), situation_of(world))
-    observed = replace(world.observed(), writing={"p9": frozenset({"daily"}), "p8": frozenset({"raw"})})
-    situation = replace(situation_of(world, open_plans=[first]), observed=observed)
-    plan = make_plan(asked("fact", version="v1"), situation)
-    kinds = [each.kind for each in plan.findings if each.kind in ("overlapping plan", "publication under way")]
-    assert kinds.count("publication under way") == 1 and kinds.count("overlapping plan") == 4
-    assert not plan.stopped and plan.id != first.id
-
-
-def test_an_unknown_version_stops_and_an_unknown_table_cannot_be_planned(world: World) -> None:
-    """A plan for a version that is not there would be one for another."""
-    plan = make_plan(asked("fact", version="v9", force=True), situation_of(world))
-    (found,) = [each for each in plan.findings if each.kind == "unknown version"]
-    assert plan.stopped and found.next_step == "Versions: v1, v2."
-    with pytest.raises(InvalidRequest, match="no table 'facts'"):
-        make_plan(asked("facts"), situation_of(world))
 
 
 def _findings(world: World, question: PlanRequest, kind: str, **more: object) -> list[PlanFinding]:
@@ -109,21 +40,6 @@ def _preflight(question: PlanRequest, situation: PlanContext, estimate: Estimate
 # ------------------------------------------------------------------ all of them
 
 
-def test_a_finding_has_its_days_as_ranges() -> None:
-    """It is of no table and of no days unless they are given."""
-    days = [D + timedelta(days=1), D, D + timedelta(days=4)]
-    assert finding("warns", "kind", "What.", "Do.", "fact", days) == PlanFinding(
-        kind="kind",
-        severity="warns",
-        message="What.",
-        next_step="Do.",
-        table="fact",
-        days=("2017-03-08..2017-03-09", "2017-03-12"),
-    )
-    bare = finding("stops", "kind", "What.", "Do.")
-    assert (bare.table, bare.days) == ("", ())
-
-
 def test_what_stops_comes_first_and_each_kind_together(world: World) -> None:
     """In an order that does not depend on the checks."""
     world.write_past_the_protocol("daily", D)
@@ -132,29 +48,13 @@ def test_what_stops_comes_first_and_each_kind_together(world: World) -> None:
     question = asked("fact", "2017-03-08..2017-03-09", force=True, version="v9")
     sizes = {table: {D: 100} for table in ("fact", "daily")}
     plan = make_plan(question, situation_of(world, today=D + timedelta(days=1), machine=machine, bytes=sizes))
+    assert plan.stopped
     assert [(each.severity, each.kind, each.table) for each in plan.findings] == [
         ("stops", "days not ended", ""),
         ("stops", "disk space", ""),
         ("stops", "unknown version", "fact"),
         ("warns", "foreign write", "daily"),
         ("warns", "input days not fresh", "bronze"),
-    ]
-
-
-def test_nothing_is_found_where_all_is_well(world: World) -> None:
-    """A plan that rebuilds whole weeks by the current code."""
-    assert make_plan(asked("fact", "2017-03-06..2017-03-12", force=True), situation_of(world)).findings == ()
-
-
-def test_planned_days_are_of_steps_that_rebuild_in_build_order(world: World) -> None:
-    """A step that is in the plan and skipped has none."""
-    world.publish("fact", D, checksum="9")
-    seen = _preflight(asked("fact"), situation_of(world))
-    assert seen.days == DayRange.of(D)
-    assert [(step.name, days) for step, days in seen.planned_days()] == [
-        ("daily", [D]),
-        ("weekly", [date(2017, 3, 6)]),
-        ("monthly", [date(2017, 3, 1)]),
     ]
 
 
@@ -191,8 +91,7 @@ def test_an_unknown_version_is_named_with_those_there_are(world: World) -> None:
 def test_source_days_that_never_landed_stop_the_plan_that_takes_in(world: World) -> None:
     """A folder without files has not landed either; a published raw day needs no file."""
     days = [D, D + timedelta(days=2), D + timedelta(days=4), D + timedelta(days=6)]
-    for day in [*days, D + timedelta(days=1)]:
-        del world.states[TableDay("raw", day)], world.newest["raw"][day], world.pinned["raw"][day]
+    world.forget("raw", *days, D + timedelta(days=1))
     landed = {"raw": {D: LandedDay(()), D + timedelta(days=1): LandedDay(("a",), waiting=("a",))}}
     question = asked("fact", "2017-03-07..2017-03-14", scope=Scope.WHOLE)
     (found,) = _findings(world, question, "source days missing", landed=landed)
@@ -220,8 +119,7 @@ def test_files_that_wait_are_a_warning_unless_the_plan_takes_them_in(world: Worl
 def test_an_input_day_that_was_never_published_stops_the_plan_with_the_first_that_is_needed(world: World) -> None:
     """Its days by step; a day that the plan builds first is there."""
     for table in ("bronze", "quarantine"):
-        for day in (D, D + timedelta(days=1)):
-            del world.states[TableDay(table, day)], world.newest[table][day], world.pinned[table][day]
+        world.forget(table, D, D + timedelta(days=1))
     question = asked("fact", "2017-03-07..2017-03-09", force=True)
     (found,) = _findings(world, question, "input days not published")
     assert found.message == ("fact cannot be built on 2017-03-08..2017-03-09: bronze 2017-03-08 was never published.")
@@ -234,11 +132,10 @@ def test_an_input_day_that_was_never_published_stops_the_plan_with_the_first_tha
 def test_one_published_day_is_enough_of_a_period_that_is_read_in_part(world: World) -> None:
     """And none is not."""
     week = list(DayRange.parse("2017-03-06..2017-03-12"))
-    for day in week[1:]:
-        del world.states[TableDay("fact", day)], world.newest["fact"][day], world.pinned["fact"][day]
+    world.forget("fact", *week[1:])
     question = asked("weekly", str(D), force=True)
     assert _findings(world, question, "input days not published") == []
-    del world.states[TableDay("fact", week[0])], world.newest["fact"][week[0]], world.pinned["fact"][week[0]]
+    world.forget("fact", week[0])
     (found,) = _findings(world, question, "input days not published")
     assert found.message == "weekly cannot be built on 2017-03-06: fact 2017-03-06 was never published."
 
@@ -293,41 +190,6 @@ def test_a_schema_that_does_not_fit_is_explained_and_one_that_does_is_no_finding
 MIB = 2**20
 
 
-@pytest.mark.parametrize(
-    ("free", "severity"),
-    [(None, None), (8 * MIB, None), (8 * MIB - 1, "warns"), (4 * MIB, "warns"), (4 * MIB - 1, "stops")],
-)
-def test_disk_space_is_twice_what_will_be_written(world: World, free: int | None, severity: str | None) -> None:
-    """Four steps of a MiB each: from half of what is free on it is a warning, and beyond that it stops."""
-    situation = situation_of(world, machine=Machine(free_bytes=free))
-    seen = _preflight(asked("fact", force=True), situation, Estimate(bytes_written=MIB))
-    assert len(seen.steps) == 4
-    assert [each.severity for each in seen.findings() if each.kind == "disk space"] == [severity] * bool(severity)
-
-
-def test_disk_space_names_the_steps_of_which_it_is_unknown(world: World) -> None:
-    """They count as nothing, and the message says so."""
-    situation = situation_of(world, machine=Machine(free_bytes=3 * MIB))
-    seen = _preflight(asked("fact", force=True), situation, Estimate(bytes_written=MIB))
-    first, second, *others = seen.steps
-    unknown = Estimate(bytes_written=None)
-    steps = (first, *(step.model_copy(update={"estimate": unknown}) for step in (second, others[0])), *others[1:])
-    (found,) = [each for each in replace(seen, steps=steps).findings() if each.kind == "disk space"]
-    assert (found.severity, found.message) == (
-        "warns",
-        "About 2 MiB and what daily, weekly will write, which is unknown, will be written, and 3 MiB are free.",
-    )
-    (found,) = [each for each in seen.findings() if each.kind == "disk space"]
-    assert found.message == "About 4 MiB will be written, and 3 MiB are free."
-    assert found.next_step == "Make room: what the days hold now is kept for the rollback window."
-
-
-def test_steps_that_are_skipped_need_no_disk_space(world: World) -> None:
-    """Their estimate is what a day would take."""
-    situation = situation_of(world, machine=Machine(free_bytes=0))
-    assert _preflight(asked("fact"), situation, Estimate(bytes_written=MIB)).findings() == ()
-
-
 # ------------------------------------------------------------------ what else is under way
 
 
@@ -380,21 +242,6 @@ def _built_by_v1(world: World, *days: date) -> None:
         world.publish("fact", day, code="v1")
 
 
-def test_a_week_of_two_codes_is_cut_and_is_widened_by_weeks(world: World) -> None:
-    """Only weeks that have a rebuilt day and a day that other code built and that stays."""
-    _built_by_v1(world, date(2017, 3, 9), date(2017, 3, 20))
-    (found,) = _findings(world, asked("fact", "2017-03-08", force=True), "cut period")
-    assert found.message == (
-        "Mixed logic: weekly of 2017-03-06 has days that the plan rebuilds by v2 of fact, and days of other code "
-        "that stay as they are."
-    )
-    assert (found.severity, found.table, found.days) == ("warns", "weekly", ("2017-03-06",))
-    assert found.next_step == "Widen --days to whole weeks."
-    timeline = asked("fact", "2017-03-08", force=True).model_copy(update={"leaves": ("2017-03-07",)})
-    (found,) = _findings(world, timeline, "cut period")
-    assert found.next_step == "Build the other days of these weeks on the timeline, too: backfill run TABLE --on."
-
-
 def test_a_month_of_two_codes_is_widened_by_months(world: World) -> None:
     """A month is read from the daily table, whose code counts."""
     steps = [
@@ -411,15 +258,6 @@ def test_a_month_of_two_codes_is_widened_by_months(world: World) -> None:
         "Widen --days to whole months.",
     )
     assert "by v3 of daily" in found.message
-
-
-def test_a_period_that_is_rebuilt_in_whole_or_of_one_code_is_not_cut(world: World) -> None:
-    """Nor one beside which the other code ends: on the Sunday before and on the Monday after."""
-    _built_by_v1(world, date(2017, 3, 5), date(2017, 3, 9), date(2017, 3, 13))
-    whole_week = asked("fact", "2017-03-06..2017-03-12", force=True)
-    assert _findings(world, whole_week, "cut period") == []
-    only_other_day = asked("fact", "2017-03-09", force=True)
-    assert _findings(world, only_other_day, "cut period") == []
 
 
 def test_a_week_of_which_the_plan_rebuilds_no_day_is_not_cut(world: World) -> None:
@@ -448,3 +286,55 @@ def test_pinned_files_that_may_go_within_a_week_are_a_warning(world: World, hour
     if may_go and warned:
         assert found[0].message == f"Files of version 4 of bronze may go on {may_go:%Y-%m-%d}."
         assert found[0].next_step == "Carry the plan out before that, or make it again."
+
+
+@pytest.mark.parametrize(
+    ("free", "severity"),
+    [(None, None), (8 * MIB, None), (8 * MIB - 1, "warns"), (4 * MIB, "warns"), (4 * MIB - 1, "stops")],
+)
+def test_disk_space_is_twice_what_will_be_written(world: World, free: int | None, severity: str | None) -> None:
+    """Four steps of a MiB each: from half of what is free on it is a warning, and beyond that it stops."""
+    situation = situation_of(world, machine=Machine(free_bytes=free))
+    seen = _preflight(asked("fact", force=True), situation, Estimate(bytes_written=MIB))
+    assert len(seen.steps) == 4
+    assert [each.severity for each in seen.findings() if each.kind == "disk space"] == [severity] * bool(severity)
+    skipped = _preflight(asked("fact"), situation, Estimate(bytes_written=MIB))
+    assert skipped.findings() == (), "steps that are skipped write nothing"
+
+
+def test_disk_space_names_the_steps_of_which_it_is_unknown(world: World) -> None:
+    """They count as nothing, and the message says so."""
+    situation = situation_of(world, machine=Machine(free_bytes=3 * MIB))
+    seen = _preflight(asked("fact", force=True), situation, Estimate(bytes_written=MIB))
+    unknown = Estimate(bytes_written=None)
+    steps = tuple(
+        step.model_copy(update={"estimate": unknown}) if step.name in ("daily", "weekly") else step
+        for step in seen.steps
+    )
+    found = [each for each in seen.findings() + replace(seen, steps=steps).findings() if each.kind == "disk space"]
+    assert [each.message for each in found] == [
+        "About 4 MiB will be written, and 3 MiB are free.",
+        "About 2 MiB and what daily, weekly will write, which is unknown, will be written, and 3 MiB are free.",
+    ]
+    assert found[0].next_step == "Make room: what the days hold now is kept for the rollback window."
+
+
+@pytest.mark.parametrize(
+    ("days", "cut"),
+    [("2017-03-08", True), ("2017-03-06..2017-03-12", False), ("2017-03-09", False)],
+    ids=["other code stays in its week", "a whole week", "all of its week is of one code then"],
+)
+def test_a_week_of_two_codes_is_cut_and_is_widened_by_weeks(world: World, days: str, cut: bool) -> None:
+    """On the Sunday before, on the Monday after and in a later week other code cuts nothing."""
+    for day in ("2017-03-05", "2017-03-09", "2017-03-13", "2017-03-20"):
+        world.publish("fact", date.fromisoformat(day), code="v1")
+    question = asked("fact", days, force=True)
+    found = _findings(world, question, "cut period")
+    told = "Mixed logic: weekly of 2017-03-06 has days that the plan rebuilds by v2 of fact, and days of other code "
+    assert [(each.severity, each.table, each.days, each.message, each.next_step) for each in found] == [
+        ("warns", "weekly", ("2017-03-06",), f"{told}that stay as they are.", "Widen --days to whole weeks.")
+    ] * cut
+    timeline = question.model_copy(update={"leaves": ("2017-03-07",)})
+    assert [each.next_step for each in _findings(world, timeline, "cut period")] == [
+        "Build the other days of these weeks on the timeline, too: backfill run TABLE --on."
+    ] * cut

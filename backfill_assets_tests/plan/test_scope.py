@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
 import pytest
 
-from backfill_assets.days import Cadence, DayRange, TableDay
+from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Reads
@@ -19,27 +18,19 @@ from backfill_assets.plan.scope import (
     choose,
     planned_step,
     recommend,
-    why_of,
     worst_status,
 )
 from backfill_assets.plan.status import DayStatus, Statuses
 from backfill_assets_tests.plan.world import (
-    PIPELINE,
     WINDOW,
     D,
     World,
-    a_report,
     a_step,
     asked,
     situation_of,
     whys,
     world_of,
 )
-
-
-@pytest.fixture
-def world() -> World:
-    return world_of()
 
 
 def test_a_changed_rate_reaches_every_day_that_looks_back_at_it(world: World) -> None:
@@ -71,28 +62,6 @@ def test_from_the_source_takes_in_what_landed_and_rebuilds_what_reads_it(world: 
     assert found["fact"] == {str(D): Why.INPUT_REBUILT}
     raw = next(step for step in plan.steps if step.name == "raw").estimate
     assert (raw.bytes_read, raw.rows_read) == (120, None), "the rows of landed files are unknown"
-
-
-def test_the_scope_that_fits_is_recommended_from_what_changed(world: World) -> None:
-    """Upstream, in the table itself, or only below it."""
-    assert make_plan(asked("fact"), situation_of(world)).recommended is None
-    landed = {"raw": {D: LandedDay(("a",), ("a",), 1)}}
-    waiting = make_plan(asked("fact"), situation_of(world, landed=landed)).recommended
-    assert waiting is not None and (waiting.scope, waiting.because) == (
-        Scope.WHOLE,
-        f"raw is landed and not taken in on {D}",
-    )
-    own = make_plan(asked("fact", version="v1"), situation_of(world)).recommended
-    assert own is not None and (own.scope, own.because) == (Scope.ONWARDS, f"fact is stale: code changed on {D}")
-    world.publish("fact", D, checksum="9")
-    below = make_plan(asked("fact"), situation_of(world)).recommended
-    assert below is not None and (below.scope, below.because) == (
-        Scope.DOWNSTREAM,
-        f"daily is stale: input changed on {D}",
-    )
-    world.publish("raw", D, checksum="9")
-    above = make_plan(asked("fact"), situation_of(world)).recommended
-    assert above is not None and above.because == f"bronze is stale: input changed on {D}"
 
 
 def _chosen(world: World, question: PlanRequest, **more: object) -> RebuildScope:
@@ -127,40 +96,6 @@ def test_a_look_back_is_needed_and_not_demanded(world: World) -> None:
     assert chosen.demanded == {"raw": {D}, "bronze": {D}}
 
 
-def test_force_rebuilds_what_is_fresh_because_it_was_asked_for(world: World) -> None:
-    """And never because of an input that is rebuilt where that is the reason."""
-    plain, forced = (_chosen(world, asked("fact", force=force)) for force in (False, True))
-    assert plain.reasons == {
-        "fact": {D: None},
-        "daily": {D: None},
-        "weekly": {date(2017, 3, 6): None},
-        "monthly": {date(2017, 3, 1): None},
-    }
-    assert forced.reasons == {
-        "fact": {D: Why.ASKED_FOR},
-        "daily": {D: Why.INPUT_REBUILT},
-        "weekly": {date(2017, 3, 6): Why.INPUT_REBUILT},
-        "monthly": {date(2017, 3, 1): Why.INPUT_REBUILT},
-    }
-
-
-def test_only_downstream_leaves_the_target_out(world: World) -> None:
-    """With force too, which is then about what is computed from it."""
-    chosen = _chosen(world, asked("fact", scope=Scope.DOWNSTREAM, force=True))
-    assert chosen.reasons == {
-        "daily": {D: Why.ASKED_FOR},
-        "weekly": {date(2017, 3, 6): Why.ASKED_FOR},
-        "monthly": {date(2017, 3, 1): Why.INPUT_REBUILT},
-    }
-    assert chosen.rebuilt_days(chosen.target) == []
-
-
-def test_a_day_of_tables_that_are_built_together_is_as_stale_as_the_worst(world: World) -> None:
-    """A foreign write of the companion is a reason to rebuild both."""
-    world.write_past_the_protocol("quarantine", D)
-    assert _chosen(world, asked("bronze")).reasons["bronze"] == {D: Why.FOREIGN_WRITE}
-
-
 @pytest.mark.parametrize(
     ("landed", "published", "why"),
     [
@@ -177,7 +112,7 @@ def test_a_raw_day_has_what_waits_to_be_ingested(
 ) -> None:
     """Not even force makes a raw day of files that were all ingested."""
     if not published:
-        del world.states[TableDay("raw", D)], world.newest["raw"][D], world.pinned["raw"][D]
+        world.forget("raw", D)
     days = {} if landed is None else {D: landed}
     chosen = _chosen(world, asked("fact", scope=Scope.WHOLE, force=True), landed={"raw": days})
     assert chosen.reasons["raw"] == {D: why}
@@ -203,21 +138,6 @@ def test_later_days_come_along_until_today_and_only_if_they_can_be_built() -> No
     assert yesterday.reasons["fact"] == {D - timedelta(days=1): Why.INPUT_REBUILT}, "today has not ended"
 
 
-def test_rebuilt_days_ascend_and_reads_are_those_of_rebuilt_days_alone(world: World) -> None:
-    """A step that is skipped or not in the plan reads nothing."""
-    fact, daily, weekly = (step for step in PIPELINE if step.name in ("fact", "daily", "weekly"))
-    reasons: Mapping[str, Mapping[date, Why | None]] = {
-        "fact": {date(2017, 3, 9): Why.MISSING, D: Why.ASKED_FOR, date(2017, 3, 10): None},
-        "daily": {D: None},
-    }
-    chosen = RebuildScope(fact, frozenset({D}), reasons, {}, {}, {})
-    assert chosen.rebuilt_days(fact) == [D, date(2017, 3, 9)]
-    assert chosen.reads(fact) == {"bronze": _days(8, 9), "rates": _days(6, 7, 8, 9)}
-    for step in (daily, weekly):
-        assert chosen.rebuilt_days(step) == []
-        assert not any(chosen.reads(step).values())
-
-
 # ------------------------------------------------------------------ one day, one step
 
 
@@ -235,25 +155,6 @@ def test_the_worst_status_counts_and_a_day_that_is_not_known_is_missing() -> Non
         (DayStatus.FOREIGN_WRITE, DayStatus.CODE_CHANGED),
     ):
         assert worst_status(both, D, {"bronze": {D: than}, "quarantine": {D: worse}}) is worse
-
-
-@pytest.mark.parametrize(
-    ("status", "why"),
-    [
-        (DayStatus.MISSING, Why.MISSING),
-        (DayStatus.INPUT_CHANGED, Why.INPUT_CHANGED),
-        (DayStatus.CODE_CHANGED, Why.CODE_CHANGED),
-        (DayStatus.FOREIGN_WRITE, Why.FOREIGN_WRITE),
-    ],
-)
-def test_a_status_is_its_reason(status: DayStatus, why: Why) -> None:
-    """The reason for a fresh day does not matter for one that is not."""
-    assert why_of(status) is why and why_of(status, Why.ASKED_FOR) is why
-
-
-def test_a_fresh_day_is_skipped_unless_there_is_a_reason() -> None:
-    assert why_of(DayStatus.FRESH) is None
-    assert why_of(DayStatus.FRESH, Why.INPUT_REBUILT) is Why.INPUT_REBUILT
 
 
 def test_a_planned_step_has_ranges_by_reason_in_the_order_of_reasons() -> None:
@@ -278,15 +179,6 @@ def test_a_planned_step_has_ranges_by_reason_in_the_order_of_reasons() -> None:
     assert list(found.rebuild) == [Why.MISSING, Why.ASKED_FOR]
 
 
-def test_a_planned_step_of_raw_takes_in_and_one_without_days_does_nothing() -> None:
-    """Its cadence is that of the step, and nothing is estimated unless it is given."""
-    raw = planned_step(a_step("raw", source=True), {D: Why.LANDED})
-    assert (raw.kind, raw.version, raw.rebuild) == ("take in", "", {Why.LANDED: ("2017-03-08",)})
-    weekly = planned_step(a_report("weekly", Reads("fact"), cadence=Cadence.WEEKLY), {})
-    assert (weekly.kind, weekly.cadence, weekly.rebuild, weekly.skipped) == ("rebuild", Cadence.WEEKLY, {}, ())
-    assert weekly.estimate == Estimate()
-
-
 # ------------------------------------------------------------------ the scope that fits
 
 
@@ -298,8 +190,7 @@ def _recommended(world: World, question: PlanRequest, **more: object) -> Recomme
 def test_a_gap_in_a_look_back_is_no_change_and_one_in_what_is_demanded_is(world: World) -> None:
     """Two rates are missing: neither must be there. Without its day of sales the fact cannot be right."""
     for table in ("rates", "raw_rates"):
-        for day in (D - timedelta(days=1), D - timedelta(days=2)):
-            del world.states[TableDay(table, day)], world.newest[table][day], world.pinned[table][day]
+        world.forget(table, D - timedelta(days=1), D - timedelta(days=2))
     for table in ("fact", "daily"):
         for day in WINDOW:
             world.publish(table, day)
@@ -308,28 +199,10 @@ def test_a_gap_in_a_look_back_is_no_change_and_one_in_what_is_demanded_is(world:
             world.publish(table, day)
     assert _recommended(world, asked("fact")) is None
     for table in ("bronze", "quarantine"):
-        del world.states[TableDay(table, D)], world.newest[table][D], world.pinned[table][D]
+        world.forget(table, D)
     assert _recommended(world, asked("fact")) == Recommended(
         scope=Scope.WHOLE, because="bronze is missing on 2017-03-08"
     )
-
-
-def test_the_reason_is_the_first_change_with_the_first_range_of_its_days(world: World) -> None:
-    """Days that changed otherwise are left out of it."""
-    for day in (D, date(2017, 3, 9), date(2017, 3, 13)):
-        world.publish("fact", day, code="v1")
-    world.write_past_the_protocol("fact", date(2017, 3, 10))
-    found = _recommended(world, asked("fact", "2017-03-07..2017-03-14"))
-    assert found == Recommended(
-        scope=Scope.ONWARDS, because="fact is stale: code changed on 2017-03-08..2017-03-09 and 1 more"
-    )
-
-
-def test_changes_of_other_days_recommend_nothing(world: World) -> None:
-    """A plan is about the days that it was asked for."""
-    world.publish("raw", date(2017, 3, 20), checksum="9")
-    world.write_past_the_protocol("fact", date(2017, 3, 21))
-    assert _recommended(world, asked("fact")) is None
 
 
 @pytest.mark.parametrize("target", ["fact", "daily", "monthly"])
@@ -343,23 +216,6 @@ def test_what_only_a_look_back_reaches_is_recommended_for_all_that_is_computed_f
     )
 
 
-def test_a_file_that_waits_counts_before_the_status_of_its_day(world: World) -> None:
-    """A raw day that was overwritten, and to which a file came."""
-    world.write_past_the_protocol("raw", D)
-    landed = {"raw": {D: LandedDay(("a",), waiting=("a",)), D + timedelta(days=1): LandedDay(("b",), waiting=("b",))}}
-    assert _recommended(world, asked("bronze"), landed=landed) == Recommended(
-        scope=Scope.WHOLE, because="raw is landed and not taken in on 2017-03-08"
-    )
-    assert _recommended(world, asked("bronze")) == Recommended(
-        scope=Scope.WHOLE, because="raw is foreign write on 2017-03-08"
-    )
-
-
-def test_forcing_fresh_days_recommends_nothing(world: World) -> None:
-    """That a person asked for them is no change."""
-    assert _recommended(world, asked("fact", force=True)) is None
-
-
 def test_a_table_that_is_not_there_cannot_be_chosen(world: World) -> None:
     """Nor days that cannot be read."""
     with pytest.raises(InvalidRequest, match="no table 'facts'"):
@@ -368,8 +224,83 @@ def test_a_table_that_is_not_there_cannot_be_chosen(world: World) -> None:
         _chosen(world, asked("fact", "2017-03-08..2017-03-07"))
 
 
-def test_a_version_is_chosen_as_the_situation_has_it(world: World) -> None:
-    """The request's own version is put there before."""
-    other = [replace(step, current="v1") if step.name == "fact" else step for step in PIPELINE]
-    situation = replace(situation_of(world), steps=other)
-    assert choose(asked("fact"), situation).reasons["fact"] == {D: Why.CODE_CHANGED}
+@pytest.mark.parametrize(
+    ("scope", "force", "fact", "daily", "monthly"),
+    [
+        (Scope.ONWARDS, False, None, None, None),
+        (Scope.ONWARDS, True, Why.ASKED_FOR, Why.INPUT_REBUILT, Why.INPUT_REBUILT),
+        (Scope.DOWNSTREAM, True, "left out", Why.ASKED_FOR, Why.INPUT_REBUILT),
+    ],
+)
+def test_force_rebuilds_what_is_fresh_because_it_was_asked_for(
+    world: World, scope: Scope, force: bool, fact: Why | str | None, daily: Why | None, monthly: Why | None
+) -> None:
+    """And never because of an input that is rebuilt where that is the reason; only downstream leaves the target out."""
+    chosen = _chosen(world, asked("fact", scope=scope, force=force))
+    assert chosen.reasons == ({} if fact == "left out" else {"fact": {D: fact}}) | {
+        "daily": {D: daily},
+        "weekly": {date(2017, 3, 6): daily},
+        "monthly": {date(2017, 3, 1): monthly},
+    }
+    assert _recommended(world, asked("fact", scope=scope, force=force)) is None, "that a person asked is no change"
+
+
+WAITS = LandedDay(("a",), waiting=("a",))
+
+
+@pytest.mark.parametrize(
+    ("published", "overwritten", "landed", "version", "scope", "because"),
+    [
+        ((), (), {}, "", None, ""),
+        ((("raw", 20, "v2"),), (("fact", 21),), {}, "", None, ""),
+        ((), (), {"raw": {D: WAITS}}, "", Scope.WHOLE, "raw is landed and not taken in on 2017-03-08"),
+        ((), (("raw", 8),), {"raw": {D: WAITS}}, "", Scope.WHOLE, "raw is landed and not taken in on 2017-03-08"),
+        ((), (("raw", 8),), {}, "", Scope.WHOLE, "raw is foreign write on 2017-03-08"),
+        ((), (), {}, "v1", Scope.ONWARDS, "fact is stale: code changed on 2017-03-08"),
+        ((("fact", 8, "v2"),), (), {}, "", Scope.DOWNSTREAM, "daily is stale: input changed on 2017-03-08"),
+        (
+            (("fact", 8, "v2"), ("raw", 8, "v2")),
+            (),
+            {},
+            "",
+            Scope.WHOLE,
+            "bronze is stale: input changed on 2017-03-08",
+        ),
+        (
+            (("fact", 8, "v1"), ("fact", 9, "v1"), ("fact", 13, "v1")),
+            (("fact", 10),),
+            {},
+            "",
+            Scope.ONWARDS,
+            "fact is stale: code changed on 2017-03-08..2017-03-09 and 1 more",
+        ),
+    ],
+    ids=[
+        "nothing",
+        "other days",
+        "a file waits",
+        "a file waits for a raw day that was overwritten",
+        "a raw day was overwritten",
+        "another version is asked for",
+        "only what is below",
+        "upstream",
+        "the first range of the first reason",
+    ],
+)
+def test_the_scope_that_fits_is_recommended_from_what_changed(
+    world: World,
+    published: Sequence[tuple[str, int, str]],
+    overwritten: Sequence[tuple[str, int]],
+    landed: Mapping[str, Mapping[date, LandedDay]],
+    version: str,
+    scope: Scope | None,
+    because: str,
+) -> None:
+    """Upstream, in the table itself, or only below it; a plan is about the days that it was asked for."""
+    for table, day, code in published:
+        world.publish(table, date(2017, 3, day), code=code, checksum="9" if code == "v2" else "7")
+    for table, day in overwritten:
+        world.write_past_the_protocol(table, date(2017, 3, day))
+    question = asked("fact", "2017-03-07..2017-03-14" if len(published) > 2 else str(D), version=version)
+    found = make_plan(question, situation_of(world, landed=landed)).recommended
+    assert found == (None if scope is None else Recommended(scope=scope, because=because))

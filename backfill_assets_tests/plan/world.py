@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cache
 
 from pyspark.sql import types as T
 
@@ -71,6 +72,15 @@ class World:
             if physical == fingerprints.EMPTY_DAY:
                 del files[table][day]
 
+    def forget(self, table: str, *days: date) -> None:
+        """As if they had never been published."""
+        for day in days:
+            del self.states[TableDay(table, day)], self.newest[table][day], self.pinned[table][day]
+
+    def copy(self) -> World:
+        newest, pinned = ({table: dict(days) for table, days in each.items()} for each in (self.newest, self.pinned))
+        return World(dict(self.states), newest, pinned, self.steps)
+
     def write_past_the_protocol(self, table: str, day: date) -> None:
         self.newest.setdefault(table, {})[day] = "another writer's files"
 
@@ -125,6 +135,15 @@ PIPELINE = (
 
 def world_of(steps: Sequence[Step] = PIPELINE, window: DayRange = WINDOW) -> World:
     """Everything published, from what it reads, in order: all of it is fresh."""
+    return _built_once(window).copy() if steps is PIPELINE else _built(steps, window)
+
+
+@cache
+def _built_once(window: DayRange) -> World:
+    return _built(PIPELINE, window)
+
+
+def _built(steps: Sequence[Step], window: DayRange) -> World:
     world = World({}, {}, {}, tuple(steps))
     for step in steps:
         for table in step.tables:
