@@ -13,7 +13,7 @@ from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
 from backfill_assets.state.readers import reading_as_published
 from backfill_assets.text import days_options, format_count, format_ranges
 from backfill_assets.upkeep.trouble import (
-    FailedGate,
+    HeldByGates,
     RepairContext,
     StaleDay,
     StaleReason,
@@ -291,7 +291,7 @@ def _after_most_attempts(troubles: Sequence[StaleDay]) -> list[ManualAction]:
     return _manual_actions(troubles, f"{MOST_ATTEMPTS} repairs did not put it right", next_step)
 
 
-def _held_back(seen: RepairContext, gates: Mapping[StaleDay, FailedGate]) -> Iterator[ManualAction]:
+def _held_back(seen: RepairContext, gates: Mapping[StaleDay, HeldByGates]) -> Iterator[ManualAction]:
     """At once, in the gate's own words: from the same inputs, the same logic makes the same rows."""
     for table, days in by_table(gates).items():
         first = min(trouble for trouble in gates if trouble.table == table)

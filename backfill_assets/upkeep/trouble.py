@@ -43,7 +43,7 @@ class FailedWatch:
 
 
 @dataclass(frozen=True)
-class FailedGate:
+class HeldByGates:
     """What the gates said of a day when it was built last and was not published."""
 
     words: str
@@ -107,7 +107,7 @@ class RepairContext:
     """How many repairs were launched before, by evidence."""
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
     """What is under way, by the tables that it may write."""
-    failed_gates: Mapping[TableDay, FailedGate] = field(default_factory=dict)
+    failed_gates: Mapping[TableDay, HeldByGates] = field(default_factory=dict)
     """Days whose newest attempt did not pass its gates: on a second attempt they must not hold the others back."""
     has_partition: Callable[[str, date], bool] = _anywhere
     today: date = date.max
@@ -144,7 +144,7 @@ class RepairContext:
         wanted = self.version_name(table, day)
         return next((version for version in self.step_of[table].versions if version.name == wanted), None)
 
-    def fails_again(self, stale: StaleDay) -> FailedGate | None:
+    def fails_again(self, stale: StaleDay) -> HeldByGates | None:
         """The gate that a repair would fail: the day was built from just what there is now, by the same logic."""
         step, version = self.step_of[stale.table], self.version(stale.table, stale.day)
         keys = (TableDay(table.name, stale.day) for table in step.tables)

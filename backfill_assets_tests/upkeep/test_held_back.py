@@ -9,7 +9,7 @@ import pytest
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import FailedGate, RepairContext
+from backfill_assets.upkeep.trouble import HeldByGates, RepairContext
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import STEPS, D, E, late_rows, one_version_world
 
@@ -24,15 +24,15 @@ def world() -> World:
     return found
 
 
-def failed_on(world: World, key: TableDay, code: str = "v2") -> dict[TableDay, FailedGate]:
+def failed_on(world: World, key: TableDay, code: str = "v2") -> dict[TableDay, HeldByGates]:
     """The day failed its gates when it was built from what there is now, by the version ``code``."""
     built = one_version_world()
     built.states, built.newest, built.pinned = dict(world.states), world.newest, world.pinned
     inputs = built._inputs(key.table, key.day, code)
-    return {key: FailedGate(WORDS, fingerprints.input_fingerprint(code, "", inputs))}
+    return {key: HeldByGates(WORDS, fingerprints.input_fingerprint(code, "", inputs))}
 
 
-def decide(world: World, gates: dict[TableDay, FailedGate]) -> RepairDecision:
+def decide(world: World, gates: dict[TableDay, HeldByGates]) -> RepairDecision:
     return repairs_needed(RepairContext(STEPS, world.observed(), failed_gates=gates))
 
 

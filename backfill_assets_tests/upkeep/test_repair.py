@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.days import TableDay
 from backfill_assets.upkeep.repair import MOST_ATTEMPTS, RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import FailedGate, RepairContext, StaleReason, WriteUnderWay
+from backfill_assets.upkeep.trouble import HeldByGates, RepairContext, StaleReason, WriteUnderWay
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import (
     DAYS,
@@ -296,7 +296,7 @@ def test_a_bad_day_does_not_hold_the_good_ones_back_twice(world: World) -> None:
     """A run publishes all its days or none: on the second attempt those that failed their gates go alone, later."""
     (first,) = _decide(happened(world, late(D, E))).launch
     attempts = Counter(trouble.evidence for trouble in first.troubles)
-    decision = _decide(world, attempts=attempts, failed_gates={TableDay("bronze", D): FailedGate("broken")})
+    decision = _decide(world, attempts=attempts, failed_gates={TableDay("bronze", D): HeldByGates("broken")})
     (second,) = decision.launch
     assert second.days["bronze"] == (E,)
     assert "2017-03-07" in decision.waiting[0]

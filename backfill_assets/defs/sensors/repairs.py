@@ -46,7 +46,7 @@ from backfill_assets.state.observed import observe
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.upkeep.repair import Repair, RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import FailedGate, FailedWatch, RepairContext, RunningStreams, StaleReason
+from backfill_assets.upkeep.trouble import HeldByGates, FailedWatch, RepairContext, RunningStreams, StaleReason
 
 SENSOR, REPAIR_TAG = "repairs", "backfill/repair"
 EVERY_SECONDS = 60
@@ -182,9 +182,9 @@ def _newest_verdict(instance: dg.DagsterInstance, of: TableDay) -> list[FailedWa
     return [FailedWatch(of.table, of.day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""))]
 
 
-def _failed_gates(instance: dg.DagsterInstance, checks: ChecksByTable) -> dict[TableDay, FailedGate]:
+def _failed_gates(instance: dg.DagsterInstance, checks: ChecksByTable) -> dict[TableDay, HeldByGates]:
     """Days that a gate holds back; without those whose run was killed before: nothing was found wrong with them."""
-    failed: dict[TableDay, FailedGate] = {}
+    failed: dict[TableDay, HeldByGates] = {}
     for each in shown_checks(instance, gate_keys(checks)):
         if each.status is CheckStatus.FAILED:
             newest = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
@@ -192,7 +192,7 @@ def _failed_gates(instance: dg.DagsterInstance, checks: ChecksByTable) -> dict[T
                 key, made_of = TableDay(each.table, parse_day(each.day)), verdict.metadata.get(MADE_OF)
                 before = [failed[key].words] if key in failed else []
                 words = "; ".join([*before, verdict.description or each.check])
-                failed[key] = FailedGate(words, str(made_of.value) if made_of else "")
+                failed[key] = HeldByGates(words, str(made_of.value) if made_of else "")
     return failed
 
 
