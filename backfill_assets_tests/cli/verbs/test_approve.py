@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from backfill_assets.answers import campaign as answers
 from backfill_assets.cli import campaigns, main
@@ -44,14 +44,14 @@ def storage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sto
     return Storage(str(home / "lakehouse"))
 
 
-def _output(*words: str) -> str:
+def _done(*words: str) -> Result:
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
-    return STYLE.sub("", done.output)
+    return done
 
 
 def _json(*words: str) -> Any:
-    return json.loads(_output(*words, "--json"))
+    return json.loads(_done(*words, "--json").stdout)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_a_run_names_the_notice_that_could_not_be_sent(
         port = free.getsockname()[1]
     monkeypatch.setenv("BACKFILL_NOTICES", f"webhook:http://127.0.0.1:{port}/hook")
     unsent = f"Not sent yet: {begins_key(campaign_of(PLAN.id))}: 127.0.0.1:{port} did not answer"
-    lines = _output("run", SHORT).splitlines()
+    lines = STYLE.sub("", _done("run", SHORT).output).splitlines()
     (at,) = [number for number, line in enumerate(lines) if line.startswith(unsent)]
     assert lines[at + 1].strip() == "-> backfill maintain --send-notices"
 

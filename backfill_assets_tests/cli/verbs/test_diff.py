@@ -51,7 +51,7 @@ def test_a_broken_expectation_is_reported_and_fails(backfill: Backfill, kept: No
     id = planned(backfill, "everything unchanged", "rows unchanged")
     found = keep(backfill, id, "100", "99")
     told = backfill("diff", id, "--json", exit_code=1)
-    assert "1 of 2 expectations is not met." in told.stderr
+    assert "1 of 2 expectations is not met." in backfill("diff", id, exit_code=1).output
     shown = json.loads(told.stdout)
     assert found.sentence in told.stdout
     assert [(row["expected"], row["outcome"]) for row in shown["expected"]] == [

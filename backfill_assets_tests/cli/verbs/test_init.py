@@ -79,7 +79,7 @@ def test_a_new_dataset_is_declared_beside_the_others(datasets: Path) -> None:
 
 def test_names_that_would_not_do_are_refused_and_nothing_is_written(datasets: Path) -> None:
     """Datasets in a package with the name of another would not be found, or hide it."""
-    before = {file: file.read_bytes() for file in datasets.parent.parent.rglob("*.*") if file.suffix != ".pyc"}
+    before = _written(datasets.parent.parent)
     for typed, words in (
         ("init Corner-Shop", "cannot be the name"),
         ("init json", "has a package json"),
@@ -90,4 +90,9 @@ def test_names_that_would_not_do_are_refused_and_nothing_is_written(datasets: Pa
     ):
         refused = run(*typed.split(), exit_code=1).stderr
         assert words in refused and "->" in refused
-    assert {file: file.read_bytes() for file in datasets.parent.parent.rglob("*.*") if file.suffix != ".pyc"} == before
+    assert _written(datasets.parent.parent) == before
+
+
+def _written(folder: Path) -> dict[Path, bytes]:
+    """Bytecode that an import leaves is nothing that a command wrote."""
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc"}
