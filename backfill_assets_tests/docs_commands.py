@@ -165,7 +165,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill stream raw_sales --from landing --rate 2000 --rate 06:00-22:00=500": f"{_STREAM}"
     "test_facts_follow_landed_events_of_today",
     "backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning": f"{_STREAM}"
-    "test_a_topic_is_read_from_its_beginning_by_one_command",
+    "test_a_topic_is_read_from_its_beginning_and_a_null_value_takes_its_sale_out_until_a_rollback",
     "backfill spark start": _SPARK,
     "export SPARK_REMOTE=sc://127.0.0.1:15002": _SPARK,
     "backfill spark stop": _SPARK,

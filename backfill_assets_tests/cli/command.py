@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
-from contextlib import nullcontext
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,13 @@ def work_with(monkeypatch: pytest.MonkeyPatch, workshop: Workshop) -> None:
         monkeypatch.setattr(module, "foreground_builder", lambda *_: nullcontext(workshop.builder))
 
 
+@contextmanager
+def built_once(home: Path) -> Iterator[Backfill]:
+    """The command for a fixture of a module: what it makes, tests take copies of by :meth:`Backfill.begin_as`."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield Backfill(home, patch)
+
+
 class Backfill:
     """The command, with a home of its own; ``lakehouse`` is what it works on."""
 
@@ -48,6 +57,12 @@ class Backfill:
         monkeypatch.setenv("BACKFILL_HOME", str(home))
         self.home = home
         self.lakehouse = SmallLakehouse(home / "lakehouse")
+
+    def begin_as(self, built: Backfill) -> Backfill:
+        """With a copy of what is in another's home, and the clock of its log."""
+        shutil.copytree(built.home, self.home, dirs_exist_ok=True)
+        self.lakehouse.minutes = built.lakehouse.minutes
+        return self
 
     def __call__(self, *arguments: object, exit_code: int = 0) -> Result:
         result = CliRunner().invoke(main, [str(argument) for argument in arguments])

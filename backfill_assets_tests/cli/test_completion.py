@@ -6,11 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
+from backfill_assets.cli import main
 from backfill_assets.cli.group import command_names
 from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets_tests.cli.command import Backfill
@@ -29,48 +32,40 @@ def known(backfill: Backfill) -> Backfill:
     return backfill
 
 
-def _tab(backfill: Backfill, line: str) -> list[str]:
-    """What click answers bash, when Tab is typed at the end of ``line``."""
-    words = line.split(" ")
-    asked = {"_BACKFILL_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-    script = "from backfill_assets.cli import main; main(prog_name='backfill')"
-    environment = {**os.environ, "BACKFILL_HOME": str(backfill.home), **asked}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    return [item.partition(",")[2] for item in done.stdout.splitlines() if item]
+def _tab(line: str) -> list[str]:
+    """What is offered when Tab is typed at the end of ``line``."""
+    *words, incomplete = line.split(" ")[1:]
+    completed = ShellComplete(main, {}, "backfill", "_BACKFILL_COMPLETE").get_completions(words, incomplete)
+    return [item.value for item in completed]
 
 
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("backfill sta", ["status"]),
-        ("backfill timeline re", ["rewind"]),
-        (f"backfill timeline create x --version {TABLE}", [f"{TABLE}=v1", f"{TABLE}=v2"]),
-        ("backfill timeline delete tri", ["trial"]),
-        ("backfill status fact_d", ["fact_daily_revenue"]),
-        (f"backfill show {TABLE} ", [str(DAY), str(NEXT)]),
-        (f"backfill run {TABLE} --days {DAY}..", [f"{DAY}..{NEXT}"]),
-        (f"backfill run {TABLE} --version ", ["v1", "v2"]),
-        ("backfill approve ", [PLAN.id[:12]]),
-        (f"backfill approve {PLAN.id[:14]}", [PLAN.id]),
-        ("backfill run plan", [PLAN.id[:12]]),
-        ("backfill rollback 1a", ["1a2b3c4"]),
-        ("backfill rollback 2017", [FIRST]),
-        ("backfill diff m", ["main"]),
-        (f"backfill status {TABLE} --on t", ["trial"]),
-        ("backfill dataset check sea", ["sea_temperatures"]),
-    ],
-)
-def test_what_is_offered(known: Backfill, line: str, offered: list[str]) -> None:
-    assert _tab(known, line) == offered
+OFFERED: Sequence[tuple[str, list[str]]] = [
+    ("backfill ", command_names()),
+    ("backfill sta", ["status"]),
+    ("backfill timeline re", ["rewind"]),
+    (f"backfill timeline create x --version {TABLE}", [f"{TABLE}=v1", f"{TABLE}=v2"]),
+    ("backfill timeline delete tri", ["trial"]),
+    ("backfill status fact_d", ["fact_daily_revenue"]),
+    (f"backfill show {TABLE} ", [str(DAY), str(NEXT)]),
+    (f"backfill run {TABLE} --days {DAY}..", [f"{DAY}..{NEXT}"]),
+    (f"backfill run {TABLE} --version ", ["v1", "v2"]),
+    ("backfill approve ", [PLAN.id[:12]]),
+    (f"backfill approve {PLAN.id[:14]}", [PLAN.id]),
+    ("backfill run plan", [PLAN.id[:12]]),
+    ("backfill rollback 1a", ["1a2b3c4"]),
+    ("backfill rollback 2017", [FIRST]),
+    ("backfill diff m", ["main"]),
+    (f"backfill status {TABLE} --on t", ["trial"]),
+    ("backfill dataset check sea", ["sea_temperatures"]),
+]
 
 
-def test_an_empty_or_unreadable_lakehouse_offers_nothing_and_is_no_error(
-    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert _tab(backfill, "backfill rollback ") == _tab(backfill, f"backfill show {TABLE} ") == []
-    monkeypatch.setenv("BACKFILL_LAKEHOUSE", "gs://bucket")
-    assert _tab(backfill, "backfill rollback ") == []
+def test_tables_days_versions_and_ids_are_offered(known: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no error where nothing can be read."""
+    assert [(line, _tab(line)) for line, _ in OFFERED] == OFFERED
+    for name, place in (("HOME", str(known.home / "empty")), ("LAKEHOUSE", "gs://bucket")):
+        monkeypatch.setenv(f"BACKFILL_{name}", place)
+        assert _tab("backfill rollback ") == _tab(f"backfill show {TABLE} ") == []
 
 
 def test_bash_completes_by_the_line_of_the_docs(known: Backfill) -> None:
@@ -83,8 +78,4 @@ def test_bash_completes_by_the_line_of_the_docs(known: Backfill) -> None:
     environment = {**os.environ, "PATH": path, "BACKFILL_HOME": str(known.home)}
     bash = shutil.which("bash") or "/bin/bash"
     done = subprocess.run([bash, "--norc", "-c", script], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["fact_daily_revenue"], done.stderr
-
-
-def test_the_first_word_imports_no_command(known: Backfill) -> None:
-    assert _tab(known, "backfill ") == command_names()
+    assert (done.stdout.split(), done.stderr) == (["fact_daily_revenue"], "")

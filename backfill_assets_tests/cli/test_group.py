@@ -26,8 +26,7 @@ def test_help_comes_at_once_and_imports_nothing_heavy() -> None:
         "heavy = {'pyspark', 'pandera', 'pandas', 'pyarrow', 'deltalake', 'dagster', 'ibis', 'duckdb'}\n"
         "assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()"
     )
-    fastest = min(_seconds_of(check) for _ in range(3))
-    assert fastest < 0.5, f"{fastest:.2f} CPU seconds"
+    assert any(_seconds_of(check) < 0.5 for _ in range(3)), "CPU seconds"
 
 
 def _seconds_of(program: str) -> float:
@@ -65,19 +64,28 @@ def test_options_are_few() -> None:
     assert len(found) <= MOST_OPTIONS
 
 
-def test_a_command_that_is_not_there_gets_the_nearest(backfill: Backfill) -> None:
-    """What was typed wrong exits with 2."""
-    assert "Did you mean 'status'?" in backfill("statsu", exit_code=2).stderr
-    backfill("status", "--nonsense", exit_code=2)
-    backfill("history", "--limit", "0", exit_code=2)
-
-
-def test_errors_are_one_message_on_stderr_and_exit_with_1(backfill: Backfill) -> None:
-    """No stack trace, nothing on stdout that a script could take for an answer, no colour codes in a pipe."""
-    result = backfill("status", "--days", "2017-03-02..2017-03-01", exit_code=1)
-    assert result.stdout == ""
-    assert result.stderr.startswith("Error: The day range 2017-03-02..2017-03-01 ends before it starts.")
-    assert "Did you mean 2017-03-01..2017-03-02?" in result.stderr and "\x1b" not in result.stderr
+@pytest.mark.parametrize(
+    ("typed", "exit_code", "said"),
+    [
+        ("statsu", 2, "Did you mean 'status'?"),
+        ("status --nonsense", 2, "No such option"),
+        ("history --limit 0", 2, "--limit"),
+        (
+            "status --days 2017-03-02..2017-03-01",
+            1,
+            "Error: The day range 2017-03-02..2017-03-01 ends before it starts.",
+        ),
+        ("status --days 2017-03-02..2017-03-01", 1, "Did you mean 2017-03-01..2017-03-02?"),
+        ("sample real --days soon", 1, "Error: 'soon' is not a day"),
+    ],
+    ids=["no command", "no option", "no limit", "an error", "with what was meant", "of a command that is added"],
+)
+def test_errors_are_one_message_on_stderr_with_an_exit_code(
+    backfill: Backfill, typed: str, exit_code: int, said: str
+) -> None:
+    """2 is for what was typed wrong. No stack trace, nothing a script could take for an answer, no colour in a pipe."""
+    refused = backfill(*typed.split(), exit_code=exit_code)
+    assert said in refused.stderr and refused.stdout == "" and "\x1b" not in refused.stderr
 
 
 def test_errors_are_red_on_a_terminal_unless_no_color(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,9 +111,3 @@ def test_the_lakehouse_option_is_stronger_than_the_environment(backfill: Backfil
     assert backfill.json("--lakehouse", backfill.home / "lakehouse", "history")["publications"]
     assert backfill.json("--lakehouse", backfill.home / "elsewhere", "history")["publications"] == []
     assert not (backfill.home / "elsewhere").exists()
-
-
-def test_errors_of_an_added_command_look_the_same(backfill: Backfill) -> None:
-    """``sample`` is added by an entry point."""
-    result = backfill("sample", "real", "--days", "soon", exit_code=1)
-    assert result.stderr.startswith("Error: ") and "'soon' is not a day" in result.stderr

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from contextlib import redirect_stdout
-from datetime import date
 from io import StringIO
 
 from backfill_assets.cli.output import say
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal
-
-DAY = date(2017, 3, 1)
 
 
 def _printed(*lines: str) -> str:
@@ -26,11 +23,6 @@ def test_a_sentence_is_one_line_and_shows_control_characters() -> None:
 
 def test_without_a_terminal_a_command_that_asks_says_what_to_type(backfill: Backfill) -> None:
     """The command as it was typed, with the answer."""
-    backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [1]}})
-    backfill.lakehouse.publish("second", {"bronze_sales": {DAY: [2]}})
-    backfill.lakehouse.minutes += 60 * 24 * 365 * 30
-    refused = backfill("--lakehouse", backfill.home / "lakehouse", "timeline", "delete", "x", exit_code=1).stderr
-    assert "no timeline" in refused
     backfill("timeline", "create", "trial")
     refused = backfill("--lakehouse", backfill.home / "lakehouse", "timeline", "delete", "trial", exit_code=2).stderr
     assert f"Type: backfill --lakehouse {backfill.home / 'lakehouse'} timeline delete trial --yes" in refused

@@ -12,7 +12,8 @@ from backfill_assets.cli import group
 
 _PROGRAM = """
 import atexit
-{first}
+from backfill_assets.cli.group import end_at_once
+end_at_once()
 
 class Kept:
     def __del__(self):
@@ -22,16 +23,11 @@ kept = Kept()
 kept.itself = kept
 atexit.register(print, "handlers run")
 """
-_QUICK = "from backfill_assets.cli.group import end_at_once; end_at_once()"
 
 
-@pytest.mark.parametrize(("first", "said"), [("", ["handlers run", "looked at"]), (_QUICK, ["handlers run"])])
-def test_what_is_in_memory_is_left_as_it_is(first: str, said: list[str]) -> None:
-    """Python as it is looks at every object once more; handlers of the end run in any case."""
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM.format(first=first)], check=True, capture_output=True, text=True
-    )
-    assert done.stdout.splitlines() == said
+def test_what_is_in_memory_is_left_as_it_is_and_handlers_run() -> None:
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True)
+    assert done.stdout == "handlers run\n"
 
 
 def test_a_command_ends_so(monkeypatch: pytest.MonkeyPatch) -> None:

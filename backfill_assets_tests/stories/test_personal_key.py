@@ -55,7 +55,7 @@ def backfill(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Backfill:
 
 def test_it_is_declared_as_every_dataset_is() -> None:
     """Fields are named as they are landed, also where they are personal and in the key."""
-    test_every_dataset.test_its_sources_and_contracts_have_the_same_types(VISITS)
+    test_every_dataset.test_its_sources_are_landed_in_three_tables_of_the_types_that_are_declared(VISITS)
     assert SOURCE.key_columns == KEY
 
 

@@ -6,31 +6,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from backfill_assets.cli.dev import dagster_home as homes
 from backfill_assets.settings import Settings
 
 
-def test_each_home_has_a_dagster_of_its_own(tmp_path: Path) -> None:
-    """Two lakehouses that share a history would each show what only the other has."""
-    for name in ("one", "two"):
-        folder = homes.dagster_home(Settings.at(tmp_path / name))
-        assert folder == tmp_path / name / "dagster"
-        assert _folders(folder) == [str(folder), str(folder), str(folder / "compute_logs")]
-        assert ".data/dagster" not in (folder / "dagster.yaml").read_text()
-
-
-def test_a_home_may_have_any_name(tmp_path: Path) -> None:
-    """YAML would end a bare text at a number sign, and take a colon for a key."""
-    folder = homes.dagster_home(Settings.at(tmp_path / 'my "data": sales #2'))
-    assert _folders(folder) == [str(folder), str(folder), str(folder / "compute_logs")]
-
-
-def _folders(home: Path) -> list[str]:
-    """Where an instance puts what it keeps."""
-    declared = yaml.safe_load((home / "dagster.yaml").read_text())
-    return [each["base_dir"] for each in _configs(declared) if "base_dir" in each]
+@pytest.mark.parametrize("name", ["one", 'my "data": sales #2'], ids=["a plain name", "one that YAML would cut"])
+def test_each_home_has_a_dagster_of_its_own_and_the_repositorys_file_stays(name: str, tmp_path: Path) -> None:
+    """Two that share a history would each show what only the other has. A link, as ``ln -s`` makes one, is replaced."""
+    original = (homes.REPOSITORY / "dagster.yaml").read_text()
+    folder = tmp_path / name / "dagster"
+    folder.mkdir(parents=True)
+    (folder / "dagster.yaml").symlink_to(homes.REPOSITORY / "dagster.yaml")
+    assert homes.dagster_home(Settings.at(tmp_path / name)) == folder
+    declared = yaml.safe_load((folder / "dagster.yaml").read_text())
+    found = [each["base_dir"] for each in _configs(declared) if "base_dir" in each]
+    assert found == [str(folder), str(folder), str(folder / "compute_logs")]
+    assert (homes.REPOSITORY / "dagster.yaml").read_text() == original
+    assert not (folder / "dagster.yaml").is_symlink()
 
 
 def _configs(declared: object) -> Iterator[dict[str, Any]]:
@@ -38,13 +33,3 @@ def _configs(declared: object) -> Iterator[dict[str, Any]]:
         yield declared
         for each in declared.values():
             yield from _configs(each)
-
-
-def test_the_repositorys_own_file_is_never_written_through_a_link(tmp_path: Path) -> None:
-    """A link to it, as ``ln -s`` makes one, is replaced by a file."""
-    original = (homes.REPOSITORY / "dagster.yaml").read_text()
-    (tmp_path / "dagster").mkdir()
-    (tmp_path / "dagster" / "dagster.yaml").symlink_to(homes.REPOSITORY / "dagster.yaml")
-    homes.dagster_home(Settings.at(tmp_path))
-    assert (homes.REPOSITORY / "dagster.yaml").read_text() == original
-    assert not (tmp_path / "dagster" / "dagster.yaml").is_symlink()

@@ -74,7 +74,7 @@ def test_its_spark_is_started_again_and_everything_ends_with_it(tmp_path: Path) 
                 dev.send_signal(signal.SIGINT)
     deadline = time.monotonic() + 15
     while time.monotonic() < deadline and any(psutil.pid_exists(pid) for pid in started):
-        time.sleep(0.1)
+        time.sleep(0.01)
     assert not [pid for pid in started if psutil.pid_exists(pid)]
 
 

@@ -58,7 +58,7 @@ def _until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(0.01)
 
 
 def test_a_killed_part_is_started_again_and_the_others_go_on(run: Callable[..., DevParts], said: list[str]) -> None:

@@ -45,16 +45,11 @@ def test_a_letter_is_served_under_the_id_of_its_plan(address: tuple[str, int]) -
     assert headers["Content-Type"] == "text/html; charset=utf-8" and headers["Cache-Control"] == "no-store"
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/", "/plan-ffffffffffffffff", f"/{PLAN}.difference.json", f"/../{PLAN}", f"/{PLAN}/", f"/%2e%2e/{PLAN}", "/etc"],
-)
-def test_nothing_else_is_served(address: tuple[str, int], path: str) -> None:
-    status, page, _ = get(address, path)
-    assert status == 404 and "backfill diff PLAN --html writes one." in page
-
-
-def test_nothing_can_be_changed(address: tuple[str, int]) -> None:
+def test_nothing_else_is_served_and_nothing_can_be_changed(address: tuple[str, int]) -> None:
+    others = ("", "plan-ffffffffffffffff", f"{PLAN}.difference.json", f"../{PLAN}", f"{PLAN}/", f"%2e%2e/{PLAN}", "etc")
+    for path in others:
+        status, page, _ = get(address, f"/{path}")
+        assert status == 404 and "backfill diff PLAN --html writes one." in page, path
     assert get(address, f"/{PLAN}", "POST")[0] == get(address, f"/{PLAN}", "DELETE")[0] == 501
 
 

@@ -7,7 +7,6 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from backfill_assets.cli.running_dev import noted_dev
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import answers, free_port
+from backfill_assets_tests.cli.command import Backfill
 
 ROOT = Path(__file__).parents[3]
 _HOLD = """
@@ -32,21 +32,12 @@ with only_daemon(Settings.at(Path(sys.argv[1])), "backfill dev"):
 """
 
 
-def test_a_second_dev_is_refused_while_the_first_one_starts(tmp_path: Path) -> None:
+def test_a_second_dev_is_refused_while_the_first_one_starts(backfill: Backfill) -> None:
     """The first one is noted only when its Spark runs: both would have had a daemon."""
-    with only_daemon(Settings.at(tmp_path), "backfill dev"):
-        ended = subprocess.run(
-            [sys.executable, "-m", "backfill_assets.cli", "dev", "--port", str(free_port())],
-            cwd=ROOT,
-            env=os.environ | {"BACKFILL_HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-    assert (ended.returncode, ended.stdout) == (1, "")
-    first, hint = ended.stderr.splitlines()
-    assert first == f"Error: `backfill dev` of {tmp_path} is under way, and has its daemon."
+    with only_daemon(Settings.at(backfill.home), "backfill dev"):
+        refused = backfill("dev", "--port", free_port(), exit_code=1)
+    first, hint = refused.output.splitlines()
+    assert first == f"Error: `backfill dev` of {backfill.home} is under way, and has its daemon."
     assert hint.endswith(f"Ctrl-C where it runs, or kill {os.getpid()}.")
 
 
@@ -64,52 +55,24 @@ def test_one_that_was_killed_keeps_it_for_no_one(tmp_path: Path) -> None:
         assert f'"pid": {os.getpid()}' in daemon_file(settings).read_text()
 
 
-def test_one_that_has_not_said_its_name_yet(tmp_path: Path) -> None:
-    settings = Settings.at(tmp_path)
-    with only_daemon(settings, "backfill dev"):
+def test_one_that_has_not_said_its_name_keeps_others_of_its_home_away(tmp_path: Path) -> None:
+    settings = Settings.at(tmp_path / "a")
+    with only_daemon(settings, "backfill dev"), only_daemon(Settings.at(tmp_path / "b"), "backfill dev"):
         daemon_file(settings).write_text("")
-        with (
-            pytest.raises(HasDaemon, match="Another command of"),
-            only_daemon(settings, "backfill dev"),
-        ):
+        with pytest.raises(HasDaemon, match="Another command of"), only_daemon(settings, "backfill dev"):
             pass
 
 
-def test_homes_do_not_meet(tmp_path: Path) -> None:
-    with (
-        only_daemon(Settings.at(tmp_path / "a"), "backfill dev"),
-        only_daemon(Settings.at(tmp_path / "b"), "backfill dev"),
-    ):
-        pass
-
-
-@pytest.fixture
-def taken() -> Iterator[int]:
-    """The port at which this process listens."""
+def test_a_port_that_is_taken_is_said_before_anything_starts(backfill: Backfill) -> None:
+    """Not Spark, which takes ten seconds, nor parts that end five times. A free one is no obstacle."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
-        yield listening.getsockname()[1]
-
-
-def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path, taken: int) -> None:
-    """Not Spark, which takes ten seconds, nor parts that end five times."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "backfill_assets.cli", "dev", "--port", str(taken)],
-        cwd=ROOT,
-        env=os.environ | {"BACKFILL_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ended.returncode, ended.stdout) == (1, "")
-    first, hint = ended.stderr.splitlines()
+        taken = listening.getsockname()[1]
+        first, hint = backfill("dev", "--port", taken, exit_code=1).output.splitlines()
     assert first == f"Error: Port {taken} is taken by another program."
     proposed = re.fullmatch(r"  -> End it, or take another port: backfill dev --port (\d+)", hint)
     assert proposed is not None and not answers(int(proposed[1]))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_free_port_is_no_obstacle(tmp_path: Path) -> None:
-    require_place(Settings.at(tmp_path), free_port())
+    assert list(backfill.home.glob("*")) == []
+    require_place(Settings.at(backfill.home), free_port())
 
 
 def test_one_of_the_same_home_is_linked(tmp_path: Path) -> None:
@@ -123,12 +86,12 @@ def test_one_of_the_same_home_is_linked(tmp_path: Path) -> None:
     assert f"kill {os.getpid()}" in str(error.value.hint)
 
 
-@pytest.mark.parametrize(("variables", "port"), [([], 3000), (["PORT=3105"], 3105)])
-def test_make_takes_the_port_from_a_variable(variables: list[str], port: int) -> None:
+def test_make_takes_the_port_from_a_variable() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PORT"}
-    command = ["make", "--no-print-directory", "-n", "dev", *variables]
-    said = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-    assert said.splitlines()[-1].endswith(f"backfill dev --port {port}")
+    for variables, port in ((), 3000), (("PORT=3105",), 3105):
+        command = ["make", "--no-print-directory", "-n", "dev", *variables]
+        said = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+        assert said.splitlines()[-1].endswith(f"backfill dev --port {port}")
 
 
 def test_the_code_location_is_that_of_the_project_of_this_folder(tmp_path: Path) -> None:

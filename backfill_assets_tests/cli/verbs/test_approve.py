@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from backfill_assets.answers import campaign as answers
 from backfill_assets.cli import campaigns, main
@@ -24,7 +24,6 @@ from backfill_assets.publish.outbox import announce, begins_key
 from backfill_assets.report.answer import Line
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.golden import DAYS, MADE, PLAN, REVENUE, STYLE, golden_home
-from backfill_assets_tests.cli.terminal import terminal
 
 SHORT = PLAN.id[:12]
 APPROVE = f"Nothing of it is published yet. To publish all of it at once: backfill approve {PLAN.id}"
@@ -45,16 +44,14 @@ def storage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sto
     return Storage(str(home / "lakehouse"))
 
 
-def _lines(*words: str, exit_code: int = 0, answer: str = "") -> list[str]:
-    done = CliRunner().invoke(main, words, input=answer)
-    assert done.exit_code == exit_code, done.output
-    return [line.rstrip() for line in STYLE.sub("", done.output).splitlines()]
+def _done(*words: str) -> Result:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    return done
 
 
 def _json(*words: str) -> Any:
-    done = CliRunner().invoke(main, [*words, "--json"])
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+    return json.loads(_done(*words, "--json").stdout)
 
 
 @pytest.fixture
@@ -90,17 +87,6 @@ def test_a_campaign_that_was_stopped_before_it_could_be_approved_says_why(backfi
     assert f"{PLAN.id} was stopped: Not as expected." in said and "backfill run" not in said
 
 
-def test_the_notice_to_readers_is_shown_before_a_yes(storage: Storage) -> None:
-    with terminal(80):
-        lines = _lines("approve", SHORT, exit_code=1, answer="n\n")
-    at = lines.index("The notice that is sent then")
-    assert lines[at + 1] == f"{REVENUE} of {PLAN.asked.days} was rebuilt ({PLAN.id})"
-    assert lines[at + 2] == "Rates of the right day: v1 took those of the day before"
-    assert lines[at + 3].startswith(f"{REVENUE}: 3 of 3 published days change; on these 3 days rows +100")
-    assert f"To undo: backfill rollback {PLAN.id}" in lines and lines[-2].startswith("Publish this?")
-    assert any(line.startswith("A yes publishes 3 days of 1 table, all at once") for line in lines)
-
-
 def test_with_two_approvals_the_first_yes_is_not_said_to_publish(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +110,7 @@ def test_a_run_names_the_notice_that_could_not_be_sent(
         port = free.getsockname()[1]
     monkeypatch.setenv("BACKFILL_NOTICES", f"webhook:http://127.0.0.1:{port}/hook")
     unsent = f"Not sent yet: {begins_key(campaign_of(PLAN.id))}: 127.0.0.1:{port} did not answer"
-    lines = list(_lines("run", SHORT))
+    lines = STYLE.sub("", _done("run", SHORT).output).splitlines()
     (at,) = [number for number, line in enumerate(lines) if line.startswith(unsent)]
     assert lines[at + 1].strip() == "-> backfill maintain --send-notices"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
@@ -21,7 +21,7 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.settings import Settings
 from backfill_assets.timeline.of_version import fresh_timelines, take_days
-from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.command import Backfill, built_once
 from backfill_assets_tests.small_lakehouse import Crashed, SmallLakehouse
 from backfill_assets_tests.two_versions import (
     DAYS,
@@ -41,16 +41,22 @@ SWITCH = ("timeline", "publish", READY, "--as-current", "--yes")
 SWITCH_BACK = ("timeline", "publish", FORMER, "--as-current", "--yes")
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backfill]:
+    with built_once(tmp_path_factory.mktemp("two-versions")) as backfill:
+        keep_first_version(backfill)
+        yield backfill
+
+
 @pytest.fixture
-def kept(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
+def kept(backfill: Backfill, built: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
     """v1 is on a timeline and v2 is in main; no Spark may be started from here on."""
 
     def refuse(*_: object) -> None:
         raise AssertionError("Spark is started")
 
     monkeypatch.setattr(foreground, "foreground_spark", refuse)
-    keep_first_version(backfill)
-    return backfill
+    return backfill.begin_as(built)
 
 
 def _ids(backfill: Backfill, table: str = FACT) -> dict[date, list[int]]:
@@ -74,42 +80,36 @@ def _counts(answer: Mapping[str, Any], column: str = "days") -> dict[str, int]:
     return {row["table"]: row[column] for row in answer.get("changes", ())}
 
 
+OLD, NEW = ({day: sorted([number, day.day]) for day in DAYS} for number in (100, 200))
+
+
 def test_a_switch_and_the_way_back_bring_days_and_version_together(kept: Backfill) -> None:
-    old, new, files = {day: sorted([100, day.day]) for day in DAYS}, _ids(kept), _files(kept)
-    assert new == {day: sorted([200, day.day]) for day in DAYS}
+    """Who, when, from and to are in the history; the timeline that is current now names main's files."""
+    files = _files(kept)
+    assert _ids(kept) == NEW
     there = kept.json(*SWITCH)
     assert (there["from"], there["to"]) == (SECOND, FIRST)
     assert _counts(there) == _counts(there, "with_other_rows") == {FACT: len(DAYS), REVENUE: len(DAYS)}
-    assert (_ids(kept), _ids(kept, REVENUE)) == (old, old)
+    assert (_ids(kept), _ids(kept, REVENUE)) == (OLD, OLD)
     assert _current(kept) == (FIRST, there["publication"])
-    assert kept.json("timeline", "show", FORMER)["days_behind"] == 0
-    assert kept.json("timeline", "show", FORMER)["fresh"] is True
+    former = kept.json("timeline", "show", FORMER)
+    assert (former["days_behind"], former["fresh"]) == (0, True)
+    newest, *_ = kept.json("history", "--limit", "1")["publications"]
+    assert (newest["publication"], newest["table"]) == (there["publication"], FACT)
+    assert newest["code"] == {"from": "", "to": FIRST} and "backfill timeline publish --as-current" in newest["by"]
+    assert newest["reason"] == f"switch of {FACT} from {SECOND} to {FIRST}"
     back = kept.json(*SWITCH_BACK)
-    assert (_ids(kept), _ids(kept, REVENUE)) == (new, new)
+    assert (_ids(kept), _ids(kept, REVENUE)) == (NEW, NEW)
     assert _files(kept) == files, "no file was copied"
     assert _current(kept) == (SECOND, back["publication"])
 
 
-def test_a_switch_is_in_the_history_with_who_when_from_and_to(kept: Backfill) -> None:
-    done = kept.json(*SWITCH)
-    newest, *_ = kept.json("history", "--limit", "1")["publications"]
-    assert newest["publication"] == done["publication"]
-    assert (newest["table"], newest["code"]) == (FACT, {"from": "", "to": FIRST})
-    assert "backfill timeline publish --as-current" in newest["by"]
-    assert newest["reason"] == f"switch of {FACT} from {SECOND} to {FIRST}"
-    output = kept("history", "--limit", "1").output
-    assert f"switched to {FIRST}" in output
-
-
 def test_a_rollback_puts_days_and_version_back_and_can_be_undone(kept: Backfill) -> None:
-    new = _ids(kept)
     done = kept.json(*SWITCH)
-    switched = _ids(kept)
     undone = kept.json("rollback", done["publication"], "--yes")
-    assert _ids(kept) == new
-    assert _current(kept) == (SECOND, "")
+    assert (_ids(kept), _current(kept)) == (NEW, (SECOND, ""))
     kept("rollback", undone["publication"], "--yes")
-    assert _ids(kept) == switched and _current(kept)[0] == FIRST
+    assert _ids(kept) == OLD and _current(kept)[0] == FIRST
 
 
 @pytest.mark.parametrize("at", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING])
@@ -134,7 +134,7 @@ def test_a_killed_switch_is_finished_by_the_next_command(
             kept(*SWITCH)
     assert kept.lakehouse.publisher.log.head().state.switches == {}
     assert "current already" in kept(*SWITCH, exit_code=1).stderr
-    assert _ids(kept) == _ids(kept, REVENUE) == {day: sorted([100, day.day]) for day in DAYS}
+    assert _ids(kept) == _ids(kept, REVENUE) == OLD
 
 
 def test_a_switch_that_dies_before_it_is_on_the_log_leaves_a_timeline_that_equals_main(
@@ -150,7 +150,7 @@ def test_a_switch_that_dies_before_it_is_on_the_log_leaves_a_timeline_that_equal
     assert (_ids(kept), _current(kept)[0]) == (before, SECOND)
     assert "follows main" in kept("timeline", "forward", FORMER).output
     kept(*SWITCH)
-    assert _ids(kept) == {day: sorted([100, day.day]) for day in DAYS}
+    assert _ids(kept) == OLD
 
 
 def _die(**_: object) -> None:
@@ -192,15 +192,14 @@ def test_a_switch_that_main_moved_under_is_refused_and_leaves_nothing(
 
 
 def test_new_days_alone_get_the_version_and_the_log_has_it(kept: Backfill) -> None:
+    """The log has it, and its rollback puts it back."""
     before = _ids(kept)
     done = kept.json(*SWITCH, "--new-days-only")
     assert (_ids(kept), _counts(done), done["new_days_only"]) == (before, {}, True)
-    assert _current(kept)[0] == FIRST
-    (newest,) = kept.json("history", "--limit", "1")["publications"]
-    assert (newest["table"], newest["code"]) == (FACT, {"from": "", "to": FIRST})
-    assert [each["publication"] for each in kept.json("history", FACT, "--limit", "1")["publications"]] == [
-        done["publication"]
-    ]
+    for typed in (("history",), ("history", FACT)):
+        (newest,) = kept.json(*typed, "--limit", "1")["publications"]
+        assert (newest["publication"], newest["table"]) == (done["publication"], FACT)
+        assert newest["code"] == {"from": "", "to": FIRST}
     output = kept("rollback", done["publication"], "--yes").output
     assert f"{FACT}: from {FIRST} back to the declared version" in output
     assert _current(kept)[0] == SECOND
@@ -210,12 +209,11 @@ def test_the_current_version_is_what_status_run_and_plan_go_by(kept: Backfill) -
     """By v1 the days of v2 are of other code, and a switched step says which declared version it does not have."""
     publish_inputs(kept.lakehouse, "more", [date(2017, 3, 5)])
     kept(*SWITCH, "--new-days-only")
-    counts = Counter(kept.status_by_day(FACT).values())
-    assert counts == {"stale: code changed": len(DAYS), "missing": 1}
-    assert kept.json("status", FACT)[FACT]["current_version"] == FIRST
+    found = kept.json("status", FACT)
+    assert Counter(row["status"] for row in found[FACT]["days"]) == {"stale: code changed": len(DAYS), "missing": 1}
+    assert found[FACT]["current_version"] == FIRST
     assert f"{SECOND} is declared and not current" in kept("status").output
-    dry = kept.json("run", FACT, "--days", "2017-03-04..2017-03-05", "--dry-run")
-    (step,) = dry["steps"]
+    (step,) = kept.json("run", FACT, "--days", "2017-03-04..2017-03-05", "--dry-run")["steps"]
     assert step["version"] == FIRST
 
 
@@ -245,12 +243,13 @@ def test_it_is_kept_fresh_until_it_is_said_otherwise(kept: Backfill) -> None:
     assert [each.name for each in fresh_timelines(kept.lakehouse.storage, kept.lakehouse.now())] == ["by-v1"]
     (row,) = kept.json("timeline", "list")["timelines"]
     assert row["of"] == f"{FACT} {FIRST}, kept fresh"
+    kept("timeline", "forward", "by-v1", "--version", FIRST, "--as", "trial")
+    assert "step" not in kept.json("timeline", "show", "trial"), "a copy is of no version"
 
 
 def test_a_dry_run_shows_the_days_and_changes_nothing(kept: Backfill) -> None:
     before, publications = _ids(kept), kept.json("history")
     assert _counts(kept.json(*SWITCH, "--dry-run"))[FACT] == len(DAYS)
-    assert "2017-03-01..2017-03-04" in kept(*SWITCH, "--dry-run").output
     assert (_ids(kept), kept.json("history")) == (before, publications)
 
 
@@ -295,7 +294,7 @@ def test_files_of_a_timeline_of_a_version_are_not_reclaimed(kept: Backfill) -> N
     for table in (FACT, REVENUE, RATES):
         reclaim(kept.lakehouse.publisher, table, clock_checked=True)
     kept(*SWITCH)
-    assert _ids(kept) == {day: sorted([100, day.day]) for day in DAYS}
+    assert _ids(kept) == OLD
 
 
 @pytest.fixture
@@ -322,29 +321,18 @@ def test_a_current_version_that_is_not_declared_any_more_stops_runs_and_plans_an
     gone("run", FACT, *days, "--dry-run")
 
 
-def test_a_version_that_is_not_declared_any_more_is_reported_and_not_built(kept: Backfill) -> None:
+def test_timelines_of_what_is_not_declared_any_more_are_reported_and_can_be_deleted(kept: Backfill) -> None:
+    """A version that is gone, and a step that is."""
     lake = Builder.from_settings(Settings.at(kept.home), CATALOG, lambda: pytest.fail("Spark is started")).lake
     made, _ = take_days(lake, TimelineVersion(step=FACT, version="v0"), {}, "created", "ana")
     assert f"v0 of {FACT} is not declared any more" in kept("timeline", "forward", made.name).output
     assert "days_behind" not in kept.json("timeline", "show", made.name)
-    refused = kept("timeline", "publish", made.name, "--as-current", "--yes", exit_code=1).stderr
-    assert "no version 'v0'" in refused
-
-
-def test_a_timeline_outlives_the_declaration_of_its_step(kept: Backfill) -> None:
-    lake = Builder.from_settings(Settings.at(kept.home), CATALOG, lambda: pytest.fail("Spark is started")).lake
+    assert "no version 'v0'" in kept("timeline", "publish", made.name, "--as-current", "--yes", exit_code=1).stderr
     made, _ = take_days(lake, TimelineVersion(step="former_sales", version="v1"), {}, "created", "ana")
     assert kept.json("timeline", "show", made.name)["step"] == "former_sales"
-    assert (
-        "former_sales is not declared any more"
-        in kept("timeline", "publish", made.name, "--as-current", exit_code=1).stderr
-    )
+    refused = kept("timeline", "publish", made.name, "--as-current", exit_code=1).stderr
+    assert "former_sales is not declared any more" in refused
     kept("timeline", "delete", made.name, "--yes")
-
-
-def test_a_copy_of_a_timeline_of_a_version_is_of_none(kept: Backfill) -> None:
-    kept("timeline", "forward", READY, "--version", FIRST, "--as", "trial")
-    assert "step" not in kept.json("timeline", "show", "trial")
 
 
 def test_a_campaign_whose_days_a_switch_has_put_back_is_not_undone_once_more(
@@ -374,7 +362,7 @@ def test_a_campaign_whose_days_a_switch_has_put_back_is_not_undone_once_more(
     backfill("rollback", switched, "--yes")
     assert _ids(backfill) == {day: sorted(ids[day]) for day in DAYS}
     backfill("rollback", plan, "--yes")
-    assert _ids(backfill) == {day: sorted([100, day.day]) for day in DAYS}
+    assert _ids(backfill) == OLD
 
 
 def _inputs(

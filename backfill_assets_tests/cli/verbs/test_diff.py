@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from contextlib import closing
 from datetime import date
@@ -49,39 +50,34 @@ def test_a_broken_expectation_is_reported_and_fails(backfill: Backfill, kept: No
     """With the day and by how much; scripts go by the exit code. The status of the plan has it too."""
     id = planned(backfill, "everything unchanged", "rows unchanged")
     found = keep(backfill, id, "100", "99")
-    output = backfill("diff", id, exit_code=1).output
-    assert found.sentence in output and "1 of 2 expectations is not met." in output
-    assert "everything unchanged\tnot met\tbronze_sales 2017-03-02: 3 rows would differ" in output
-    assert "rows unchanged\tmet" in output
-    assert "id row-11" in output and "(personal, differs)" in output
-    shown = backfill.json("diff", id, exit_code=1)
+    told = backfill("diff", id, "--json", exit_code=1)
+    assert "1 of 2 expectations is not met." in backfill("diff", id, exit_code=1).output
+    shown = json.loads(told.stdout)
+    assert found.sentence in told.stdout
+    assert [(row["expected"], row["outcome"]) for row in shown["expected"]] == [
+        ("everything unchanged", "not met"),
+        ("rows unchanged", "met"),
+    ]
+    assert "bronze_sales 2017-03-02: 3 rows would differ" in str(shown["expected"][0]["where_not"])
     assert shown["by_table"]["bronze_sales"]["title"].endswith(": revenue eur -0.50 %, 1 of 2 days.")
     assert backfill.json("status", id)["difference"]["expected"] == shown["expected"]
     assert plan_ids(backfill.lakehouse.storage) == [id], "what is kept beside plans is not one of them"
 
 
-def test_pages_are_written_where_they_are_wanted(backfill: Backfill, tmp_path: Path, kept: None) -> None:
-    """Without a name, below the home; the report is the same."""
-    id = planned(backfill)
+def test_pages_are_written_where_they_are_wanted_and_link_to_the_ui_that_runs(
+    backfill: Backfill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: None
+) -> None:
+    """Below the home without a name. To no UI once it is gone, or before Dagster carries the campaign out."""
+    id, page = planned(backfill), tmp_path / "deep" / "own.html"
     sentence = keep(backfill, id, "100").sentence
     result = backfill("diff", id, "--html")
     default = backfill.home / "differences" / f"{id}.html"
     assert f"Written: {default}" in result.stderr and sentence in result.stdout
-    backfill("diff", id, "--html", tmp_path / "deep" / "own.html")
-    assert (tmp_path / "deep" / "own.html").read_text() == default.read_text()
-
-
-def test_a_page_links_to_the_ui_that_runs(
-    backfill: Backfill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: None
-) -> None:
-    """And to none once it is gone, or before Dagster carries the campaign out."""
-    id, page = planned(backfill), tmp_path / "own.html"
-    keep(backfill, id, "100")
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         monkeypatch.setenv("BACKFILL_UI", address)
         backfill("diff", id, "--html", page)
-        assert "in the UI" not in page.read_text()
+        assert page.read_text() == default.read_text() and "in the UI" not in page.read_text()
         started = JournalEntry(kind="started", report={"daemon": True}, at=MADE)
         write(backfill.lakehouse.storage, campaign_of(id), started)
         backfill("diff", id, "--html", page)

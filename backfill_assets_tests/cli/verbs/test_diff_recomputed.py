@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, timedelta
 
 import pytest
@@ -67,37 +68,62 @@ def test_a_plan_stands_for_what_it_has_published(backfill: Backfill, monkeypatch
     assert asked == ["cut"] * 3
 
 
-def test_equal_days_exit_with_0(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Days as a range, not one by one."""
-    give(monkeypatch, *reproduced("7", "7", "7"))
-    output = published("diff", "first", "--recomputed").output
-    assert "bronze_sales\tequal\t3\t3,000\t2017-03-01..2017-03-03" in output and "different\t0" in output
+LOST = {"table": "raw_sales", "reason": "the landed file x is gone"}
 
 
-def test_a_different_day_exits_with_3_and_is_named(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With both checksums, and where to look; also when others cannot be reproduced."""
-    give(monkeypatch, *reproduced("7", "8"), *reproduced(None, table="raw_sales", reason="the landed file x is gone"))
-    result = published("diff", "first", "--recomputed", exit_code=3)
-    assert "bronze_sales\t2017-03-02\t1,000\t1,000\t7\t8" in result.stdout
-    assert "first: 1 of 3 days came out different." in result.stderr
-    told = published.json("diff", "first", "--recomputed", exit_code=3)
-    assert [(row["table"], row["came_out"], row["which_days"]) for row in told["tables"]] == [
-        ("bronze_sales", "equal", ["2017-03-01"]),
-        ("bronze_sales", "different", ["2017-03-02"]),
-        ("raw_sales", "cannot be reproduced", ["2017-03-01"]),
-    ]
-    (lost,) = told["not_reproduced"]
-    assert (lost["table"], lost["why"]) == ("raw_sales", "the landed file x is gone")
-
-
-def test_what_cannot_be_reproduced_exits_with_4_and_is_named(
-    published: Backfill, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("days", "exit_code", "said", "came_out"),
+    [
+        (
+            reproduced("7", "7", "7"),
+            0,
+            "",
+            [("bronze_sales", "equal", ["2017-03-01..2017-03-03"])],
+        ),
+        (
+            (*reproduced("7", "8"), *reproduced(None, **LOST)),
+            3,
+            "first: 1 of 3 days came out different.",
+            [
+                ("bronze_sales", "equal", ["2017-03-01"]),
+                ("bronze_sales", "different", ["2017-03-02"]),
+                ("raw_sales", "cannot be reproduced", ["2017-03-01"]),
+            ],
+        ),
+        (
+            (*reproduced("7"), *reproduced(None, None, **LOST)),
+            4,
+            "first: 2 of 3 days cannot be reproduced; 1 came out equal.",
+            [
+                ("bronze_sales", "equal", ["2017-03-01"]),
+                ("raw_sales", "cannot be reproduced", ["2017-03-01..2017-03-02"]),
+            ],
+        ),
+    ],
+    ids=["equal", "a day is different", "days cannot be reproduced"],
+)
+def test_the_exit_code_says_how_days_came_out_and_tables_are_named(
+    published: Backfill,
+    monkeypatch: pytest.MonkeyPatch,
+    days: tuple[Reproduced, ...],
+    exit_code: int,
+    said: str,
+    came_out: list[object],
 ) -> None:
-    """Each table with its reason: no one should take the equal days for the whole."""
-    give(monkeypatch, *reproduced("7"), *reproduced(None, None, table="raw_sales", reason="the landed file x is gone"))
-    result = published("diff", "first", "--recomputed", exit_code=4)
-    assert "raw_sales\t2017-03-01..2017-03-02\tthe landed file x is gone" in result.stdout
-    assert "first: 2 of 3 days cannot be reproduced; 1 came out equal." in result.stderr
+    """Days as ranges; no one should take the equal ones for the whole. What is lost has its reason."""
+    give(monkeypatch, *days)
+    done = published("diff", "first", "--recomputed", "--json", exit_code=exit_code)
+    told = json.loads(done.stdout)
+    found = [(row["table"], row["came_out"], row["which_days"]) for row in told["tables"] if row["days"]]
+    assert found == came_out and said in done.stderr
+    assert [row["why"] for row in told.get("not_reproduced", ())] == ["the landed file x is gone"] * (exit_code > 0)
+    assert f"  {exit_code}   " in published("diff", "--help").output
+
+
+def test_a_different_day_has_both_checksums(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    give(monkeypatch, *reproduced("7", "8"))
+    output = published("diff", "first", "--recomputed", exit_code=3).stdout
+    assert "bronze_sales\t2017-03-02\t1,000\t1,000\t7\t8" in output
 
 
 def test_another_java_and_a_dirty_tree_are_named(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,12 +134,6 @@ def test_another_java_and_a_dirty_tree_are_named(published: Backfill, monkeypatc
     assert "first was made by code that no commit contains (c0ffee+dirty)." in output
     give(monkeypatch, *reproduced("7"), made_with=())
     assert "first did not record with which Java" in published("diff", "first", "--recomputed").output
-
-
-def test_the_help_says_the_exit_codes(published: Backfill) -> None:
-    """Scripts go by them."""
-    output = published("diff", "--help").output
-    assert all(f"  {code}   " in output for code in (0, 1, 3, 4))
 
 
 def test_an_unknown_publication_is_refused_without_spark(published: Backfill) -> None:

@@ -1,4 +1,4 @@
-"""``backfill init`` writes a project that is sound, and changes nothing that is there."""
+"""``backfill init`` and ``backfill dataset new`` write what is sound, and change nothing that is there."""
 
 from __future__ import annotations
 
@@ -26,10 +26,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def init(name: str = PACKAGE, exit_code: int = 0) -> Result:
-    done = CliRunner().invoke(main, ["init", name])
+def run(*words: str, exit_code: int = 0) -> Result:
+    done = CliRunner().invoke(main, words)
     assert done.exit_code == exit_code, done.output
     return done
+
+
+def init() -> str:
+    return run("init", PACKAGE).output
 
 
 def test_the_project_names_its_datasets_and_they_are_sound(folder: Path) -> None:
@@ -48,14 +52,47 @@ def test_the_project_names_its_datasets_and_they_are_sound(folder: Path) -> None
 def test_what_is_there_is_left_as_it_is(folder: Path) -> None:
     """A project of a company has a pyproject.toml: what to add to it is said."""
     (folder / "pyproject.toml").write_text("[project]\n")
-    told = init().output
+    told = init()
     assert (folder / "pyproject.toml").read_text() == "[project]\n"
     assert "Left as it is: pyproject.toml" in told and f'datasets = "{PACKAGE}.datasets"' in told
-    assert "is there already" in init(exit_code=1).stderr
 
 
-@pytest.mark.parametrize(("name", "words"), [("Corner-Shop", "cannot be the name"), ("json", "has a package json")])
-def test_a_name_that_would_not_do_is_refused(folder: Path, name: str, words: str) -> None:
+@pytest.fixture
+def datasets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project that ``backfill init`` has written, and this process works in."""
+    monkeypatch.setenv("BACKFILL_HOME", str(folder / ".data"))
+    monkeypatch.setenv("BACKFILL_DATASETS", f"{PACKAGE}.datasets")
+    init()
+    importlib.invalidate_caches()
+    return folder / PACKAGE / "datasets"
+
+
+def test_a_new_dataset_is_declared_beside_the_others(datasets: Path) -> None:
+    """It has tables of its own, and what comes next is said."""
+    told = run("dataset", "new", "ferries").output
+    assert f"Written: {datasets / 'ferries.py'}" in told
+    assert "backfill dataset check ferries" in told and str(Path("landing", "ferries")) in told
+    importlib.invalidate_caches()
+    found = discover(importlib.import_module(f"{PACKAGE}.datasets"))
+    assert {"raw_ferries", "bronze_ferries", "report_ferries", "report_orders"} <= {*found.table_names}
+
+
+def test_names_that_would_not_do_are_refused_and_nothing_is_written(datasets: Path) -> None:
     """Datasets in a package with the name of another would not be found, or hide it."""
-    assert words in init(name, exit_code=1).stderr
-    assert not list(folder.iterdir())
+    before = _written(datasets.parent.parent)
+    for typed, words in (
+        ("init Corner-Shop", "cannot be the name"),
+        ("init json", "has a package json"),
+        (f"init {PACKAGE}", "is there already"),
+        ("dataset new Sea-Level", "cannot be the name"),
+        ("dataset new orders", "is there already"),
+        ("dataset new raw_orders", "is there already"),
+    ):
+        refused = run(*typed.split(), exit_code=1).stderr
+        assert words in refused and "->" in refused
+    assert _written(datasets.parent.parent) == before
+
+
+def _written(folder: Path) -> dict[Path, bytes]:
+    """Bytecode that an import leaves is nothing that a command wrote."""
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc"}

@@ -1,4 +1,4 @@
-"""``backfill raw quarantine`` names where a rejected row is from: a line of a file, or an event by its offset."""
+"""``backfill raw quarantine`` names where a rejected row is from; what a refresh says without Spark."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from backfill_assets.answers import raw as answers
+from backfill_assets.answers.raw import refresh_answer
 from backfill_assets.landing import quarantine
+from backfill_assets.landing.zone import LandedFile
+from backfill_assets.rebuild.changed_files import ArrivalFiles
+from backfill_assets.rebuild.refresh import RefreshResult
 from backfill_assets_tests.cli.command import Backfill
 
-DAY = date(2017, 3, 1)
+LATE, DAY = date(2017, 2, 28), date(2017, 3, 1)
 FILE = "sales/2017-03-01/a.jsonl.gz"
 
 
@@ -37,7 +41,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def test_a_rejected_event_is_shown_with_its_offset(backfill: Backfill, rows: list[dict[str, Any]]) -> None:
-    """For people in words; for programs beside the columns of raw."""
+    """For people in words; for programs beside the columns of raw. The example of a reason can be an event, too."""
     shown = ("raw", "quarantine", "quarantine_sales", DAY)
     output = backfill(*shown).output
     assert f"{FILE}:3" in output and "topic orders, partition 2, offset 0" in output
@@ -46,12 +50,35 @@ def test_a_rejected_event_is_shown_with_its_offset(backfill: Backfill, rows: lis
     place = {"topic": "orders", "partition": 2, "offset": 0}
     assert event["at"] == {"file": "kafka:orders/2", "line": 0, **place}
     assert event["landed"] == {"quantity": "many"}
-
-
-def test_the_example_of_a_reason_can_be_an_event(backfill: Backfill, rows: list[dict[str, Any]]) -> None:
-    """The first that was rejected for it."""
     rows.pop(0)
     (group,) = backfill.json("raw", "quarantine", "quarantine_sales")["reasons"]
     assert group["at"]["offset"] == 0 and group["at"]["topic"] == "orders"
-    words = " ".join(backfill("raw", "quarantine", "quarantine_sales").output.replace("│", " ").split())
-    assert "orders" in words
+
+
+def landed(name: str) -> LandedFile:
+    return LandedFile("sales", DAY, f"sales/{DAY}/{name}.jsonl.gz", 1, "00")
+
+
+def test_only_a_raw_table_is_read_from_a_source(backfill: Backfill) -> None:
+    """The message says which tables are."""
+    failed = backfill("raw", "refresh", "bronze_sales", DAY, exit_code=1)
+    assert "bronze_sales is not read from a source." in failed.stderr and "raw_sales" in failed.stderr
+
+
+def test_the_preview_counts_files_by_arrival_day_and_rows_by_event_day() -> None:
+    """The days whose rows change are what has to be built again."""
+    files = ArrivalFiles(DAY, unchanged=(landed("a"),), changed=(landed("b"),), gone=("sales/x",))
+    answer = refresh_answer(RefreshResult([files], {DAY: (4, 4), LATE: (0, 1)}, dry_run=True))
+    assert answer.table("rows").rows == [(LATE, 0, 1), (DAY, 4, 4)]
+    (found,) = answer.as_json()["files"]
+    assert found["changed"] == [landed("b").path] and found["gone"] == ["sales/x"] and found["new"] == []
+    assert answer.as_json()["notes"] == [{"text": "Nothing was done: --dry-run.", "tone": "quiet"}]
+    nothing = refresh_answer(RefreshResult([ArrivalFiles(DAY, unchanged=(landed("a"),))], dry_run=True))
+    assert "Raw has just what the source has" in nothing.as_json()["notes"][0]["text"]
+
+
+def test_what_was_published_says_what_is_stale_and_how_it_is_undone() -> None:
+    files = ArrivalFiles(DAY, changed=(landed("b"),))
+    answer = refresh_answer(RefreshResult((files,), {DAY: (3, 4)}, "back-1"))
+    assert answer.as_json()["publication"] == "back-1" and answer.as_json()["stale_now"] == [str(DAY)]
+    assert answer.next == ("backfill status", "backfill rollback back-1")

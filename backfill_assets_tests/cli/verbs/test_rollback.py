@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
 import pytest
@@ -15,20 +16,27 @@ from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets.rebuild.outcome import os_person
 from backfill_assets_tests import two_versions
-from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.command import Backfill, built_once
 from backfill_assets_tests.protocol.foreign import demand_feature
 
 DAY, NEXT = date(2017, 3, 1), date(2017, 3, 2)
+BRONZE, QUARANTINE = "bronze_sales", "quarantine_sales"
 CAMPAIGN, PLAN = "campaign-0123456789abcdef", "plan-0123456789abcdef"
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backfill]:
+    with built_once(tmp_path_factory.mktemp("rollback")) as backfill:
+        backfill.lakehouse.publish("first", {BRONZE: {DAY: [1]}, QUARANTINE: {DAY: [10]}})
+        backfill.lakehouse.publish("second", {BRONZE: {DAY: [2, 3], NEXT: [4]}, QUARANTINE: {DAY: [20]}})
+        yield backfill
+
+
 @pytest.fixture
-def two(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
+def two(backfill: Backfill, built: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
     """Two publications of two tables, within the rollback window on any date."""
     monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
-    backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [1]}, "quarantine_sales": {DAY: [10]}})
-    backfill.lakehouse.publish("second", {"bronze_sales": {DAY: [2, 3], NEXT: [4]}, "quarantine_sales": {DAY: [20]}})
-    return backfill
+    return backfill.begin_as(built)
 
 
 def ids(backfill: Backfill, table: str) -> list[int]:
@@ -36,52 +44,51 @@ def ids(backfill: Backfill, table: str) -> list[int]:
 
 
 def test_puts_back_all_tables_and_can_be_undone(two: Backfill) -> None:
-    """The plan is shown first; the id to undo it with comes last."""
-    output = two("rollback", "second", "--yes").output
-    assert re.search(r"bronze_sales\t2\t2017-03-01..2017-03-02\t3\t1\tfirst", output)
-    assert ids(two, "bronze_sales") == [1] and ids(two, "quarantine_sales") == [10]
-    undo = re.search(r"publication\t(rollback-[a-z0-9-]+)", output)
-    assert undo
-    two("rollback", undo[1], "--yes")
-    assert ids(two, "bronze_sales") == [2, 3, 4] and ids(two, "quarantine_sales") == [20]
-    newest = two.json("history")["publications"][0]
-    assert newest["kind"] == "rollback" and newest["reason"] == f"rollback of {undo[1]}" and newest["by"]
+    """Who did it is in the history; one that is undone says by what, and how it is brought back."""
+    assert two.json("rollback", "second", "--dry-run")["rolls_back"] == "second"
+    assert ids(two, BRONZE) == [2, 3, 4]
+    undo = two.json("rollback", "second", "--yes")["publication"]
+    assert ids(two, BRONZE) == [1] and ids(two, QUARANTINE) == [10]
+    newest, *_ = two.json("history")["publications"]
+    assert (newest["kind"], newest["reason"]) == ("rollback", "rollback of second") and newest["by"]
+    for option in ("--yes", "--dry-run"):
+        error = two("rollback", "second", option, exit_code=1).stderr
+        assert f"second is undone already: {undo} did it on 2" in error
+        assert f"To bring it back: backfill rollback {undo}" in error
+    two("rollback", undo, "--yes")
+    assert ids(two, BRONZE) == [2, 3, 4] and ids(two, QUARANTINE) == [20]
+    assert "Nothing was done" in two("rollback", "second", "--dry-run").output, "it is in force again"
 
 
-def test_a_first_publication_is_withdrawn(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There was nothing before: the plan says so, and the days are missing again."""
-    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
+def test_a_first_publication_is_withdrawn_within_the_window(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The days are missing again. Files are kept for the window only."""
     backfill.lakehouse.publish("first", {"raw_sales": {DAY: [1]}})
+    for option in ("--yes", "--dry-run"):
+        refused = backfill("rollback", "first", option, exit_code=1)
+        assert "rollback window of first is over" in refused.stderr and "Nothing was done" not in refused.output
+    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
     assert "nothing: never published" in backfill("rollback", "first", "--yes").output
     assert backfill.statuses("raw_sales")["raw_sales"] == {"missing": [str(DAY)]}
 
 
-def test_without_a_terminal_it_wants_yes(two: Backfill) -> None:
-    """A script must say that it means it."""
-    assert "add --yes" in two("rollback", "second", exit_code=2).stderr
-    assert ids(two, "bronze_sales") == [2, 3, 4]
-
-
-@pytest.mark.parametrize(("answer", "left"), [("n", [2, 3, 4]), ("y", [1])])
-def test_asks_on_a_terminal(two: Backfill, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[int]) -> None:
+def test_it_asks_on_a_terminal_and_wants_yes_without_one(two: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the plan, before anything is done."""
+    assert "add --yes" in two("rollback", "second", exit_code=2).stderr
     monkeypatch.setattr(output, "on_terminal", lambda: True)
-    result = CliRunner().invoke(main, ["rollback", "second"], input=f"{answer}\n")
-    assert "Put this back?" in result.output and result.exit_code == (0 if answer == "y" else 1)
-    assert ids(two, "bronze_sales") == left
-
-
-def test_later_publications_come_first(two: Backfill) -> None:
-    """Rolling back an overwritten publication would undo the later one too."""
-    error = two("rollback", "first", "--yes", exit_code=1).stderr
-    assert "first cannot be rolled back" in error and "Roll back the later publications first" in error
+    for answer, exit_code, left in (("n", 1, [2, 3, 4]), ("y", 0, [1])):
+        result = CliRunner().invoke(main, ["rollback", "second"], input=f"{answer}\n")
+        assert "Put this back?" in result.output and result.exit_code == exit_code
+        assert ids(two, BRONZE) == left
 
 
 def test_what_would_be_refused_is_refused_by_the_dry_run_and_before_asking(two: Backfill) -> None:
     """A dry run that ends well is a promise; of many days the first few are named."""
-    for options in (["--dry-run"], []):
+    for options in (["--dry-run"], ["--yes"], []):
         refused = two("rollback", "first", *options, exit_code=1)
         assert "first cannot be rolled back" in refused.stderr and "Nothing was done" not in refused.output
+        assert "Roll back the later publications first" in refused.stderr
     assert [each["publication"] for each in two.json("history")["publications"]][:1] == ["second"], (
         "the log is as it was"
     )
@@ -95,6 +102,10 @@ def test_what_would_be_refused_is_refused_by_the_dry_run_and_before_asking(two: 
 def test_unknown_and_aborted_publications_are_refused_before_asking(two: Backfill) -> None:
     """With the nearest id."""
     assert "Did you mean second?" in two("rollback", "secnd", "--yes", exit_code=1).stderr
+    assert "has published nothing" in two("rollback", PLAN, exit_code=1).stderr
+    elsewhere = two.home / "elsewhere"
+    two("--lakehouse", elsewhere, "rollback", "first", "--yes", exit_code=1)
+    assert not elsewhere.exists(), "a mistyped path must not become a lakehouse"
     two.lakehouse.crash("dead", {"bronze_sales": {DAY: [7]}}, at=CrashPoint.PREPARED)
     two.lakehouse.write_past_the_protocol("bronze_sales", DAY, [9])
     two.lakehouse.publisher.recover()
@@ -110,14 +121,6 @@ def test_one_that_cannot_be_finished_is_refused_with_what_to_do(two: Backfill) -
         error = two("rollback", "dead", *options, exit_code=1).stderr
         assert "dead is not finished: there is nothing to roll back yet" in error
         assert "backfill maintain --abort dead" in error
-
-
-def test_the_window_is_reported(backfill: Backfill) -> None:
-    """Files are kept for the window only."""
-    backfill.lakehouse.publish("first", {"raw_sales": {DAY: [1]}})
-    for option in ("--yes", "--dry-run"):
-        refused = backfill("rollback", "first", option, exit_code=1)
-        assert "rollback window of first is over" in refused.stderr and "Nothing was done" not in refused.output
 
 
 def test_a_rollback_after_the_window_says_so_when_maintenance_has_deleted_the_files(backfill: Backfill) -> None:
@@ -137,12 +140,6 @@ def test_files_that_are_gone_are_no_reason_to_roll_back_later_publications(two: 
     refused = two("rollback", "second", "--dry-run", exit_code=1).stderr
     assert file["path"] in refused and "later publications" not in refused
     assert "Bring the files back from a copy" in refused and "rebuild the days" in refused
-
-
-def test_nothing_is_created_by_a_rollback_in_an_empty_place(backfill: Backfill) -> None:
-    """A mistyped path must not become a lakehouse."""
-    backfill("rollback", "first", "--yes", exit_code=1)
-    assert not (backfill.home / "lakehouse").exists()
 
 
 def test_ids_sort_by_time_and_can_name_a_timeline() -> None:
@@ -200,17 +197,6 @@ def test_a_day_that_moved_and_cannot_be_staged_again_is_refused_before_asking(ca
     assert ids(campaign, "bronze_sales") == [4, 8]
 
 
-def test_one_that_is_undone_says_by_what_and_how_it_is_brought_back(two: Backfill) -> None:
-    """The refusal of a later publication would send people to publications that are not in force either."""
-    undone = two.json("rollback", "second", "--yes")["publication"]
-    for options in (["--yes"], ["--dry-run"]):
-        error = two("rollback", "second", *options, exit_code=1).stderr
-        assert f"second is undone already: {undone} did it on 2" in error
-        assert f"To bring it back: backfill rollback {undone}" in error
-    two("rollback", undone, "--yes")
-    assert "Nothing was done" in two("rollback", "second", "--dry-run").output, "it is in force again"
-
-
 def test_history_says_alike_who_rolled_back_a_publication_and_a_campaign(campaign: Backfill) -> None:
     """The person, and the command."""
     campaign("rollback", PLAN, "--yes")
@@ -221,38 +207,22 @@ def test_history_says_alike_who_rolled_back_a_publication_and_a_campaign(campaig
     assert all(each["run"] for each in undone) and len({each["git"] for each in undone}) == 1
 
 
-def test_the_dry_run_of_a_plain_publication_does_nothing(two: Backfill) -> None:
-    assert "Nothing was done" in two("rollback", "second", "--dry-run").output
-    assert ids(two, "bronze_sales") == [2, 3, 4]
-    assert "has published nothing" in two("rollback", PLAN, exit_code=1).stderr
-
-
 def test_the_days_that_read_what_is_put_back_are_named(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before it asks, afterwards, to programs, and in the log: revenue was built from the facts that go."""
+    """Before it asks, afterwards, and in the log: revenue was built from the facts that go.
+
+    Revenue of facts that are not there any more is refused: the run to roll back first is named.
+    """
     monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
-    days = two_versions.DAYS
+    days, revenue = two_versions.DAYS, two_versions.REVENUE
     two_versions.publish_inputs(backfill.lakehouse, "in", days)
-    two_versions.publish_facts(backfill.lakehouse, "one", days, "v1", 100)
-    two_versions.publish_facts(backfill.lakehouse, "two", days, "v2", 200)
-    fact = f"two-{two_versions.FACT.replace('_', '-')}"
-    stale = {two_versions.REVENUE: [f"{days[0]}..{days[-1]}"]}
-    words = f"leaves stale\t{two_versions.REVENUE} {days[0]}..{days[-1]}"
-    assert backfill.json("rollback", fact, "--dry-run")["leaves_stale"] == stale
-    assert words in backfill("rollback", fact, "--dry-run").output
-    assert words in backfill("rollback", fact, "--yes").output
-    newest, *_ = backfill.json("history", "--limit", 1)["publications"]
-    assert newest["leaves_stale"] == {two_versions.REVENUE: [f"{days[0]}..{days[-1]}"]}
-    assert set(backfill.statuses()[two_versions.REVENUE]) == {"stale: input changed"}
-
-
-def test_a_rollback_to_something_older_than_its_inputs_is_refused_before_it_asks(
-    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Revenue of facts that are not there any more: the run to roll back first is named."""
-    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
-    two_versions.publish_inputs(backfill.lakehouse, "in", two_versions.DAYS)
     for id, version, number in (("one", "v1", 100), ("two", "v2", 200)):
-        two_versions.publish_facts(backfill.lakehouse, id, two_versions.DAYS, version, number)
-    refused = backfill("rollback", f"two-{two_versions.REVENUE.replace('_', '-')}", "--dry-run", exit_code=1)
-    assert "would be older than what it is made of" in refused.stderr
-    assert f"Roll back two-{two_versions.FACT.replace('_', '-')} first" in refused.stderr
+        two_versions.publish_facts(backfill.lakehouse, id, days, version, number)
+    fact, of_revenue = (f"two-{table.replace('_', '-')}" for table in (two_versions.FACT, revenue))
+    refused = backfill("rollback", of_revenue, "--dry-run", exit_code=1).stderr
+    assert "would be older than what it is made of" in refused and f"Roll back {fact} first" in refused
+    stale = {revenue: [f"{days[0]}..{days[-1]}"]}
+    assert backfill.json("rollback", fact, "--dry-run")["leaves_stale"] == stale
+    assert f"leaves stale\t{revenue} {days[0]}..{days[-1]}" in backfill("rollback", fact, "--yes").output
+    newest, *_ = backfill.json("history", "--limit", 1)["publications"]
+    assert newest["leaves_stale"] == stale
+    assert set(backfill.statuses()[revenue]) == {"stale: input changed"}

@@ -27,41 +27,23 @@ def test_rows_and_what_the_log_knows(backfill: Backfill) -> None:
     assert told["sample"] == [{"id": number, "day": str(DAY)} for number in (1, 2, 3)]
 
 
-def test_people_see_a_table(backfill: Backfill) -> None:
-    """State first, rows below."""
-    backfill.lakehouse.publish("first", {TABLE: {DAY: [11, 12]}})
-    output = backfill("show", TABLE, DAY).output
-    for expected in ("publication", "first", "_timelines/run-first/day=2017-03-01", "\n11\t", "\n12\t"):
-        assert expected in output
-
-
-def test_a_past_publication_is_shown_as_it_was(backfill: Backfill) -> None:
-    """State and rows of then; there is no status of the past."""
+def test_a_past_publication_is_shown_as_it_was_and_half_a_one_not_at_all(backfill: Backfill) -> None:
+    """State and rows of then; there is no status of the past. Pinned like every consistent reader."""
     backfill.lakehouse.publish("first", {TABLE: {DAY: [1]}})
     backfill.lakehouse.publish("second", {TABLE: {DAY: [2]}})
     then = backfill.json("show", TABLE, DAY, "--at", "first")
     assert (then["publication"], then["sample"][0]["id"], then["status"]) == ("first", 1, "")
     assert "Did you mean first?" in backfill("show", TABLE, DAY, "--at", "frst", exit_code=1).stderr
+    backfill.lakehouse.crash("third", {TABLE: {DAY: [3]}}, at=CrashPoint.TABLE_COMMITTED)
+    assert backfill.json("show", TABLE, DAY)["sample"] == [{"id": 2, "day": str(DAY)}]
 
 
-def test_half_a_publication_is_not_shown(backfill: Backfill) -> None:
-    """Pinned like every consistent reader."""
-    backfill.lakehouse.publish("first", {TABLE: {DAY: [1]}})
-    backfill.lakehouse.crash("second", {TABLE: {DAY: [2]}}, at=CrashPoint.TABLE_COMMITTED)
-    assert backfill.json("show", TABLE, DAY)["sample"] == [{"id": 1, "day": str(DAY)}]
-
-
-def test_a_day_or_table_without_anything_is_no_error(backfill: Backfill) -> None:
-    """Missing is an answer."""
+def test_a_day_or_table_without_anything_is_an_answer_and_wrong_words_get_one(backfill: Backfill) -> None:
+    """Missing is an answer; a typo gets the nearest."""
     assert backfill.json("show", TABLE, DAY)["status"] == "missing"
     backfill.lakehouse.publish("first", {TABLE: {NEXT: [1]}})
     told = backfill.json("show", TABLE, DAY)
     assert (told["status"], told["publication"], told["files"], told["sample"]) == ("missing", "", [], [])
-    assert "No rows." in backfill("show", TABLE, DAY).output
-
-
-def test_wrong_words_get_an_answer(backfill: Backfill) -> None:
-    """Day, table, and what is required."""
     assert "'2017-3-1' is not a day" in backfill("show", TABLE, "2017-3-1", exit_code=1).stderr
     assert "Did you mean bronze_sales?" in backfill("show", "bronze_sale", DAY, exit_code=1).stderr
     backfill("show", TABLE, exit_code=2)
@@ -80,7 +62,7 @@ def _file_of(backfill: Backfill, day: date) -> Path:
 
 
 def test_a_day_whose_file_is_gone_is_damaged_and_says_how_it_is_repaired(backfill: Backfill) -> None:
-    """No traceback; from then on the status says so, until the file is back."""
+    """No traceback; from then on the status says so, until the file is back or the day is published again."""
     backfill.lakehouse.publish("first", {TABLE: {DAY: [1], NEXT: [2]}})
     file = _file_of(backfill, DAY)
     away = file.rename(file.with_suffix(".away"))
@@ -94,16 +76,13 @@ def test_a_day_whose_file_is_gone_is_damaged_and_says_how_it_is_repaired(backfil
     status = backfill.status_by_day(TABLE)
     assert status[str(DAY)] == "damaged" and status[str(NEXT)] != "damaged"
     assert f"{TABLE} {DAY} is damaged" in backfill("status").output
+    assert "Damaged: 1 of the day's 1 file is gone" in backfill("show", TABLE, DAY, "--at", "first").output
     away.rename(file)
     assert "damaged" not in backfill.statuses(TABLE)[TABLE]
-
-
-def test_a_damaged_day_that_was_published_again_is_whole(backfill: Backfill) -> None:
-    backfill.lakehouse.publish("first", {TABLE: {DAY: [1]}})
-    _file_of(backfill, DAY).unlink()
+    file.unlink()
     backfill("show", TABLE, DAY)
     backfill.lakehouse.publish("second", {TABLE: {DAY: [1]}})
-    assert "damaged" not in backfill.statuses(TABLE)[TABLE]
+    assert "damaged" not in backfill.statuses(TABLE)[TABLE], "it is whole again"
     assert backfill.json("show", TABLE, DAY)["sample"] == [{"id": 1, "day": str(DAY)}]
 
 
@@ -119,14 +98,6 @@ def test_files_of_an_earlier_publication_that_maintenance_deleted_are_no_damage(
     found = backfill.json("show", TABLE, DAY, "--at", "first")
     assert "damaged_files" not in found and found["reclaimed_files"][0].endswith(file.name) and found["sample"] == []
     assert backfill.json("show", TABLE, DAY)["sample"] == [{"id": 2, "day": str(DAY)}]
-
-
-def test_a_file_that_main_names_too_is_damage_of_an_earlier_publication_as_well(backfill: Backfill) -> None:
-    backfill.lakehouse.publish("first", {TABLE: {DAY: [1]}})
-    backfill.lakehouse.publish("second", {TABLE: {NEXT: [2]}})
-    _file_of(backfill, DAY).unlink()
-    said = backfill("show", TABLE, DAY, "--at", "first").output
-    assert "Damaged: 1 of the day's 1 file is gone" in said and "--force" in said
 
 
 def test_damage_of_raw_is_not_said_to_be_rebuilt(backfill: Backfill) -> None:

@@ -9,11 +9,9 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import CONNECT_PLUGIN, answers, free_port
 from backfill_assets_tests.cli.command import Backfill
 
@@ -39,12 +37,18 @@ def test_nothing_started_is_said_and_exits_with_1(backfill: Backfill) -> None:
     assert "No Spark server" in backfill("spark", "stop").stdout
 
 
-def test_a_number_that_another_process_has_by_now_is_not_the_server(backfill: Backfill) -> None:
-    """After a restart of the machine the number in the file belongs to another process, which must not be stopped."""
+def test_a_note_of_another_process_or_half_a_note_is_no_server(backfill: Backfill) -> None:
+    """After a restart of the machine the number belongs to another process, which must not be stopped.
+
+    Half a file of a machine that lost power must not keep Spark from starting.
+    """
     file = _note(backfill.home, os.getpid())
     assert backfill.json("spark", "status", exit_code=1)["running"] is False
     assert "No Spark server" in backfill("spark", "stop").stdout
     assert not file.exists()
+    for damaged in ("", "{", "[]", '{"processes": [{"pid": 1}]}', '{"processes": []}'):
+        file.write_text(damaged)
+        assert backfill.json("spark", "status", exit_code=1)["running"] is False
 
 
 def test_the_server_of_another_home_is_not_stopped_from_a_copy_of_it(backfill: Backfill, tmp_path: Path) -> None:
@@ -59,14 +63,6 @@ def test_the_server_of_another_home_is_not_stopped_from_a_copy_of_it(backfill: B
         assert "No Spark server" in backfill("spark", "stop").stdout
         assert server.poll() is None
         server.kill()
-
-
-@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"processes": [{"pid": 1}]}', '{"processes": []}'])
-def test_a_damaged_note_is_no_server(backfill: Backfill, damaged: str) -> None:
-    """Half a file of a machine that lost power must not keep Spark from starting."""
-    backfill.home.mkdir(parents=True, exist_ok=True)
-    (backfill.home / "spark-connect.json").write_text(damaged)
-    assert backfill.json("spark", "status", exit_code=1)["running"] is False
 
 
 def test_a_port_that_something_else_has_is_named(backfill: Backfill) -> None:
@@ -87,41 +83,33 @@ def test_stopped_means_that_its_port_is_free(backfill: Backfill) -> None:
         port = still_open.getsockname()[1]
         file = _note(backfill.home, ending.pid)
         file.write_text(file.read_text().replace("sc://127.0.0.1:1", f"sc://127.0.0.1:{port}"))
-        threading.Timer(1.5, still_open.close).start()
+        threading.Timer(0.5, still_open.close).start()
         assert f":{port}" in backfill("spark", "stop").stdout
         assert not answers(port)
 
 
 @pytest.mark.spark
-def test_started_in_the_background_used_and_stopped(tmp_path: Path) -> None:
+def test_started_in_the_background_used_and_stopped(backfill: Backfill) -> None:
     """It outlives the command that started it; a second start says where it is; after stop, nothing is left."""
     port = free_port()
-    started = _backfill(tmp_path, "start", "--port", str(port), "--json")
+    start = [
+        sys.executable,
+        "-c",
+        "from backfill_assets.cli import main; main()",
+        "spark",
+        "start",
+        "--port",
+        str(port),
+    ]
+    done = subprocess.run([*start, "--json"], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    started = json.loads(done.stdout)
     try:
         assert (started["answers"], started["url"]) == (True, f"sc://127.0.0.1:{port}")
-        again = _run(tmp_path, "start", "--port", str(port))
-        assert again.returncode == 1 and f"running already, at sc://127.0.0.1:{port}" in again.stderr
-        assert _backfill(tmp_path, "status", "--json")["processes"] == started["processes"]
+        again = backfill("spark", "start", "--port", port, exit_code=1).stderr
+        assert f"running already, at sc://127.0.0.1:{port}" in again
+        assert backfill.json("spark", "status")["processes"] == started["processes"]
     finally:
-        stopped = _run(tmp_path, "stop")
-    assert stopped.returncode == 0 and f":{port}" in stopped.stdout
-    assert not answers(port)
-    assert _run(tmp_path, "status").returncode == 1
-
-
-def _backfill(home: Path, *words: str) -> Any:
-    done = _run(home, *words)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def _run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
-    return subprocess.run(
-        [sys.executable, "-c", "from backfill_assets.cli import main; main()", "spark", *words],
-        env=environment | {"BACKFILL_HOME": str(Settings.at(home).home)},
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
+        stopped = backfill("spark", "stop")
+    assert f":{port}" in stopped.stdout and not answers(port)
+    backfill("spark", "status", exit_code=1)

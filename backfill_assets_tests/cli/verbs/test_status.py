@@ -5,36 +5,45 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
+
+import pytest
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
 from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets.rebuild import decide
-from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.command import Backfill, built_once
 from backfill_assets_tests.cli.terminal import terminal
 from backfill_assets_tests.small_lakehouse import LakehouseOfReasons
 
 FIRST, SECOND, THIRD = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 
 
-def _publish_three_days(backfill: Backfill) -> None:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backfill]:
+    with built_once(tmp_path_factory.mktemp("status")) as backfill:
+        backfill.lakehouse.publish("raw", {"raw_sales": {FIRST: [1], SECOND: [2], THIRD: [3]}})
+        step = CATALOG.step("bronze_sales")
+        version = step.version()
+        for day, id, code in ((FIRST, 1, version.name), (SECOND, 2, "v0")):
+            inputs = decide.wanted(step, version, [day], {"raw_sales": {day: f"1:{id}"}})[day].inputs
+            rows = {"bronze_sales": {day: [id]}, "quarantine_sales": {day: [id]}}
+            backfill.lakehouse.publish(f"bronze-{day}", rows, code=code, inputs={day: inputs})
+        yield backfill
+
+
+@pytest.fixture
+def three_days(backfill: Backfill, built: Backfill) -> Backfill:
     """Raw for three days; bronze built from two of them, the second by older code."""
-    backfill.lakehouse.publish("raw", {"raw_sales": {FIRST: [1], SECOND: [2], THIRD: [3]}})
-    step = CATALOG.step("bronze_sales")
-    version = step.version()
-    for day, id, code in ((FIRST, 1, version.name), (SECOND, 2, "v0")):
-        logicals = {"raw_sales": {day: f"1:{id}"}}
-        inputs = decide.wanted(step, version, [day], logicals)[day].inputs
-        rows = {"bronze_sales": {day: [id]}, "quarantine_sales": {day: [id]}}
-        backfill.lakehouse.publish(f"bronze-{day}", rows, code=code, inputs={day: inputs})
+    return backfill.begin_as(built)
 
 
-def test_every_status_is_counted_and_located(backfill: Backfill) -> None:
+def test_every_status_is_counted_and_located(three_days: Backfill) -> None:
     """Counts and ranges by status, per table, in build order."""
-    _publish_three_days(backfill)
-    tables = backfill.statuses()
+    tables = three_days.statuses()
     assert list(tables) == list(CATALOG.table_names)
     assert tables["raw_sales"] == {"fresh": [f"{FIRST}..{THIRD}"]}
     assert (
@@ -46,37 +55,30 @@ def test_every_status_is_counted_and_located(backfill: Backfill) -> None:
     assert tables["raw_fx_rates"] == {"nothing published": []}
 
 
-def test_pandas_is_not_imported_for_it(backfill: Backfill) -> None:
+def test_pandas_is_not_imported_for_it(three_days: Backfill) -> None:
     """PyArrow imports pandas as soon as it makes a value or an expression: a fifth of what the command takes."""
-    _publish_three_days(backfill)
     check = (
         "import sys\nfrom backfill_assets.cli import main\n"
         "main(['status'], standalone_mode=False)\n"
         "assert 'pyarrow' in sys.modules and not {'pandas', 'ibis', 'duckdb'} & sys.modules.keys()"
     )
-    environment = {**os.environ, "BACKFILL_LAKEHOUSE": backfill.lakehouse.storage.root}
+    environment = {**os.environ, "BACKFILL_LAKEHOUSE": three_days.lakehouse.storage.root}
     done = subprocess.run([sys.executable, "-c", check], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "bronze_sales" in done.stdout and str(FIRST) in done.stdout
 
 
-def test_people_see_ranges(backfill: Backfill) -> None:
-    """The overview names each table once; on a pipe, in every line about it."""
-    _publish_three_days(backfill)
-    output = backfill("status").output
+def test_people_see_a_table_once_and_a_pipe_in_every_line_about_it(three_days: Backfill) -> None:
+    output = three_days("status").output
     assert output.count("\nbronze_sales\t") == 4, "one of them is what it lacks"
     with terminal(100):
-        output = backfill("status").output
-    assert output.count("│ bronze_sales ") == 2 and f"{FIRST}..{THIRD}" in output
-    assert "stale: code changed" in output and "nothing published" in output
+        assert three_days("status").output.count("│ bronze_sales ") == 2
 
 
-def test_one_table_is_reported_day_by_day(backfill: Backfill) -> None:
-    """With what the log knows of each day."""
-    _publish_three_days(backfill)
-    output = backfill("status", "bronze_sales").output
-    assert f"bronze-{FIRST}" in output and "raw_sales" not in output
-    second, third = backfill.json("status", "bronze_sales", "--days", f"{SECOND}..{THIRD}")["bronze_sales"]["days"]
+def test_named_tables_are_reported_day_by_day(three_days: Backfill) -> None:
+    """With what the log knows of each day; each table once, and no other. A typo gets the nearest: names are long."""
+    bronze = three_days.json("status", "bronze_sales", "--days", f"{SECOND}..{THIRD}")["bronze_sales"]
+    second, third = bronze["days"]
     assert second == {
         "day": str(SECOND),
         "status": "stale: code changed",
@@ -86,53 +88,33 @@ def test_one_table_is_reported_day_by_day(backfill: Backfill) -> None:
         "checksum": "2",
     }
     assert (third["status"], third["publication"]) == ("missing", "")
-
-
-def test_several_tables_are_reported_day_by_day(backfill: Backfill) -> None:
-    """Each once, in the order of the command; the summary has them and no other."""
-    _publish_three_days(backfill)
-    found = backfill.json("status", "bronze_sales", "raw_sales", "bronze_sales")
+    found = three_days.json("status", "bronze_sales", "raw_sales", "bronze_sales")
     assert set(found) - {"rejected", "notes"} == {"bronze_sales", "raw_sales", "tables"}
-    output = backfill("status", "bronze_sales", "raw_sales").output
-    assert f"bronze-{FIRST}" in output and "raw_sales\n" in output and "quarantine_sales\t" not in output
-    assert "Did you mean raw_sales?" in backfill("status", "bronze_sales", "raw_sale", exit_code=1).stderr
+    assert {row["table"] for row in found["tables"]} == {"bronze_sales", "raw_sales"}
+    assert "Did you mean raw_sales?" in three_days("status", "bronze_sales", "raw_sale", exit_code=1).stderr
 
 
-def test_late_rows_and_foreign_writes_show_at_once(backfill: Backfill) -> None:
+def test_late_rows_and_foreign_writes_show_at_once(three_days: Backfill) -> None:
     """Without a build, and without reading data."""
-    _publish_three_days(backfill)
-    backfill.lakehouse.publish("late", {"raw_sales": {FIRST: [9]}}, mode="append")
-    backfill.lakehouse.write_past_the_protocol("quarantine_sales", FIRST, [4])
-    tables = backfill.statuses("--days", FIRST)
+    three_days.lakehouse.publish("late", {"raw_sales": {FIRST: [9]}}, mode="append")
+    three_days.lakehouse.write_past_the_protocol("quarantine_sales", FIRST, [4])
+    tables = three_days.statuses("--days", FIRST)
     assert set(tables["bronze_sales"]) == {"stale: input changed"}
     assert set(tables["quarantine_sales"]) == {"foreign write"}
     assert set(tables["raw_sales"]) == {"fresh"}
 
 
-def test_a_publication_under_way_is_reported_and_changes_no_status(backfill: Backfill) -> None:
+def test_what_is_under_way_and_what_is_damaged_is_named_and_changes_no_status(three_days: Backfill) -> None:
     """Days are what the last closed entry says; status only looks, it finishes nothing."""
-    _publish_three_days(backfill)
-    before = backfill.statuses()
+    before = three_days.statuses()
     rows = {"bronze_sales": {FIRST: [5]}, "quarantine_sales": {FIRST: [6]}}
-    backfill.lakehouse.crash("dead", rows, at=CrashPoint.TABLE_COMMITTED)
-    assert backfill.json("status")["under_way"] == ["dead"] and backfill.statuses() == before
-    assert "finishes what a dead process left" in backfill("status").output
-
-
-def test_a_damaged_plan_that_is_open_hides_nothing_else(backfill: Backfill) -> None:
-    """It is named, and what is published is shown."""
-    _publish_three_days(backfill)
-    storage, plan = backfill.lakehouse.storage, "plan-0123456789abcdef"
+    three_days.lakehouse.crash("dead", rows, at=CrashPoint.TABLE_COMMITTED)
+    storage, plan = three_days.lakehouse.storage, "plan-0123456789abcdef"
     keep_plan(storage, plan, '{"steps": [{"reb')
     open_plan(storage, plan)
-    assert set(backfill.statuses("raw_sales")["raw_sales"]) == {"fresh"}
-    assert f"_plans/{plan}.json is damaged" in backfill.json("status", "raw_sales")[plan.replace("-", "_")]["damage"]
-    assert "is damaged" in backfill("status").stdout
-
-
-def test_a_typo_gets_the_nearest_table(backfill: Backfill) -> None:
-    """Names are long."""
-    assert "Did you mean fact_daily_revenue?" in backfill("status", "fact_daily_revenu", exit_code=1).stderr
+    found = three_days.json("status")
+    assert found["under_way"] == ["dead"] and three_days.statuses() == before
+    assert f"_plans/{plan}.json is damaged" in found[plan.replace("-", "_")]["damage"]
 
 
 def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:

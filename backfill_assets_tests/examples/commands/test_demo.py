@@ -45,13 +45,13 @@ def lakehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespac
     return found
 
 
-def test_a_lakehouse_in_which_all_is_fresh_and_shown_has_nothing_to_build(lakehouse: SimpleNamespace) -> None:
+def test_what_is_stale_or_not_shown_by_dagster_is_built_and_nothing_else(lakehouse: SimpleNamespace) -> None:
+    """One stale day of any table is enough. Commands alone published what Dagster does not show."""
     assert not is_to_build(lakehouse.settings, DAYS, "")
-
-
-@pytest.mark.parametrize("table", ["raw_sales", "fact_daily_revenue"])
-def test_one_stale_day_of_any_table_is_built(lakehouse: SimpleNamespace, table: str) -> None:
-    lakehouse.statuses[table, DAYS.last] = STALE
+    for table in ("raw_sales", "fact_daily_revenue"):
+        lakehouse.statuses = {(table, DAYS.last): STALE}
+        assert is_to_build(lakehouse.settings, DAYS, "")
+    lakehouse.statuses, lakehouse.is_shown = {}, False
     assert is_to_build(lakehouse.settings, DAYS, "")
 
 
@@ -63,12 +63,6 @@ def test_days_of_a_version_that_is_not_asked_for_are_built(lakehouse: SimpleName
     assert not is_to_build(lakehouse.settings, DAYS, BUG)
     del lakehouse.built_by[DAYS.last]
     assert is_to_build(lakehouse.settings, DAYS, BUG)
-
-
-def test_days_that_dagster_does_not_show_are_built(lakehouse: SimpleNamespace) -> None:
-    """Commands alone published them: a backfill finds them unchanged."""
-    lakehouse.is_shown = False
-    assert is_to_build(lakehouse.settings, DAYS, "")
 
 
 # ------------------------------------------------------------------------ its Spark
@@ -93,24 +87,15 @@ def server(monkeypatch: pytest.MonkeyPatch) -> FakeServer:
 
 
 def test_it_is_started_once_and_stopped(server: FakeServer, tmp_path: Path) -> None:
-    """Begun while data lands, and used by every run."""
+    """Begun while data lands, and used by every run. An error stops it too, also while it is starting."""
     with background_spark(Settings.at(tmp_path), phases := Phases()) as ready:
         assert ready().spark_remote == server.url
         assert server.stopped == 0
     assert server.stopped == 1
     assert list(phases.seconds) == ["Starting Spark"]
-
-
-def test_an_error_stops_it_too(server: FakeServer, tmp_path: Path) -> None:
-    """Also one that comes while it is starting."""
-
-    def interrupted() -> None:
-        with background_spark(Settings.at(tmp_path), Phases()):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert server.stopped == 1
+    with pytest.raises(KeyboardInterrupt), background_spark(Settings.at(tmp_path), Phases()):
+        raise KeyboardInterrupt
+    assert server.stopped == 2
 
 
 def test_a_server_that_runs_already_is_used_and_left(
@@ -181,11 +166,7 @@ def test_where_a_ui_runs_its_pages_are_what_is_next() -> None:
     assert lines[0] == "Next, in the UI that runs:"
     assert not [line for line in lines if "make dev" in line]
     assert {link.split("/")[2] for link in _links(lines)} == {"127.0.0.1:3105"}
-
-
-def test_a_demo_that_launched_nothing_has_no_backfill_to_show() -> None:
-    """A second one computes nothing."""
-    assert not [link for link in _links(what_next(DAYS, "")) if "/runs/b/" in link]
+    assert not [link for link in _links(what_next(DAYS, "")) if "/runs/b/" in link], "nothing was launched"
 
 
 def test_with_the_bug_it_leads_to_the_plan_that_repairs_it() -> None:

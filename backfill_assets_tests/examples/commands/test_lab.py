@@ -62,17 +62,16 @@ def test_the_folder_is_kept_on_request(played: Ways) -> None:
 
 
 def test_pages_are_written_where_they_are_asked_for(played: Ways, tmp_path: Path) -> None:
+    """A page and its chart side by side."""
     assert CliRunner().invoke(main, ["lab", "repeat", "--pages", str(tmp_path)]).exit_code == 0
     assert {path.name for path in tmp_path.iterdir()} == {"repeat.md", "repeat.svg"}
+    assert "](repeat.svg)" in (tmp_path / "repeat.md").read_text()
 
 
-def test_counts_that_are_not_as_expected_fail(played: Ways) -> None:
+def test_counts_that_are_not_as_expected_fail_and_an_unknown_hazard_is_refused(played: Ways) -> None:
     played["repeat"] = (PLAIN, replace(SAFE, tables=PLAIN.tables))
     done = CliRunner().invoke(main, ["lab", "all"])
     assert done.exit_code == 1 and "The counts are not as expected: repeat." in done.stderr
-
-
-def test_an_unknown_hazard_is_refused() -> None:
     done = CliRunner().invoke(main, ["lab", "colision"])
     assert done.exit_code == 2 and "collision" in done.output
 

@@ -7,14 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
-from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.commands.sample import parse_defects
 
 
@@ -47,20 +46,12 @@ def test_the_table_names_every_defect_and_the_seed(tmp_path: Path) -> None:
         assert expected in result.output
 
 
-@pytest.mark.data
-def test_real_days_land_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same variable that the pipeline reads decides where sample data goes."""
+def test_a_dataset_lands_by_itself_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the variable that the pipeline reads. A person who tries it does not need a year of groceries."""
     monkeypatch.setenv("BACKFILL_LANDING", str(tmp_path / "zone"))
-    result = invoke("real", "--days", "2017-03-01", "--json")
-    assert json.loads(result.output)["lines"] == {"sales": 3881, "products": 92331, "fx_rates": 248}
-    assert (tmp_path / "zone" / "sales" / "2017-03-01").is_dir()
-
-
-def test_the_other_dataset_lands_by_itself(tmp_path: Path) -> None:
-    """A person who tries it does not need a year of groceries."""
-    result = invoke("real", "--dataset", "sea_temperatures", "--days", "2017-03-21", "--json", "--landing", tmp_path)
+    result = invoke("real", "--dataset", "sea_temperatures", "--days", "2017-03-21", "--json")
     assert json.loads(result.output)["lines"] == {"sea_temperatures": 49}
-    assert [folder.name for folder in tmp_path.iterdir()] == ["sea_temperatures"]
+    assert [folder.name for folder in (tmp_path / "zone").iterdir()] == ["sea_temperatures"]
 
 
 def test_live_events_are_counted_by_kind(tmp_path: Path) -> None:
@@ -78,17 +69,11 @@ def test_live_events_are_counted_by_kind(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_live_events_with_their_counts(tmp_path: Path) -> None:
     """It is the way to end them."""
-    command = [
-        str(Path(sys.executable).with_name("backfill")),
-        "sample",
-        "live",
-        "--json",
-        "--landing",
-        str(tmp_path),
-    ]
+    program = str(Path(sys.executable).with_name("backfill"))
+    command = [program, "sample", "live", "--json", "--landing", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
-            assert wait_for(lambda: any(tmp_path.glob("sales/*/live-2*.jsonl.gz")))
+            assert wait_for(lambda: len([*tmp_path.glob("sales/*/live-2*.jsonl.gz")]) > 1), "the first is counted"
             running.send_signal(signal.SIGINT)
             output, _ = running.communicate(timeout=15)
         finally:
@@ -98,36 +83,34 @@ def test_ctrl_c_ends_live_events_with_their_counts(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.part"))
 
 
-def wait_for(done: Callable[[], bool], seconds: float = 15) -> bool:
+def wait_for(done: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while not done() and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.01)
     return done()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["real", "--days", "2017-03-02..2017-03-01"], "Did you mean 2017-03-01..2017-03-02?"),
-        (["real", "--days", "soon"], "'soon' is not a day"),
-        (["real", "--days", "2030-01-01"], "Choose days in 2017-01-01..2018-01-01"),
-        (["real", "--dataset", "sea_temperatures", "--days", "2018-01-01"], "Choose days in 2016-02-15..2017-03-22"),
-        (["synthetic", "--days", "0"], "not between 1 and 3650"),
-        (["synthetic", "--defects", "late_row"], "not one defect and its count"),
-        (["synthetic", "--defects", "late=1"], "There is no defect 'late'"),
-    ],
-)
-def test_an_invalid_request_is_refused_with_what_to_do(tmp_path: Path, arguments: list[str], message: str) -> None:
-    """No traceback, a non-zero exit, and nothing landed."""
-    result = invoke(*arguments, "--landing", tmp_path / "zone")
-    assert result.exit_code == 1 and message in result.output
+REFUSED: Mapping[str, str] = {
+    "real --days 2017-03-02..2017-03-01": "Did you mean 2017-03-01..2017-03-02?",
+    "real --days soon": "'soon' is not a day",
+    "real --days 2030-01-01": "Choose days in 2017-01-01..2018-01-01",
+    "real --dataset sea_temperatures --days 2018-01-01": "Choose days in 2016-02-15..2017-03-22",
+    "synthetic --days 0": "not between 1 and 3650",
+    "synthetic --defects late_row": "not one defect and its count",
+    "synthetic --defects late=1": "There is no defect 'late'",
+    "synthetic --defects late_row=5,late_row=6": "late_row",
+}
+
+
+def test_an_invalid_request_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    """No traceback, a non-zero exit, and nothing landed. A count that is dropped in silence would make tests lie."""
+    for typed, message in REFUSED.items():
+        result = invoke(*typed.split(), "--landing", tmp_path / "zone")
+        assert result.exit_code == 1 and message in result.output
     assert not (tmp_path / "zone").exists()
 
 
-def test_defects_are_parsed_strictly() -> None:
-    """A count that is dropped in silence would make exact tests lie."""
+def test_defects_are_counted_by_name() -> None:
     assert parse_defects(None) is None
     assert parse_defects("none") == {}
     assert parse_defects("late_row=5, broken_line=0") == {"late_row": 5, "broken_line": 0}
-    with pytest.raises(InvalidRequest):
-        parse_defects("late_row=5,late_row=6")

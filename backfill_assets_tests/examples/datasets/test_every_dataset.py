@@ -50,55 +50,36 @@ def test_a_dataset_says_what_it_is_and_whose(dataset: Dataset) -> None:
     assert dataset.owners and all(owner.startswith("team:") or "@" in owner for owner in dataset.owners)
 
 
-@TABLES
-def test_the_judge_can_carry_out_all_that_is_asked(table: Table) -> None:
-    """Otherwise the first day that is built would find it out."""
-    assert unmeasurable(table) == []
-
-
 @DATASETS
-def test_its_sources_are_landed_in_three_tables(dataset: Dataset) -> None:
-    """Everything received is kept in raw, and is in bronze or quarantine with the columns that account for it."""
-    for step in dataset.steps:
-        if step.source is not None:
-            name = step.source.name
-            contracts = {table.name: table.contract for table in dataset.tables}
-            assert issubclass(contracts[f"raw_{name}"], RawColumns)
-            assert issubclass(contracts[f"quarantine_{name}"], QuarantineColumns)
-            assert issubclass(contracts[f"bronze_{name}"], BronzeColumns)
-            assert {"rescued", "unparsed_line"} <= set(struct_type(contracts[f"raw_{name}"]).names)
+def test_its_sources_are_landed_in_three_tables_of_the_types_that_are_declared(dataset: Dataset) -> None:
+    """Everything received is kept in raw, and is in bronze or quarantine with the columns that account for it.
 
-
-@DATASETS
-def test_its_sources_and_contracts_have_the_same_types(dataset: Dataset) -> None:
-    """The type that text is parsed to is declared beside the source: another one in the contract would cast again."""
+    The type that text is parsed to is declared beside the source: another one in the contract would cast again.
+    """
+    contracts = {table.name: table.contract for table in dataset.tables}
     for source in (step.source for step in dataset.steps if step.source):
-        contract = next(table.contract for table in dataset.tables if table.name == f"bronze_{source.name}")
-        declared = {field.name: field.dataType.simpleString() for field in struct_type(contract).fields}
+        raw, quarantine, bronze = (contracts[f"{layer}_{source.name}"] for layer in ("raw", "quarantine", "bronze"))
+        assert issubclass(raw, RawColumns) and issubclass(quarantine, QuarantineColumns)
+        assert issubclass(bronze, BronzeColumns)
+        assert {"rescued", "unparsed_line"} <= set(struct_type(raw).names)
+        declared = {field.name: field.dataType.simpleString() for field in struct_type(bronze).fields}
         assert {name: source.type_of(name) for name in source.columns} == {n: declared[n] for n in source.columns}
         assert {source.event_day_field, source.version_field, *source.key_fields} <= set(source.fields)
 
 
 @TABLES
-def test_a_table_is_called_by_its_layer_and_described(table: Table) -> None:
-    """The description is what the UI shows first."""
+def test_a_table_is_described_by_its_layer_and_columns_and_can_be_judged(table: Table) -> None:
+    """The UI and the Delta schema show it. Keys and totals are used by name in the middle of a run.
+
+    What the judge cannot carry out, the first day that is built would find out.
+    """
     assert table.name.startswith(PREFIXES.get(table.layer, (f"{table.layer}_",)))
     assert table.description.endswith(".")
-
-
-@TABLES
-def test_every_column_says_what_it_is(table: Table) -> None:
-    """The UI and the Delta schema show it; what is plain to the author is not to the reader."""
     fields = struct_type(table.contract).fields
     assert [field.name for field in fields if not field.metadata.get("comment")] == []
-
-
-@TABLES
-def test_keys_totals_and_days_are_columns(table: Table) -> None:
-    """They are used by name in the middle of a run."""
-    columns = struct_type(table.contract).names
-    assert columns[-1] == "day"
-    assert {*table.key, *table.totals} <= set(columns)
+    columns = [field.name for field in fields]
+    assert columns[-1] == "day" and {*table.key, *table.totals} <= set(columns)
+    assert unmeasurable(table) == []
 
 
 @VERSIONS

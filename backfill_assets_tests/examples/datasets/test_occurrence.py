@@ -59,7 +59,7 @@ def in_plain_python(rows: Sequence[dict[str, Any]]) -> set[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=drawn(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=drawn(5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), lines=landed)
 def test_the_numbers_do_not_depend_on_the_order_of_arrival(
     spark: SparkSession, data: st.DataObject, lines: list[Line]

@@ -6,7 +6,8 @@ import ast
 import hashlib
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -46,15 +47,21 @@ def _collect(thing: Any, found: dict[str, str]) -> None:
     if inspect.isclass(thing) and issubclass(thing, Contract):
         _collect_contract(name, thing, found)
         return
-    module = inspect.getmodule(thing)
-    assert module is not None
-    tree = _bare(ast.parse(textwrap.dedent(inspect.getsource(thing))), vars(module))
-    found[name] = ast.dump(tree)
-    for used_name, used in _used(tree, vars(module)):
-        _add(f"{module.__name__}.{used_name}", used, found)
+    found[name], uses = _parsed(thing)
+    for used_name, used in uses:
+        _add(used_name, used, found)
     if inspect.isclass(thing):
         for parent in thing.__mro__[1:]:
             _add(parent.__qualname__, parent, found)
+
+
+@cache
+def _parsed(thing: Any) -> tuple[str, Sequence[tuple[str, Any]]]:
+    """The code of a function or class, and what of its module it uses; parsed once for all versions that use it."""
+    module = inspect.getmodule(thing)
+    assert module is not None
+    tree = _bare(ast.parse(textwrap.dedent(inspect.getsource(thing))), vars(module))
+    return ast.dump(tree), [(f"{module.__name__}.{name}", used) for name, used in _used(tree, vars(module))]
 
 
 def _collect_contract(name: str, contract: type[Contract], found: dict[str, str]) -> None:

@@ -51,37 +51,28 @@ def test_an_outcome_has_what_went_wrong_alone(counts: object, said: str) -> None
 
 
 def test_sentences_have_each_way_and_both_reasons() -> None:
-    assert sentences(PLAYED) == (
+    """A careful way is named between them: what it solves, and what it does not."""
+    hazard = Hazard(replace(TEXT, careful="It merges."), (PLAIN, CAREFUL, SAFE))
+    assert sentences(hazard) == (
         "plain job: 30 rows missing, 10 rows doubled. It deletes them.",
+        "merging job: every event once. It merges.",
         "With this project: every event once. It is refused.",
     )
-
-
-def test_a_careful_way_is_named_between_them() -> None:
-    """What it solves, and what it does not."""
-    hazard = Hazard(replace(TEXT, careful="It merges."), (PLAIN, CAREFUL, SAFE))
-    assert sentences(hazard)[1] == "merging job: every event once. It merges."
     assert as_json(hazard)["ways"][1]["careful"] is True
 
 
-def test_rows_of_all_tables_of_a_way_count() -> None:
-    """Doubled in raw and missing in bronze: both are wrong."""
+def test_the_table_has_a_column_for_each_way_and_counts_all_its_tables() -> None:
+    """Doubled in raw and missing in bronze: both are wrong. Work and load are there where they were counted."""
+    assert columns(PLAYED.ways) == ("", "plain job", "this project")
+    rows = count_rows(PLAYED.ways)
+    assert [row[0] for row in rows] == ["events sent", "rows in the table", "rows missing", "rows doubled", "time"]
+    assert rows[1:3] == [("rows in the table", "80", "100"), ("rows missing", "30", "0")]
     both = replace(SAFE, tables=(TableCount("raw_sales", 110, 0, 10), TableCount("bronze_sales", 95, 5, 0)))
     assert (both.missing, both.doubled, both.goes_wrong) == (5, 10, 15)
     assert count_rows([both])[1] == ("rows in the table", "raw_sales 110; bronze_sales 95")
-
-
-def test_the_table_has_a_column_for_each_way() -> None:
-    rows = count_rows(PLAYED.ways)
-    assert columns(PLAYED.ways) == ("", "plain job", "this project")
-    assert [row[0] for row in rows] == ["events sent", "rows in the table", "rows missing", "rows doubled", "time"]
-    assert rows[2] == ("rows missing", "30", "0") and rows[1] == ("rows in the table", "80", "100")
-
-
-def test_work_and_load_are_in_the_table_where_they_were_counted() -> None:
-    rows = {row[0]: row[1:] for row in count_rows(WORKED.ways)}
-    assert rows["days worked on"] == ("95", "50") and rows["of these for nothing"] == ("45", "0")
-    assert rows["bytes read of the source"] == ("4.0 KiB", "4.0 KiB")
+    worked = {row[0]: row[1:] for row in count_rows(WORKED.ways)}
+    assert worked["days worked on"] == ("95", "50") and worked["of these for nothing"] == ("45", "0")
+    assert worked["bytes read of the source"] == ("4.0 KiB", "4.0 KiB")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from backfill_assets.examples.lab.counts import hazard_texts
-from backfill_assets.examples.lab.page import DOUBLED, LOST, MISSING, RIGHT, chart, page, parts, write_pages
+from backfill_assets.examples.lab.page import DOUBLED, LOST, MISSING, RIGHT, chart, page, parts
 from backfill_assets_tests.examples.lab.played import PLAYED, TEXT, WORKED
 
 NAMES = tuple(hazard_texts())
@@ -42,11 +42,6 @@ def test_prose_is_wrapped_and_items_are_indented() -> None:
     )
 
 
-def test_a_page_and_its_chart_are_written_side_by_side(tmp_path: Path) -> None:
-    assert [path.name for path in write_pages([PLAYED], tmp_path / "lab")] == ["collision.md", "collision.svg"]
-    assert "](collision.svg)" in (tmp_path / "lab" / "collision.md").read_text()
-
-
 def _counts(written: str, name: str) -> list[int]:
     (row,) = re.findall(rf"^\| {name} \| (.+) \|$", written, re.MULTILINE)
     return [int(cell.replace(",", "")) for cell in row.split(" | ")]
@@ -65,14 +60,8 @@ def test_a_committed_page_shows_its_hazard(name: str) -> None:
     for way, counts in zip(columns.split(" | "), zip(*wrong, strict=True), strict=True):
         assert (sum(counts) == 0) is way.startswith(("this project", "MERGE by key")), way
     assert len(set(_counts(written, "events sent"))) == 1
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_committed_page_has_its_chart(name: str) -> None:
-    written = (FOLDER / f"{name}.md").read_text()
     assert f"]({name}.svg)" in written
-    picture = ET.parse(FOLDER / f"{name}.svg")  # noqa: S314 - our own
-    drawn = "".join(picture.getroot().itertext())
+    drawn = "".join(ET.parse(FOLDER / f"{name}.svg").getroot().itertext())  # noqa: S314 - our own
     for way, outcome in re.findall(r"^- \*\*(.+)\*\*: (.+)\.$", written, re.MULTILINE):
         assert f"{way}: {outcome}" in drawn
 
@@ -91,15 +80,12 @@ def test_bars_are_in_proportion_to_rows() -> None:
         [(RIGHT, 70), (MISSING, 30), (DOUBLED, 10)],
         [(RIGHT, 100)],
     ]
+    assert parts(WORKED.ways[0]) == {RIGHT: 50, LOST: 45}, "days, where work is counted"
     drawn = [part.attrib for part in ET.fromstring(chart(PLAYED)).iter(f"{_SVG}rect") if len(part)]  # noqa: S314 - our own
     widths = [float(part["width"]) for part in drawn]
     for count, width in zip((70, 30, 10, 100), widths, strict=True):
         assert width == pytest.approx(count * sum(widths[:3]) / 110, abs=0.2)
     assert float(drawn[1]["x"]) == pytest.approx(float(drawn[0]["x"]) + widths[0], abs=0.2)
-
-
-def test_where_work_is_counted_bars_are_days() -> None:
-    assert parts(WORKED.ways[0]) == {RIGHT: 50, LOST: 45}
 
 
 def test_it_is_well_formed_and_names_are_escaped() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import defaultdict
 from collections.abc import Callable
@@ -46,45 +45,34 @@ def events() -> list[LiveEvent]:
 
 
 def test_equal_specs_give_equal_events_and_others_give_others(events: list[LiveEvent]) -> None:
-    assert first(2_000) == events
+    """However many follow: the lines that were sent before a kill are known after it."""
+    assert first(137) == events[:137]
     other = first(2_000, replace(SPEC, seed=6))
     assert not {event.version for event in other if event.version} & {event.version for event in events}
-
-
-def test_a_prefix_does_not_depend_on_how_many_follow(events: list[LiveEvent]) -> None:
-    """The lines that were sent before a kill are known after it."""
-    assert first(137) == events[:137]
 
 
 def test_each_event_has_its_moment(events: list[LiveEvent]) -> None:
     assert [event.number for event in events] == list(range(2_000))
     assert events[0].moment == START and events[-1].moment == START + timedelta(seconds=1_999 / 200)
-    assert {event.moment.date() for event in events} == {date(2026, 11, 23), date(2026, 11, 24)}
 
 
-def test_each_kind_is_there(events: list[LiveEvent]) -> None:
-    assert {event.kind for event in events} == set(KINDS)
-
-
-def test_lines_say_what_their_versions_say(events: list[LiveEvent]) -> None:
+def test_lines_say_what_their_versions_say_and_unreadable_ones_are_of_no_other_transaction(
+    events: list[LiveEvent],
+) -> None:
+    """A version that cannot be read would still be newer than one that can."""
+    readable = {event.version.transaction_id for event in events if event.version}
     for event in events:
-        if event.version is None:
+        if event.version is None and not event.text.endswith("}"):
             continue
         row = json.loads(event.text)
         identity = f"{row['basket_id']}-{row['product_id']}"
+        if event.version is None:
+            assert event.kind == "unreadable" and identity not in readable
+            continue
         cents = round(float(row["sales_value"]) * 100)
         day = date.fromisoformat(row["transaction_timestamp"][:10])
         assert event.version == (identity, day, row["updated_at"], row["currency"], cents)
         assert set(row) - set(FIELDS) == ({"loyalty_tier", "till"} if event.kind == "new_field" else set())
-
-
-def test_unreadable_lines_are_of_no_other_transaction(events: list[LiveEvent]) -> None:
-    """A version that cannot be read would still be newer than one that can."""
-    readable = {event.version.transaction_id for event in events if event.version}
-    for event in events:
-        if event.kind == "unreadable" and event.text.endswith("}"):
-            row = json.loads(event.text)
-            assert f"{row['basket_id']}-{row['product_id']}" not in readable
 
 
 def test_no_two_lines_of_a_transaction_have_one_version(events: list[LiveEvent]) -> None:
@@ -116,7 +104,8 @@ def is_of_its_kind(event: LiveEvent, version: SaleVersion, known: tuple[str, dat
 
 
 def test_kinds_are_what_they_say(events: list[LiveEvent]) -> None:
-    """Each event beside the newest version of its transaction before it."""
+    """Each event beside the newest version of its transaction before it; each kind is there."""
+    assert {event.kind for event in events} == set(KINDS)
     newest: dict[str, tuple[str, date]] = {}
     for event in events:
         if (version := event.version) is not None:
@@ -159,6 +148,9 @@ def test_a_file_lands_each_second_and_all_events_once(tmp_path: Path) -> None:
     assert names == [
         f"sales/{TODAY}/live-20261123T120000.000000-1-{number:06d}-{TODAY}.jsonl.gz" for number in (1, 2, 3, 4)
     ]
+    clock.at_sleep = lambda: setattr(clock, "now", clock.now + 2)
+    live.land_for(10, clock=clock, sleep=clock.sleep)
+    assert live.lines == 105 + 300, "slow seconds are made up for"
 
 
 def test_two_that_start_within_one_second_land_beside_each_other(tmp_path: Path) -> None:
@@ -171,14 +163,6 @@ def test_two_that_start_within_one_second_land_beside_each_other(tmp_path: Path)
         for start in (NOON.start, NOON.start + timedelta(microseconds=1))
     ]
     assert not baskets[0] & baskets[1]
-
-
-def test_a_slow_second_is_made_up_for(tmp_path: Path) -> None:
-    """The rate is that of the whole run."""
-    clock, live = Clock(), LiveLanding(NOON, tmp_path)
-    clock.at_sleep = lambda: setattr(clock, "now", clock.now + 2)
-    live.land_for(10, clock=clock, sleep=clock.sleep)
-    assert live.lines == 300
 
 
 def test_after_midnight_they_land_on_the_next_day(tmp_path: Path) -> None:
@@ -203,27 +187,24 @@ def test_interrupted_it_leaves_whole_files_and_knows_how_many(tmp_path: Path) ->
     assert live.lines == len(live_lines(tmp_path)) == 60
 
 
-def test_a_write_that_is_interrupted_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    live = LiveLanding(NOON, tmp_path)
-
+def test_a_write_that_does_not_end_leaves_nothing_and_a_disk_that_takes_no_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(path: Path, target: Path) -> None:
         raise KeyboardInterrupt
 
-    land_references(tmp_path, DayRange(NOON.first_day, TODAY))
-    monkeypatch.setattr(Path, "replace", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        live.land(list(islice(live_events(NOON), 5)))
-    assert (live.lines, live.files, list((tmp_path / "sales" / f"{TODAY}").iterdir())) == (0, 0, [])
-
-
-def test_a_disk_that_takes_no_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
+    live, events = LiveLanding(NOON, tmp_path), list(islice(live_events(NOON), 5))
     land_references(tmp_path, DayRange(NOON.first_day, TODAY))
+    monkeypatch.setattr(Path, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        live.land(events)
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(LakehouseUnusable, match="cannot be written: No space left"):
-        LiveLanding(NOON, tmp_path).land(list(islice(live_events(NOON), 5)))
+        live.land(events)
+    assert (live.lines, live.files, list((tmp_path / "sales" / f"{TODAY}").iterdir())) == (0, 0, [])
 
 
 def test_each_day_has_rates_products_and_a_delivery_of_sales(tmp_path: Path) -> None:
@@ -235,17 +216,9 @@ def test_each_day_has_rates_products_and_a_delivery_of_sales(tmp_path: Path) -> 
     assert zone.days("fx_rates") == tuple(DayRange.parse("2026-11-08..2026-11-23"))
     rates = landed_lines(tmp_path, "fx_rates")
     assert all(len(lines) > 20 for lines in rates.values())
-
-
-def test_what_has_landed_is_left_alone(tmp_path: Path) -> None:
-    """Also by another run of the same day; and real data can land after it."""
-    days = DayRange.parse("2017-03-03..2017-03-06")
-    land_references(tmp_path, days)
     before = fingerprint(tmp_path)
-    land_references(tmp_path, days)
-    assert fingerprint(tmp_path) == before
-    weekend = gzip.decompress((tmp_path / "fx_rates/2017-03-04/fx_rates-2017-03-04.jsonl.gz").read_bytes())
-    assert weekend == b""
+    land_references(tmp_path, DayRange(NOON.first_day, TODAY))
+    assert fingerprint(tmp_path) == before, "what has landed is left alone"
 
 
 @pytest.mark.data
@@ -258,4 +231,6 @@ def test_beside_real_sales_only_what_is_missing_lands(tmp_path: Path) -> None:
         "fx_rates/2017-03-05/fx_rates-2017-03-05.jsonl.gz",
         "products/2017-03-05/products-2017-03-05.jsonl.gz",
     }
+    weekend = landed_lines(tmp_path, "fx_rates")["fx_rates/2017-03-04/fx_rates-2017-03-04.jsonl.gz"]
+    assert weekend == []
     land_real(DayRange.parse("2017-03-03..2017-03-05"), tmp_path)

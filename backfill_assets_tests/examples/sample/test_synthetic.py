@@ -173,10 +173,10 @@ def test_moved_versions_stay_within_the_supersession_window(tmp_path: Path) -> N
 
 def test_equal_specs_give_equal_bytes_and_other_seeds_other_data(tmp_path: Path) -> None:
     """A seed in a bug report must be enough to see the bug again."""
-    spec = SyntheticSpec(DayRange.parse("2017-03-01..2017-03-03"), 300, 1)
+    spec = SyntheticSpec(DayRange.parse("2017-03-01..2017-03-03"), 30, 1)
     roots = {name: tmp_path / name for name in ("a", "again", "other")}
     for name, root in roots.items():
-        synthesize(spec if name != "other" else SyntheticSpec(spec.days, 300, 2), root)
+        synthesize(spec if name != "other" else SyntheticSpec(spec.days, 30, 2), root)
     first, again, other = (fingerprint(root) for root in roots.values())
     assert first == again
     sales = [path for path in first if path.startswith("sales/")]
@@ -198,27 +198,22 @@ def test_defects_are_spread_over_all_days_that_can_hold_them() -> None:
     assert {plan[day]["broken_line"] for day in DAYS} == {2, 3}
 
 
-@pytest.mark.parametrize(
-    ("days", "rows", "defects", "message"),
-    [
-        ("2017-03-01", 10, {"late_row": 1}, "late_row needs more days"),
-        ("2017-03-01", 10, {"moved_version": 1}, "moved_version needs more days"),
-        ("2017-03-01", 10, {"broken_line": 11}, "11 defects do not fit into the 10 rows of 2017-03-01"),
-        ("2017-03-01", 10, {"typo": 1}, "no defect 'typo'"),
-        ("2017-03-01", 10, {"broken_line": -1}, "cannot be negative"),
-        ("1990-01-01", 10, {}, "no reference rates for all of 1990-01-01"),
-    ],
-)
-def test_what_cannot_be_made_is_refused_and_nothing_is_landed(
-    tmp_path: Path, days: str, rows: int, defects: dict[str, int], message: str
-) -> None:
+def test_what_cannot_be_made_is_refused_and_nothing_is_landed(tmp_path: Path) -> None:
     """Silently making fewer defects than asked for would make every exact test lie."""
-    with pytest.raises(InvalidRequest, match=message):
-        synthesize(SyntheticSpec(DayRange.parse(days), rows, 1, defects), tmp_path)
+    for day, defects, message in (
+        ("2017-03-01", {"late_row": 1}, "late_row needs more days"),
+        ("2017-03-01", {"moved_version": 1}, "moved_version needs more days"),
+        ("2017-03-01", {"broken_line": 11}, "11 defects do not fit into the 10 rows of 2017-03-01"),
+        ("2017-03-01", {"typo": 1}, "no defect 'typo'"),
+        ("2017-03-01", {"broken_line": -1}, "cannot be negative"),
+        ("1990-01-01", dict[str, int](), "no reference rates for all of 1990-01-01"),
+    ):
+        with pytest.raises(InvalidRequest, match=message):
+            synthesize(SyntheticSpec(DayRange.parse(day), 10, 1, defects), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("months", [("2017-03", "2017-09"), ("2017-09", "2017-03"), ("2017-03", "2017-04")])
+@pytest.mark.parametrize("months", [("2017-03", "2017-09"), ("2017-09", "2017-03")])
 def test_another_month_has_the_catalogue_that_its_reports_look_back_to(months: Sequence[str], tmp_path: Path) -> None:
     """A day of the catalogue that never came holds back all that looks over it, once an earlier one is published."""
     ranges = [DayRange.parse(f"{month}-01..{month}-03") for month in months]
