@@ -108,7 +108,8 @@ def test_looking_does_not_create_a_lakehouse(lakehouse: SmallLakehouse, tmp_path
     """A mistyped path must not become an empty lakehouse that looks fine."""
     assert not anything_published(lakehouse.storage)
     assert published_versions(lakehouse.storage) == {} and history(lakehouse.storage) == []
-    assert observe(lakehouse.storage, ["fact"]).states == observe(lakehouse.storage, ["fact"]).bytes == {}
+    observed = observe(lakehouse.storage, ["fact"])
+    assert (observed.states, observed.bytes) == ({}, {})
     assert (
         free_bytes(lakehouse.storage) is None and plan_ids(lakehouse.storage) == open_plan_ids(lakehouse.storage) == []
     )
