@@ -8,7 +8,10 @@ import pytest
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.document import Documents, Numbered, Series
+from backfill_assets.lakehouse.plans import keep_page, kept_page
 from backfill_assets.lakehouse.storage import Storage
+
+PLAN = "plan-0123456789abcdef"
 
 
 @pytest.fixture
@@ -51,11 +54,12 @@ def test_a_damaged_one_is_named_with_what_to_do_and_hides_no_other(documents: Do
     assert list(documents.readable()) == [{"n": 1}]
 
 
-def test_a_disk_that_is_full_leaves_the_document_before(
+def test_a_disk_that_is_full_leaves_the_document_and_the_page_before(
     documents: Documents[dict[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Written in place, half of it would be left, and each reader would get a traceback."""
+    """Written in place, half of it would be left: each reader would get a traceback, or approve half a difference."""
     documents.create("a", {"n": 1})
+    keep_page(documents.storage, PLAN, "the first")
     write = Storage.write_bytes
 
     def full(self: Storage, path: str, data: bytes) -> None:
@@ -65,7 +69,10 @@ def test_a_disk_that_is_full_leaves_the_document_before(
     monkeypatch.setattr(Storage, "write_bytes", full)
     with pytest.raises(OSError, match="No space"):
         documents.replace("a", {"n": 2})
-    assert documents.get("a") == {"n": 1} and len(documents.storage.files("kept")) == 1
+    with pytest.raises(OSError, match="No space"):
+        keep_page(documents.storage, PLAN, "the second")
+    assert documents.get("a") == {"n": 1} and kept_page(documents.storage, PLAN) == b"the first"
+    assert [len(documents.storage.files(folder)) for folder in ("kept", "_plans")] == [1, 1]
 
 
 def test_of_two_that_decide_on_one_claim_one_has_the_name(claims: Series[str]) -> None:

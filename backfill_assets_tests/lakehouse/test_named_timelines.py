@@ -60,45 +60,6 @@ def test_of_two_that_change_it_at_once_one_is_refused(storage: Storage) -> None:
     assert find_timeline(storage, "fx-again", NOW).change == "first"
 
 
-def test_a_timeline_that_gets_its_own_name_keeps_it(storage: Storage) -> None:
-    made = create_timeline(storage, timeline())
-    with pytest.raises(InvalidRequest, match="called 'fx-again' already"):
-        rename_timeline(storage, made, "fx-again", NOW)
-    with pytest.raises(InvalidRequest, match="'fx-again' already"):
-        create_timeline(storage, timeline())
-
-
-def test_the_name_of_a_timeline_whose_age_is_reached_is_free_for_another(storage: Storage) -> None:
-    """As of now, and not as of when the other one was changed last."""
-    create_timeline(storage, timeline().model_copy(update={"keep_until": NOW + timedelta(days=1)}))
-    other = create_timeline(storage, timeline().model_copy(update={"name": "other"}))
-    with pytest.raises(InvalidRequest, match="'fx-again' already"):
-        rename_timeline(storage, other, "fx-again", NOW)
-    assert rename_timeline(storage, other, "fx-again", NOW + timedelta(days=2)).name == "fx-again"
-
-
-def test_one_that_was_slower_than_another_is_refused(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = named_timelines._write
-
-    def write_late(target: Storage, made: NamedTimeline) -> NamedTimeline:
-        monkeypatch.setattr(named_timelines, "_write", write)
-        create_timeline(storage, timeline())
-        return write(target, made)
-
-    monkeypatch.setattr(named_timelines, "_write", write_late)
-    with pytest.raises(InvalidRequest, match="There is a timeline 'fx-again' already"):
-        create_timeline(storage, timeline())
-    assert len(kept_timelines(storage, NOW)) == 1
-
-
-def test_a_damaged_holder_of_a_name_is_named(storage: Storage) -> None:
-    """It may be kept: none is made in its place."""
-    create_timeline(storage, timeline())
-    storage.write_bytes("_named_timelines/fx-again/000000.json", b"{")
-    with pytest.raises(LakehouseUnusable, match=r"fx-again/000000\.json is damaged"):
-        create_timeline(storage, timeline())
-
-
 def test_a_renaming_that_died_between_its_two_names_ends_when_it_is_typed_again(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,27 +82,10 @@ def test_a_renaming_that_died_between_its_two_names_ends_when_it_is_typed_again(
     assert [each.name for each in kept_timelines(storage, NOW)] == ["other"]
 
 
-def test_a_name_that_was_taken_over_meanwhile_is_left_to_its_new_holder(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A renamed timeline gives its old name back, which may be in use by then; a deleted one as well."""
-    change, new = named_timelines.change_timeline, timeline()
-
-    def change_and_wait(target: Storage, made: NamedTimeline, what: str, now: datetime) -> NamedTimeline:
-        done = change(target, made, what, now)
-        create_timeline(storage, new)
-        return done
-
-    made = create_timeline(storage, timeline())
-    monkeypatch.setattr(named_timelines, "change_timeline", change_and_wait)
-    rename_timeline(storage, made, "other", NOW)
-    with pytest.raises(InvalidRequest, match="'fx-again' already"):
-        create_timeline(storage, timeline())
-    assert [each.name for each in kept_timelines(storage, NOW)] == ["fx-again", "other"]
-
-
 def test_a_name_has_one_holder_until_it_is_renamed_or_deleted(storage: Storage) -> None:
     made = create_timeline(storage, timeline())
+    with pytest.raises(InvalidRequest, match="called 'fx-again' already"):
+        rename_timeline(storage, made, "fx-again", NOW)
     with pytest.raises(InvalidRequest, match="'fx-again' already"):
         create_timeline(storage, timeline())
     other = rename_timeline(storage, made, "the-good-days", NOW)
@@ -153,30 +97,6 @@ def test_a_name_has_one_holder_until_it_is_renamed_or_deleted(storage: Storage) 
     assert [each.name for each in kept_timelines(storage, NOW)] == ["the-good-days"]
 
 
-@pytest.mark.parametrize("free", ["delete", "rename"])
-def test_a_name_that_another_has_taken_at_once_stays_taken(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch, free: str
-) -> None:
-    """Another process creates a timeline of the name before this one has let go of it: there must be no third one."""
-    made, write, others = create_timeline(storage, timeline()), named_timelines._write, []
-
-    def write_and_lose_the_name(to: Storage, revision: NamedTimeline) -> NamedTimeline:
-        written = write(to, revision)
-        if revision.deleted:
-            monkeypatch.setattr(named_timelines, "_write", write)
-            others.append(create_timeline(to, timeline()))
-        return written
-
-    monkeypatch.setattr(named_timelines, "_write", write_and_lose_the_name)
-    if free == "delete":
-        delete_timeline(storage, made, NOW)
-    else:
-        rename_timeline(storage, made, "other", NOW)
-    with pytest.raises(InvalidRequest, match="'fx-again' already"):
-        create_timeline(storage, timeline())
-    assert [find_timeline(storage, "fx-again", NOW)] == others
-
-
 def test_deleting_closes_the_folders_that_it_staged_in_and_no_others(storage: Storage) -> None:
     made, other = create_timeline(storage, timeline()), create_timeline(storage, timeline("other"))
     for owner in (made.id, other.id, "20170601t120000-a-run"):
@@ -186,14 +106,18 @@ def test_deleting_closes_the_folders_that_it_staged_in_and_no_others(storage: St
     assert [each.name for each in timelines_of(storage, "facts")] == ["20170601t120000-a-run-1"]
 
 
-def test_one_whose_age_is_reached_is_kept_no_longer(storage: Storage) -> None:
+def test_one_whose_age_is_reached_is_kept_no_longer_and_its_name_is_free(storage: Storage) -> None:
+    """As of now, and not as of when the other one was changed last."""
     create_timeline(storage, timeline(keep_until=NOW + timedelta(days=2)))
-    assert len(kept_timelines(storage, NOW + timedelta(days=1))) == 1
+    other = create_timeline(storage, timeline("other"))
+    assert len(kept_timelines(storage, NOW + timedelta(days=1))) == 2
+    with pytest.raises(InvalidRequest, match="'fx-again' already"):
+        rename_timeline(storage, other, "fx-again", NOW)
     later = NOW + timedelta(days=2)
-    assert kept_timelines(storage, later) == []
+    assert kept_timelines(storage, later) == [other]
     with pytest.raises(InvalidRequest, match="no timeline 'fx-again'"):
         find_timeline(storage, "fx-again", later)
-    create_timeline(storage, timeline(now=later))
+    assert rename_timeline(storage, other, "fx-again", later).name == "fx-again"
 
 
 @pytest.mark.parametrize("name", ["", "main", "plan-x", "campaign-x", "timeline-x", "Fx", "a/b", "1st", "a" * 61])
@@ -202,7 +126,11 @@ def test_a_name_that_could_be_something_else_is_refused(storage: Storage, name: 
         create_timeline(storage, timeline(name))
 
 
-def test_a_wrong_name_is_answered_with_the_nearest(storage: Storage) -> None:
+def test_a_wrong_name_is_answered_with_the_nearest_and_a_damaged_holder_is_named(storage: Storage) -> None:
+    """It may be kept: none is made in its place."""
     create_timeline(storage, timeline())
     with pytest.raises(InvalidRequest, match="fx-again"):
         find_timeline(storage, "fx-agian", NOW)
+    storage.write_bytes("_named_timelines/fx-again/000000.json", b"{")
+    with pytest.raises(LakehouseUnusable, match=r"fx-again/000000\.json is damaged"):
+        create_timeline(storage, timeline())

@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Published
 from backfill_assets.settings import Settings, lakehouse_path
-from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
+from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
 from backfill_assets_tests.s3_store import BUCKET, s3_server
 
 _NUMBERS = itertools.count(1)
@@ -39,23 +39,16 @@ def lakehouse(server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
     return f"s3://{BUCKET}/lakehouse-{next(_NUMBERS)}"
 
 
-def test_of_writers_at_once_exactly_one_writes(lakehouse: str) -> None:
-    """Everything else rests on it: delta-rs commits by the same conditional put."""
-    storage = Storage(lakehouse)
-    for number in range(15):
-        said = _at_once(lambda who, path=f"f{number}": storage.put_if_absent(path, str(who).encode()))  # type: ignore[misc]
-        assert sorted(said.values()) == [False, False, False, True]
-        (winner,) = [who for who, wrote in said.items() if wrote]
-        assert storage.read_bytes(f"f{number}") == str(winner).encode()
-
-
-def test_of_writers_at_once_on_a_disk_exactly_one_writes(tmp_path: Path) -> None:
-    """The same promise, and nothing unfinished is left beside the file."""
-    storage = Storage(str(tmp_path))
-    for number in range(15):
+@pytest.mark.parametrize("place", ["store", "disk"])
+def test_of_writers_at_once_exactly_one_writes(lakehouse: str, tmp_path: Path, place: str) -> None:
+    """Everything else rests on it: delta-rs commits by the same conditional put. Nothing unfinished is left beside."""
+    storage = Storage(lakehouse if place == "store" else str(tmp_path))
+    for number in range(10):
         said = _at_once(lambda who, path=f"d/f{number}": storage.put_if_absent(path, str(who).encode()))  # type: ignore[misc]
         assert sorted(said.values()) == [False, False, False, True]
-    assert len(storage.files("d")) == 15
+        (winner,) = [who for who, wrote in said.items() if wrote]
+        assert storage.read_bytes(f"d/f{number}") == str(winner).encode()
+    assert len(storage.files("d")) == 10
 
 
 def _at_once(act: Callable[[int], bool]) -> dict[int, bool]:
@@ -94,15 +87,23 @@ def test_files_are_found_read_and_deleted_as_on_a_disk(lakehouse: str, tmp_path:
         assert storage.files("nowhere") == []
 
 
-def test_publish_replace_and_roll_back(lakehouse: str) -> None:
-    """Staged, published by path, published over, and back: no file is copied, and the log says all of it."""
+def test_a_life_in_a_store_with_a_death_and_a_rollback_and_keys_in_no_option_and_no_log(
+    lakehouse: str, server: dict[str, str]
+) -> None:
+    """Published, finished by the next process, and taken back, without a copy. Every client has its keys by itself."""
     lake = Lake(lakehouse_path(lakehouse))
-    lake.publish("p1", {"t": {D1: ["a"], D2: ["b"]}})
-    lake.publish("p2", {"t": {D1: ["A"], D2: []}})
-    assert lake.rows("t") == {D1: ["A"]}
+    lake.publish("p1", {"t": {D1: ["a"], D2: ["b"]}, "u": {D1: ["a"]}})
+    lake.die(CrashPoint.TABLE_COMMITTED, lake.request("p2", {"t": {D1: ["A"], D2: []}, "u": {D1: ["A"]}}))
+    assert isinstance(lake.publish("p3", {"t": {D3: ["c"]}}), Published)
+    assert lake.rows("t") == {D1: ["A"], D3: ["c"]} and lake.rows("u") == {D1: ["A"]}
     assert isinstance(roll_back(lake.publisher(), "p2", id="undo", steps=()), Published)
-    assert lake.rows("t") == {D1: ["a"], D2: ["b"]}
-    assert not lake.publisher().log.head().state.open
+    assert lake.rows("t") == {D1: ["a"], D2: ["b"], D3: ["c"]} and not lake.head.open
+    store = ObjectStore.from_environment()
+    settings = Settings.from_environment({"BACKFILL_LAKEHOUSE": lakehouse})
+    told = repr([store, lake.storage, store.delta_rs_options(), store.spark_options(), settings])
+    stored = b"".join(lake.storage.read_bytes(file.path) for file in lake.storage.files("", recursive=True))
+    for secret in (server["AWS_ACCESS_KEY_ID"], server["AWS_SECRET_ACCESS_KEY"]):
+        assert secret not in told and secret.encode() not in stored
 
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(4, marks=pytest.mark.long)])
@@ -139,29 +140,6 @@ def test_two_writers_compete_and_nothing_is_lost(lakehouse: str, rounds: int) ->
 
 def _row(publication: str) -> str:
     return "start" if publication == "p0" else publication.replace("-", "")
-
-
-def test_a_publication_that_died_is_finished_by_the_next(lakehouse: str) -> None:
-    """Recovery reads log and tables through the store as well."""
-    lake = Lake(lakehouse_path(lakehouse))
-    lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["a"]}})
-    request = lake.request("p2", {"t": {D1: ["b"]}, "u": {D1: ["b"]}})
-    with pytest.raises(Died):
-        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(request)
-    assert isinstance(lake.publish("p3", {"t": {D2: ["c"]}}), Published)
-    assert lake.rows("t") == {D1: ["b"], D2: ["c"]} and lake.rows("u") == {D1: ["b"]}
-
-
-def test_keys_are_in_no_option_and_no_log(lakehouse: str, server: dict[str, str]) -> None:
-    """Options end in plans, logs and error messages; every client reads the keys from the environment by itself."""
-    lake = Lake(lakehouse_path(lakehouse))
-    lake.publish("p1", {"t": {D1: ["a"]}})
-    store = ObjectStore.from_environment()
-    settings = Settings.from_environment({"BACKFILL_LAKEHOUSE": lakehouse})
-    told = repr([store, lake.storage, store.delta_rs_options(), store.spark_options(), settings])
-    stored = b"".join(lake.storage.read_bytes(file.path) for file in lake.storage.files("", recursive=True))
-    for secret in (server["AWS_ACCESS_KEY_ID"], server["AWS_SECRET_ACCESS_KEY"]):
-        assert secret not in told and secret.encode() not in stored
 
 
 def test_an_address_of_another_kind_is_refused() -> None:

@@ -27,7 +27,8 @@ def test_it_waits_longer_and_longer_reports_and_gives_up() -> None:
     """Bounded, with jitter; first milliseconds, for a race is over at once, and never more than two seconds."""
     clock, told = Clock(), list[str]()
     retry = Retry("Publishing p1", report=told.append, sleep=clock.sleep, clock=clock)
-    for _ in range(MOST_ATTEMPTS - 1):
+    for number in range(MOST_ATTEMPTS - 1):
+        assert number > 5 or told == [], "a few lost rounds are everyday life"
         retry.lost("the log was full of others")
     with pytest.raises(LakehouseBusy, match=rf"Publishing p1: gave up after {MOST_ATTEMPTS} attempts in .* of others"):
         retry.lost("the log was full of others")
@@ -35,12 +36,3 @@ def test_it_waits_longer_and_longer_reports_and_gives_up() -> None:
     assert max(clock.waits[:3]) <= 0.04 and max(clock.waits) <= 2
     assert 60 < clock.seconds < 400
     assert len(told) > 5 and told[0].startswith("Publishing p1: ")
-
-
-def test_a_short_race_is_not_reported() -> None:
-    """A few lost rounds are everyday life."""
-    clock, told = Clock(), list[str]()
-    retry = Retry("Publishing p1", report=told.append, sleep=clock.sleep, clock=clock)
-    for _ in range(5):
-        retry.lost("the log was full of others")
-    assert told == []

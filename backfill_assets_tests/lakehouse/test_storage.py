@@ -38,12 +38,6 @@ def test_denied_access_is_said_in_words(error: Exception) -> None:
         raise error
 
 
-def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
-    """A file that is missing is often expected."""
-    with pytest.raises(FileNotFoundError):
-        Storage(str(tmp_path)).read_bytes("nothing")
-
-
 def test_two_processes_delete_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second finds it gone between looking and deleting, which is what it wanted."""
     storage = Storage(str(tmp_path))
@@ -92,16 +86,13 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert [file.path for file in storage.files("a")] == ["a/f"]
 
 
-def test_few_files_on_a_disk_are_asked_for_by_the_caller_itself(tmp_path: Path) -> None:
-    """Starting 32 threads took 6 ms, and twenty names on a disk take 0.1: every look at a log paid for it."""
-    threads = Storage(str(tmp_path)).each(lambda _: threading.get_ident(), range(20))
-    assert threads == [threading.get_ident()] * 20
-
-
-def test_many_files_on_a_disk_are_asked_for_at_once(tmp_path: Path) -> None:
-    """The disk may be another machine's, where each takes its time."""
-    threads = Storage(str(tmp_path)).each(lambda _: threading.get_ident(), range(1000))
-    assert threading.get_ident() not in threads
+@pytest.mark.parametrize(("files", "by_itself"), [(20, True), (1000, False)], ids=["few", "many"])
+def test_few_files_on_a_disk_are_asked_for_by_the_caller_itself_and_many_at_once(
+    tmp_path: Path, files: int, by_itself: bool
+) -> None:
+    """Starting 32 threads took 6 ms, and twenty names take 0.1; the disk may be another machine's, and slow."""
+    threads = Storage(str(tmp_path)).each(lambda _: threading.get_ident(), range(files))
+    assert ({*threads} == {threading.get_ident()}) == by_itself == (threading.get_ident() in threads)
 
 
 def test_an_object_store_is_asked_many_things_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -10,11 +11,13 @@ from pathlib import Path
 
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.delta_log import LogState, read_log
-from backfill_assets.lakehouse.records import InputRead, Kind, Mode, Position, Publication, TableChange
+from backfill_assets.lakehouse.records import DayState, InputRead, Kind, Mode, Position, Publication, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publish.crash_points import CrashPoint, Reached, nowhere
+from backfill_assets.publish.head import HeadState
 from backfill_assets.publish.pinned import Pin
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets_tests.protocol.staging import DAYS, RowsByDay, change, published_rows, rows_table, stage
@@ -54,6 +57,29 @@ class Lake:
 
     def publisher(self, reached: Reached = nowhere) -> Publisher:
         return Publisher(self.storage, retention_days=self.retention_days, now=lambda: self.clock, reached=reached)
+
+    @property
+    def head(self) -> HeadState:
+        """What the newest entry of the log says."""
+        return self.publisher().log.head().state
+
+    def copy(self, root: Path) -> Lake:
+        """Another lakehouse with the same past."""
+        shutil.copytree(self.root, root)
+        return Lake(root, self.clock, self.retention_days)
+
+    def day(self, table: str, day: date) -> DayState:
+        """As the log has it."""
+        log = self.publisher().log
+        return log.day_states(log.head())[TableDay(table, day)]
+
+    def die(self, step: CrashPoint, request: Publication) -> None:
+        """A process that publishes ``request`` ends at ``step``."""
+        try:
+            self.publisher(dying_at(step)).publish(request)
+        except Died:
+            return
+        raise AssertionError(f"the step {step} was not reached")
 
     def publish_daily(self, table: str, days: int) -> None:
         """Each one replaces the day, and is named after its own."""

@@ -26,6 +26,7 @@ from backfill_assets.lakehouse.named_timelines import (
 from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.deeds import Work, refusable
+from backfill_assets_tests.protocol.staging import scratch
 
 NOW = datetime(2017, 6, 1, 12, tzinfo=UTC)
 AGE = timedelta(days=1)
@@ -67,7 +68,7 @@ class Names:
     """What actors were answered is kept beside the lakehouse, and compared with what there is."""
 
     def __init__(self) -> None:
-        self.root = tempfile.mkdtemp(prefix="names-")
+        self.root = tempfile.mkdtemp(prefix="names-", dir=scratch())
         self.storage = Storage(self.root)
         self.now = NOW
         self.actors: list[Actor] = []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import date
+from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -18,6 +20,15 @@ from backfill_assets.publish.pinned import Pin
 
 DAYS = (date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3))
 RowsByDay = Mapping[date, Iterable[str]]
+_IN_MEMORY, _ENOUGH = "/dev/shm", 2**30  # noqa: S108 - tests make folders of their own there
+
+
+def scratch() -> str | None:
+    """Where histories make their folders: in memory where there is room for it, else where temporary files are.
+
+    Delta-rs keeps what is in its own memory within one handle, so that no other process or handle would see it.
+    """
+    return _IN_MEMORY if Path(_IN_MEMORY).is_dir() and shutil.disk_usage(_IN_MEMORY).free > _ENOUGH else None
 
 
 def rows_table(rows: RowsByDay, extra: int = 0) -> pa.Table:

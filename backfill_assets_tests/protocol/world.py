@@ -28,7 +28,7 @@ from backfill_assets_tests.protocol.foreign import alter, demand_feature, drop_f
 from backfill_assets_tests.protocol.ledger import Ledger
 from backfill_assets_tests.protocol.log_ledger import LogLedger
 from backfill_assets_tests.protocol.model import Wish, Wishes
-from backfill_assets_tests.protocol.staging import DAYS, published_rows, rows_table
+from backfill_assets_tests.protocol.staging import DAYS, published_rows, rows_table, scratch
 
 TABLES = ("fact", "raw", "raw_more", "report")
 RAW = ("raw", "raw_more")
@@ -51,7 +51,7 @@ class World:
     """One lakehouse in a temporary folder, its actors, and the ledgers that judge it."""
 
     def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="protocol-"))
+        self.root = Path(tempfile.mkdtemp(prefix="protocol-", dir=scratch()))
         self.storage = Storage(str(self.root))
         self.clock = datetime.now(UTC)
         self.actors: list[Actor] = []

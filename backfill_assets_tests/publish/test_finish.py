@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Position
 from backfill_assets.publish.compact import compact
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.state.history import history
 from backfill_assets.state.observed import observe
-from backfill_assets_tests.protocol.foreign import alter, demand_feature, drop_feature
+from backfill_assets_tests.protocol.foreign import alter, demand_feature, drop_feature, overwrite
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 
 pytestmark = pytest.mark.timeout(60)
@@ -40,28 +37,36 @@ def left_open(lake: Lake, step: CrashPoint = CrashPoint.PREPARED) -> None:
     """``p1`` replaces a day of ``t`` and one of ``u``, and its process dies at ``step``."""
     lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
     request = lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}})
-    with pytest.raises(Died):
-        lake.publisher(dying_at(step)).publish(request)
+    lake.die(step, request)
 
 
-@pytest.mark.parametrize("name", PROPERTIES)
-def test_a_property_that_forbids_it_is_refused_before_anything_is_prepared(lake: Lake, name: str) -> None:
+@pytest.fixture
+def many(lake: Lake) -> Lake:
+    """A table for each property and each feature."""
+    lake.publish("p0", {table: {D1: ["a"]} for table in (*map(_table, PROPERTIES), *map(_table, FEATURES))})
+    return lake
+
+
+def _table(name: str) -> str:
+    return name.replace(".", "_").lower()
+
+
+def test_a_property_that_forbids_it_is_refused_before_anything_is_prepared(many: Lake) -> None:
     """By name and with what to do; an entry that cannot be finished would lock its tables."""
-    lake.publish("p0", {"t": {D1: ["a"]}})
-    alter(lake.storage, "t", {name: PROPERTIES[name]})
-    with pytest.raises(PublicationRefused, match=name.removeprefix("delta.constraints.")):
-        lake.publish("p1", {"t": {D1: ["b"]}})
-    assert not lake.publisher().log.head().state.open and lake.rows("t") == {D1: ["a"]}
+    for name, value in PROPERTIES.items():
+        alter(many.storage, _table(name), {name: value})
+        with pytest.raises(PublicationRefused, match=name.removeprefix("delta.constraints.")):
+            many.publish("p1-" + _table(name).replace("_", "-"), {_table(name): {D1: ["b"]}})
+        assert not many.head.open and many.rows(_table(name)) == {D1: ["a"]}
 
 
-@pytest.mark.parametrize("name", FEATURES)
-def test_a_feature_that_delta_rs_does_not_write_is_refused_before_anything_is_prepared(lake: Lake, name: str) -> None:
+def test_a_feature_that_delta_rs_does_not_write_is_refused_before_anything_is_prepared(many: Lake) -> None:
     """Delta-rs refuses even an empty commit then: no fence and no abort could be written either."""
-    lake.publish("p0", {"t": {D1: ["a"]}})
-    demand_feature(lake.storage, "t", name)
-    with pytest.raises(PublicationRefused, match=f"writer feature {name}"):
-        lake.publish("p1", {"t": {D1: ["b"]}})
-    assert not lake.publisher().log.head().state.open
+    for name in FEATURES:
+        demand_feature(many.storage, _table(name), name)
+        with pytest.raises(PublicationRefused, match=f"writer feature {name}"):
+            many.publish("p1-" + _table(name).replace("_", "-"), {_table(name): {D1: ["b"]}})
+        assert not many.head.open
 
 
 def test_an_append_only_table_takes_appends(lake: Lake) -> None:
@@ -98,17 +103,20 @@ def test_an_entry_that_cannot_be_finished_stops_no_other_table(lake: Lake, caplo
         lake.publish("t2", {"t": {D2: ["t2"]}})
 
 
-def test_a_person_aborts_what_cannot_be_finished(lake: Lake) -> None:
+@pytest.mark.parametrize("lost", [False, True], ids=["row tracking was switched on", "a table was deleted by hand"])
+def test_a_person_aborts_what_cannot_be_finished(lake: Lake, lost: bool) -> None:
     """Tables that can be put back are; the other is left, and pinned readers keep the version that they had."""
     left_open(lake)
-    demand_feature(lake.storage, "u", "rowTracking")
-    left = lake.publisher().abort("p1", by="ana", reason="row tracking was switched on")
-    assert left.keys() == {"u"} and "RowTracking" in left["u"]
-    head = lake.publisher().log.head()
-    assert not head.state.open and head.state.outcomes["p1"] == "aborted"
-    assert (lake.rows("t"), lake.rows("u")) == ({D1: ["t0"]}, {D1: ["u0"]})
+    if lost:
+        shutil.rmtree(lake.root / "u")
+    else:
+        demand_feature(lake.storage, "u", "rowTracking")
+    left = lake.publisher().abort("p1", by="ana", reason="it cannot be finished")
+    assert left.keys() == {"u"} and (lost or "RowTracking" in left["u"])
+    assert not lake.head.open and lake.head.outcomes["p1"] == "aborted"
+    assert lake.rows("t") == {D1: ["t0"]} and (lost or lake.rows("u") == {D1: ["u0"]})
     told = history(lake.storage)[0]
-    assert told.outcome == "aborted" and "aborted by ana: row tracking was switched on" in told.reason
+    assert told.outcome == "aborted" and "aborted by ana: it cannot be finished" in told.reason
     assert isinstance(lake.publish("t2", {"t": {D1: ["t2"]}}), Published)
 
 
@@ -117,23 +125,24 @@ def test_what_an_abort_cannot_take_back_is_no_part_of_what_is_published(lake: La
     left_open(lake, CrashPoint.TABLE_COMMITTED)
     demand_feature(lake.storage, "t", "rowTracking")
     assert lake.publisher().abort("p1", by="ana").keys() == {"t"}
-    versions = lake.publisher().log.head().state.versions
+    versions = lake.head.versions
     assert lake.rows("t", versions["t"]) == {D1: ["t0"]} and lake.rows("u", versions["u"]) == {D1: ["u0"]}
     observed = observe(lake.storage, ["t"])
     assert observed.newest["t"][D1] != observed.states[TableDay("t", D1)].physical
 
 
-def test_an_abort_of_a_sound_entry_takes_everything_back(lake: Lake) -> None:
-    """It needs nothing to be broken: the protocol's own abort, decided by a person."""
-    left_open(lake, CrashPoint.TABLE_COMMITTED)
-    assert lake.publisher().abort("p1", by="ana") == {}
-    assert (lake.rows("t"), lake.rows("u")) == ({D1: ["t0"]}, {D1: ["u0"]})
-    assert lake.table("u").transaction_version("p1") == 0
-
-
-@pytest.mark.parametrize("left_at", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING], ids=str)
 @pytest.mark.parametrize(
-    "killed_at", [None, CrashPoint.ABORT_DECIDED, CrashPoint.FENCED, CrashPoint.RESTORED, CrashPoint.CLOSING], ids=str
+    ("left_at", "killed_at"),
+    [
+        (CrashPoint.PREPARED, None),
+        (CrashPoint.TABLE_COMMITTED, None),
+        (CrashPoint.CLOSING, None),
+        (CrashPoint.PREPARED, CrashPoint.FENCED),
+        (CrashPoint.TABLE_COMMITTED, CrashPoint.ABORT_DECIDED),
+        (CrashPoint.TABLE_COMMITTED, CrashPoint.RESTORED),
+        (CrashPoint.CLOSING, CrashPoint.CLOSING),
+    ],
+    ids=str,
 )
 def test_a_file_whose_ingestion_was_aborted_is_read_once_by_the_next(
     lake: Lake, left_at: CrashPoint, killed_at: CrashPoint | None
@@ -143,12 +152,11 @@ def test_a_file_whose_ingestion_was_aborted_is_read_once_by_the_next(
     lake.append("a0", "raw", {D1: ["old"]}, known)
     both = (known.model_copy(update={"before": 5, "after": 9}), new)
     request = lake.request("a1", {"raw": {D1: ["x"], D2: ["y"]}}, kind="append", positions=both)
-    with pytest.raises(Died):
-        lake.publisher(dying_at(left_at)).publish(request)
+    lake.die(left_at, request)
     if killed_at is not None:
         with suppress(Died):
             lake.publisher(dying_at(killed_at)).abort("a1", by="ana")
-    if "a1" in lake.publisher().log.head().state.open:
+    if "a1" in lake.head.open:
         assert lake.publisher().abort("a1", by="ana") == {}
     main = lake.table("raw")
     assert lake.rows("raw") == {D1: ["old"]}
@@ -158,44 +166,28 @@ def test_a_file_whose_ingestion_was_aborted_is_read_once_by_the_next(
     assert lake.table("raw").transaction_version("landed:a") == 77
 
 
-def test_a_lost_table_does_not_hold_up_an_abort(lake: Lake) -> None:
-    """Deleted by hand: nothing can be put back there."""
-    left_open(lake)
-    shutil.rmtree(lake.root / "u")
-    assert lake.publisher().abort("p1", by="ana").keys() == {"u"}
-    assert not lake.publisher().log.head().state.open
-
-
 def test_only_an_open_entry_is_aborted(lake: Lake) -> None:
     """What is done is rolled back, and a mistyped name is said to be one."""
     lake.publish("p0", {"t": {D1: ["a"]}})
     with pytest.raises(InvalidRequest, match=r"(?s)p0 is not open: it is done.*backfill rollback p0"):
         lake.publisher().abort("p0")
-    with pytest.raises(PublicationRefused, match="never prepared"):
-        lake.publisher().abort("typo")
+    for deed in (lake.publisher().abort, lake.publisher().finish):
+        with pytest.raises(PublicationRefused, match="never prepared"):
+            deed("typo")
 
 
 # ------------------------------------------------------------------------- CLOSE
 
 
-def overwrite(lake: Lake, table: str) -> None:
-    """A writer without put-if-absent writes its own commit over the newest one."""
-    main = MainTable.open(lake.storage, table)
-    assert main is not None
-    commit = Path(lake.root / table / "_delta_log" / f"{main.version:020d}.json")
-    commit.write_text(json.dumps({"commitInfo": {"operation": "foreign"}}) + "\n")
-
-
-def publish_over(lake: Lake, *, also: Callable[[], None] = lambda: None) -> Published | Conflict:
-    """Publish ``p1`` to two tables; the first commit is overwritten, and ``also`` happens then."""
+def publish_over(lake: Lake) -> Published | Conflict:
+    """Publish ``p1`` to two tables; the first commit is overwritten."""
     lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
     overwritten: list[str] = []
 
     def reached(step: CrashPoint, about: str) -> None:
         if step == CrashPoint.TABLE_COMMITTED and not overwritten:
             overwritten.append(about)
-            overwrite(lake, "t")
-            also()
+            overwrite(lake.storage, "t", lake.table("t").version())
 
     return lake.publisher(reached).publish(lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}}))
 
@@ -203,7 +195,7 @@ def publish_over(lake: Lake, *, also: Callable[[], None] = lambda: None) -> Publ
 def test_closing_demands_the_commit_of_each_table(lake: Lake) -> None:
     """An overwritten commit is made again: otherwise pinned readers would see one table of two."""
     assert isinstance(publish_over(lake), Published)
-    versions = lake.publisher().log.head().state.versions
+    versions = lake.head.versions
     assert (lake.rows("t", versions["t"]), lake.rows("u", versions["u"])) == ({D1: ["t1"]}, {D1: ["u1"]})
 
 
@@ -217,30 +209,21 @@ def test_closing_an_abort_demands_its_fences(lake: Lake) -> None:
         if step == CrashPoint.FENCED:
             fences.append(about)
             if len(fences) == 1:
-                overwrite(lake, "t")
+                overwrite(lake.storage, "t", lake.table("t").version())
 
     assert lake.publisher(reached).finish("p1") == "aborted"
     assert [DeltaTable(lake.storage.uri(table)).transaction_version("p1") for table in ("t", "u")] == [0, 0]
 
 
-def test_an_overwritten_commit_under_a_foreign_write_aborts(lake: Lake) -> None:
-    """It cannot be made again over rows that it has not seen."""
-    assert isinstance(publish_over(lake, also=lambda: lake.foreign_rows("t", {D1: ["foreign"]})), Conflict)
-    assert (lake.rows("t"), lake.rows("u")) == ({D1: ["foreign", "t0"]}, {D1: ["u0"]})
+@pytest.mark.parametrize("forgotten", [False, True], ids=["its entries", "the properties that it needs"])
+def test_a_log_that_refuses_its_commits_is_named(lake: Lake, forgotten: bool) -> None:
+    """No other writer was faster there: nothing is tried again, and the words of delta-rs are shown.
 
-
-def test_a_log_that_refuses_entries_is_named(lake: Lake) -> None:
-    """No other writer was faster there either: nothing is tried again, and the words of delta-rs are shown."""
+    A log from before it had the properties gets them with the next entry.
+    """
     lake.publish("p0", {"t": {D1: ["a"]}})
-    demand_feature(lake.storage, "_publications", "rowTracking")
-    with pytest.raises(CommitRefused, match=r"(?s)_publications refuses an entry.*RowTracking"):
-        lake.publish("p1", {"t": {D1: ["b"]}})
-
-
-def test_a_log_that_refuses_the_properties_it_needs_is_named(lake: Lake) -> None:
-    """A log from before it had them gets them with the next entry."""
-    lake.publish("p0", {"t": {D1: ["a"]}})
-    alter(lake.storage, "_publications", {"delta.enableExpiredLogCleanup": None})
+    if forgotten:
+        alter(lake.storage, "_publications", {"delta.enableExpiredLogCleanup": None})
     demand_feature(lake.storage, "_publications", "rowTracking")
     with pytest.raises(CommitRefused, match=r"(?s)_publications refuses an entry.*RowTracking"):
         lake.publish("p1", {"t": {D1: ["b"]}})
@@ -252,7 +235,7 @@ def test_a_slow_process_does_not_commit_past_an_abort_by_hand(lake: Lake) -> Non
     slept: list[str] = []
 
     def reached(step: CrashPoint, about: str) -> None:
-        if step == CrashPoint.LOG_READ and lake.publisher().log.head().state.open and not slept:
+        if step == CrashPoint.LOG_READ and lake.head.open and not slept:
             slept.append(about)
             demand_feature(lake.storage, "t", "rowTracking")
             assert lake.publisher().abort("p1", by="ana").keys() == {"t"}

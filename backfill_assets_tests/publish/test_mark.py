@@ -7,8 +7,8 @@ import pytest
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publish import head
 from backfill_assets.publish.crash_points import CrashPoint
-from backfill_assets.publish.publisher import Conflict, Published
-from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, RowsOfTables, dying_at
+from backfill_assets.publish.publisher import Published
+from backfill_assets_tests.protocol.lake import D1, D2, Lake, RowsOfTables
 
 pytestmark = pytest.mark.protocol
 STREAM = "stream raw"
@@ -27,30 +27,6 @@ def test_a_table_has_one_transaction_for_all_publications_of_a_stream(lake: Lake
     assert lake.rows("raw") == {D1: ["r4"]}
 
 
-@pytest.mark.parametrize("step", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING])
-def test_any_process_finishes_it(lake: Lake, step: CrashPoint) -> None:
-    lake.publisher().publish(_request(lake, "s0", {"raw": {D1: ["old"]}, "u": {D1: ["old"]}}))
-    request = _request(lake, "s1", {"raw": {D1: ["a"]}, "u": {D1: ["b"]}})
-    with pytest.raises(Died):
-        lake.publisher(dying_at(step)).publish(request)
-    assert lake.publisher().recover() == {"s1": "done"}
-    versions = {table: lake.table(table).version() for table in ("raw", "u")}
-    assert isinstance(lake.publisher().publish(request), Published)
-    assert {table: lake.table(table).version() for table in ("raw", "u")} == versions
-    assert (lake.rows("raw"), lake.rows("u")) == ({D1: ["a"]}, {D1: ["b"]})
-
-
-def test_an_abort_puts_back_and_fences(lake: Lake) -> None:
-    lake.publisher().publish(_request(lake, "s0", {"raw": {D1: ["old"]}, "u": {D1: ["old"]}}))
-    request = _request(lake, "s1", {"raw": {D1: ["a"]}, "u": {D1: ["b"]}})
-    with pytest.raises(Died):
-        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(request)
-    lake.foreign_rows("u", {D1: ["foreign"]})
-    assert lake.publisher().recover() == {"s1": "aborted"}
-    assert (lake.rows("raw"), lake.rows("u")) == ({D1: ["old"]}, {D1: ["foreign", "old"]})
-    assert isinstance(lake.publisher().publish(request), Conflict)
-
-
 def test_a_retry_long_after_gets_the_outcome_from_the_log(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table knows only the newest publication of the stream, and the head only some outcomes."""
     monkeypatch.setattr(head, "_REMEMBERED_OUTCOMES", 1)
@@ -66,10 +42,7 @@ def test_a_retry_long_after_gets_the_outcome_from_the_log(lake: Lake, monkeypatc
 def test_a_slow_process_leaves_the_mark_of_a_later_publication(lake: Lake) -> None:
     """It takes back what others have taken back and closed. A later batch is half way, and must come to its end."""
     lake.publisher().publish(_request(lake, "s0", {"raw": {D1: ["old"]}, "u": {D1: ["old"]}}))
-    with pytest.raises(Died):
-        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(
-            _request(lake, "s1", {"raw": {D1: ["a"]}, "u": {D1: ["b"]}})
-        )
+    lake.die(CrashPoint.TABLE_COMMITTED, _request(lake, "s1", {"raw": {D1: ["a"]}, "u": {D1: ["b"]}}))
     lake.foreign_rows("u", {D1: ["foreign"]})
     looks: list[str] = []
 
@@ -79,10 +52,7 @@ def test_a_slow_process_leaves_the_mark_of_a_later_publication(lake: Lake) -> No
         looks.append(about)
         if len(looks) == 2:  # it has decided to abort, and read the log with that decision
             assert lake.publisher().recover() == {"s1": "aborted"}
-            with pytest.raises(Died):
-                lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(
-                    _request(lake, "s2", {"raw": {D1: ["later"]}, "u": {D2: ["later"]}})
-                )
+            lake.die(CrashPoint.TABLE_COMMITTED, _request(lake, "s2", {"raw": {D1: ["later"]}, "u": {D2: ["later"]}}))
 
     assert lake.publisher(overtaken).finish("s1") == "aborted"
     assert lake.publisher().recover() == {"s2": "done"}

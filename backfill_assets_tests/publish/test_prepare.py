@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -80,23 +79,6 @@ def test_a_lost_round_asks_for_no_file_again(lake: Lake) -> None:
     assert beside.reads >= 5
 
 
-def test_files_are_asked_for_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An object store answers each in its own time: 200 files of 20 ms take far less than the 4 s in turn."""
-    monkeypatch.setattr(Storage, "is_folder", False)
-    storage = Storage(str(tmp_path))
-    asked = Storage._missing
-
-    def slow(self: Storage, paths: list[str]) -> list[str]:
-        time.sleep(0.02 * len(paths))
-        return asked(self, paths)
-
-    monkeypatch.setattr(Storage, "_missing", slow)
-    storage.write_bytes("f7", b"x")
-    started = time.monotonic()
-    assert storage.missing(f"f{number}" for number in range(200)) == [f"f{n}" for n in range(200) if n != 7]
-    assert time.monotonic() - started < 1.5
-
-
 def test_a_round_lost_to_the_same_table_is_checked_again(lake: Lake) -> None:
     """What the new entry touched is looked at: the day was published in between."""
     beside = Beside(lake, 1, "t", CrashPoint.TABLES_READ)
@@ -120,7 +102,7 @@ def test_a_file_reclaimed_between_two_rounds_is_missed(lake: Lake) -> None:
     InterruptedStorage.then.append(reclaimed)
     publisher = Publisher(InterruptedStorage(str(lake.root)), now=lambda: lake.clock)
     assert isinstance(publisher.publish(request), Conflict) and not file.exists()
-    assert "large" not in lake.publisher().log.head().state.outcomes
+    assert "large" not in lake.head.outcomes
 
 
 def preparation(lake: Lake, waits: list[float]) -> Publisher:
@@ -145,9 +127,12 @@ def test_who_lost_several_rounds_asks_for_a_turn_and_others_let_it_pass(lake: La
     large = lake.request("large", {"t": {D1: ["a"]}})
     assert isinstance(lake.publisher(Beside(lake, 5)).publish(large), Published)
     assert "waiting" in [row["event"] for row in log_rows(lake.publisher().log)]
-    assert lake.publisher().log.head().state.turns == {}
+    assert lake.head.turns == {}
     ask(lake, "another")
+    ask(lake, "a third")
     waits: list[float] = []
+    assert preparation(lake, waits).prepare(Publication(id="another", kind="replace", tables=())) is None
+    assert waits == [], "the oldest of those who ask goes first, or two large ones would let each other pass"
     small = lake.request("small", {"other": {D1: ["b"]}})
     assert preparation(lake, waits).prepare(small) is None
     assert sum(waits) == pytest.approx(TURN.total_seconds(), abs=0.2)
@@ -165,16 +150,6 @@ def test_nothing_waits_longer_than_one_turn_for_the_dead(lake: Lake) -> None:
     stopped.sleep = waits.append
     assert stopped.prepare(small) is None
     assert sum(waits) <= TURN.total_seconds() + 0.2
-
-
-def test_the_oldest_of_those_who_ask_goes_first(lake: Lake) -> None:
-    """Otherwise two large ones would let each other pass."""
-    ask(lake, "first")
-    ask(lake, "second")
-    waits: list[float] = []
-    empty = Publication(id="first", kind="replace", tables=())
-    assert preparation(lake, waits).prepare(empty) is None
-    assert waits == []
 
 
 @pytest.mark.protocol

@@ -55,6 +55,9 @@ def test_when_the_promised_window_is_over_its_files_go(lake: Lake) -> None:
 def test_the_properties_of_a_table_follow_the_window(lake: Lake) -> None:
     """Raised by the next publication, not only at creation; lowered by maintenance when no promise needs them."""
     _a_day_replaced_with_a_window_of(lake, 90)
+    found = lake.publisher().log.find_prepared("p2")
+    assert found is not None and found[0].window_days == 90, "a head that is rebuilt from the rows has it as well"
+    assert lake.head.promised["90"] - lake.clock == timedelta(days=90)
     assert _kept_for(lake, "t") == {"interval 90 days"}
     lake.retention_days = 7
     lake.publish("p3", {"t": {D1: ["c"]}})
@@ -66,19 +69,10 @@ def test_the_properties_of_a_table_follow_the_window(lake: Lake) -> None:
     assert len(tasks) == 1 and _kept_for(lake, "t") == {"interval 7 days"}
 
 
-def test_a_promise_survives_the_head(lake: Lake) -> None:
-    """It is in the entry: a head that is rebuilt from the rows has it as well."""
-    _a_day_replaced_with_a_window_of(lake, 90)
-    promised = lake.publisher().log.head().state.promised
-    found = lake.publisher().log.find_prepared("p2")
-    assert found is not None and found[0].window_days == 90
-    assert promised["90"] - lake.clock == timedelta(days=90)
-
-
 def test_a_kept_plan_pins_what_it_was_made_from(lake: Lake) -> None:
     """It was shown to someone who may start it within the window: what it compares with is there until then."""
     lake.publish("p1", {"t": {D1: ["a"]}})
-    version = lake.publisher().log.head().state.versions["t"]
+    version = lake.head.versions["t"]
     (path,) = lake.state("t").active
     lake.table("t").delete()
     lake.publish("p2", {"t": {D1: ["b"]}})

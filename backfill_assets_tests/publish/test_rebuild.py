@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.campaign.rollback import roll_back
-from backfill_assets.lakehouse.records import Notice, Publication
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse.records import DayState, Notice, Publication
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.files import ENTRIES
 from backfill_assets.publish.log import LOG_TABLE, PROPERTIES, HeadState
@@ -31,75 +35,78 @@ def _forget_old_commits(lake: Lake) -> None:
         (lake.root / LOG_TABLE / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
 
 
-def _some_history(lake: Lake) -> tuple[HeadState, Publication]:
+@dataclass
+class History:
+    lake: Lake
+    state: HeadState
+    days: Mapping[TableDay, DayState]
+    request: Publication
+    """Of the one that died."""
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> History:
     """Two closed publications (one with a notice that is due), an aborted one, and one that died half way."""
+    lake = Lake(tmp_path_factory.mktemp("begun") / "lakehouse")
     lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
     told = lake.request("p2", {"u": {D1: ["c"]}}).model_copy(update={"notice": Notice(title="c is there")})
     assert isinstance(lake.publisher().publish(told), Published)
-    with pytest.raises(Died):
-        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(
-            lake.request("p3", {"t": {D2: ["x"]}, "u": {D2: ["y"]}})
-        )
+    lake.die(CrashPoint.TABLE_COMMITTED, lake.request("p3", {"t": {D2: ["x"]}, "u": {D2: ["y"]}}))
     lake.foreign_rows("u", {D2: ["foreign"]})
     assert lake.publisher().recover() == {"p3": "aborted"}
     request = lake.request("p4", {"t": {D1: ["d"]}})
-    with pytest.raises(Died):
-        lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)
-    return lake.publisher().log.head().state, request
+    lake.die(CrashPoint.PREPARED, request)
+    log = lake.publisher().log
+    return History(lake, lake.head, log.day_states(log.head()), request)
+
+
+@pytest.fixture
+def some(begun: History, tmp_path: Path) -> History:
+    return replace(begun, lake=begun.lake.copy(tmp_path / "lakehouse"))
 
 
 @pytest.mark.parametrize("full", [True, False])
-def test_optimize_and_vacuum_of_the_log_are_survived(lake: Lake, full: bool) -> None:
-    """A platform maintains all tables: what the head names is read through the table when its file is gone."""
-    state, request = _some_history(lake)
-    days = lake.publisher().log.day_states(lake.publisher().log.head())
+def test_optimize_and_vacuum_of_the_log_are_survived(some: History, full: bool) -> None:
+    """A platform maintains all tables: what the head names is read through the table when its file is gone.
+
+    A vacuum by list does not reach it: engines pass over folders that begin with an underscore.
+    """
+    lake = some.lake
     _optimise_and_vacuum(lake, full=full)
+    if full:
+        named = [*some.state.since, *(entry.file for entry in some.state.open.values())]
+        assert not lake.storage.missing(named) and all(file.startswith(ENTRIES) for file in some.state.since)
     log = lake.publisher().log
-    assert log.head().state == state
-    assert log.day_states(log.head()) == days
-    assert isinstance(lake.publisher().publish(request), Published)
+    assert (log.head().state, log.day_states(log.head())) == (some.state, some.days)
+    assert isinstance(lake.publisher().publish(some.request), Published)
     assert roll_back(lake.publisher(), "p4", id="back", steps=()).versions
     assert lake.rows("t") == {D1: ["a"]}
 
 
-def test_files_that_the_head_names_are_out_of_reach_of_a_vacuum_by_list(lake: Lake) -> None:
-    """Engines pass over folders that begin with an underscore, so nothing has to be read the long way."""
-    state, _ = _some_history(lake)
-    _optimise_and_vacuum(lake, full=True)
-    assert not lake.storage.missing([*state.since, *(entry.file for entry in state.open.values())])
-    assert all(file.startswith(ENTRIES) for file in state.since)
-
-
-def test_the_head_is_rebuilt_from_the_rows(lake: Lake) -> None:
+def test_the_head_is_rebuilt_from_the_rows(some: History) -> None:
     """Weeks at rest with commits of others, and a clean-up: the commit that carried the head is gone."""
-    state, request = _some_history(lake)
-    days = lake.publisher().log.day_states(lake.publisher().log.head())
+    lake, state = some.lake, some.state
     _forget_old_commits(lake)
     log = lake.publisher().log
     found = log.head().state
     assert found.open.keys() == state.open.keys()
     assert (found.versions, found.outcomes, found.due.keys()) == (state.versions, state.outcomes, state.due.keys())
-    assert log.day_states(log.head()) == days
-    assert isinstance(lake.publisher().publish(request), Published)
+    assert log.day_states(log.head()) == some.days
+    assert isinstance(lake.publisher().publish(some.request), Published)
     assert log.head().state.index, "the next publication writes the index that the rebuilt head only names"
     assert not lake.storage.missing([log.head().state.index])
-    assert {day: each.publication for (table, day), each in log.day_states(log.head()).items() if table == "t"} == {
-        D1: "p4"
-    }
+    assert lake.day("t", D1).publication == "p4"
 
 
 def test_an_abort_that_was_decided_is_in_the_rebuilt_head(lake: Lake) -> None:
     """A head without it would carry the publication forward that others are taking back."""
     lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
-    with pytest.raises(Died):
-        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(
-            lake.request("p2", {"t": {D1: ["x"]}, "u": {D1: ["y"]}})
-        )
+    lake.die(CrashPoint.TABLE_COMMITTED, lake.request("p2", {"t": {D1: ["x"]}, "u": {D1: ["y"]}}))
     lake.foreign_rows("u", {D1: ["foreign"]})
     with pytest.raises(Died):
         lake.publisher(dying_at(CrashPoint.ABORT_DECIDED)).recover()
     _forget_old_commits(lake)
-    assert lake.publisher().log.head().state.open["p2"].aborting
+    assert lake.head.open["p2"].aborting
     assert lake.publisher().recover() == {"p2": "aborted"}
     assert lake.rows("t") == {D1: ["a"]}
 
@@ -128,4 +135,4 @@ def test_a_log_keeps_what_it_needs_for_good_also_one_that_was_begun_without(lake
     assert PROPERTIES.items() <= lake.table(LOG_TABLE).metadata().configuration.items()
     lake.clock += timedelta(days=60)
     DeltaTable(lake.storage.uri(LOG_TABLE)).cleanup_metadata()
-    assert lake.publisher().log.head().state.outcomes == {"p1": "done", "p2": "done"}
+    assert lake.head.outcomes == {"p1": "done", "p2": "done"}

@@ -111,7 +111,7 @@ def test_what_a_lite_vacuum_without_retention_took_is_refused_by_name(merciless:
     assert any(path in str(refused.value) for path in lost)
     assert _spark_rows(merciless, lake, "t") == {D1: ["A"], D2: ["b"]}
     assert _spark_rows(merciless, lake, "u") == {D1: ["X"]}
-    assert not lake.publisher().log.head().state.open
+    assert not lake.head.open
     assert isinstance(lake.publisher().publish(staged), Published)
     assert _spark_rows(merciless, lake, "t") == {D1: ["A"], D2: ["B"]}
 
@@ -123,7 +123,7 @@ def test_a_vacuumed_timeline_is_not_published(merciless: SparkSession, lake: Lak
     lake.table(timeline).delete()
     _vacuum(merciless, lake, VACUUMS_WITHOUT_MERCY[:1], timeline)
     assert isinstance(lake.publisher().publish(staged), Conflict)
-    assert not lake.publisher().log.head().state.open
+    assert not lake.head.open
 
 
 def test_the_log_survives_optimize_and_vacuum_of_its_own(merciless: SparkSession, lake: Lake) -> None:
@@ -131,7 +131,7 @@ def test_the_log_survives_optimize_and_vacuum_of_its_own(merciless: SparkSession
     for number in range(35):
         lake.publish(f"p{number}", {"t": {D1: [f"a{number}"]}})
     merciless.sql(f"OPTIMIZE delta.`{lake.storage.uri(LOG_TABLE)}`").collect()
-    since = lake.publisher().log.head().state.since
+    since = lake.head.since
     _vacuum(merciless, lake, VACUUMS_WITHOUT_MERCY[:1], LOG_TABLE)
     assert not lake.storage.missing(since)
     _vacuum(merciless, lake, VACUUMS_WITHOUT_MERCY[1:], LOG_TABLE)

@@ -64,10 +64,17 @@ def test_raw_has_its_positions_at_every_version(lakehouse: StreamedLakehouse) ->
         assert found.boundary.versions == (history.versions[RAW],)
 
 
-def test_a_rollback_gives_the_positions_back(lakehouse: StreamedLakehouse) -> None:
-    """The events are read again: they are before no boundary."""
+def test_a_rollback_gives_the_positions_back_and_the_boundary_of_what_was_computed(
+    lakehouse: StreamedLakehouse,
+) -> None:
+    """The events are read again: they are before no boundary. An undo computes nothing: its days are older ones."""
+    lakehouse.build_bronze("bronze", {SECOND: [3]})
     lakehouse.stream("batch-1", {SECOND: [4]}, {0: (10, 12), 1: (0, 3)})
-    roll_back(lakehouse.publisher, "batch-1", id="back", steps=CATALOG.steps)
+    lakehouse.build_bronze("later", {SECOND: [3, 4]})
+    roll_back(lakehouse.publisher, "later", id="back", steps=CATALOG.steps)
+    (found,) = table_boundaries(View.newest(lakehouse.storage), BRONZE)
+    assert found.boundary.positions == upto(10)
+    roll_back(lakehouse.publisher, "batch-1", id="more", steps=CATALOG.steps)
     assert raw_now(lakehouse).positions == upto(10)
     (then,) = table_boundaries(View.closed(lakehouse.storage, "batch-1"), RAW)
     assert then.boundary.positions == upto(12, 3)
@@ -119,16 +126,6 @@ def test_a_day_is_followed_through_tables_and_publications(lakehouse: StreamedLa
     assert [(each.days, each.boundary.positions) for each in earlier] == [((FIRST, SECOND), upto(10))]
     (both,) = publication_boundaries(lakehouse.storage, ["both"])["both"]
     assert both.tables == (BRONZE, FACT, QUARANTINE) and both.boundary.positions == upto(15)
-
-
-def test_an_undo_puts_back_the_boundary_too(lakehouse: StreamedLakehouse) -> None:
-    """A rollback computes nothing: its days are from the publication that computed them."""
-    lakehouse.build_bronze("bronze", {SECOND: [3]})
-    lakehouse.stream("batch", {SECOND: [4]}, {0: (10, 15)})
-    lakehouse.build_bronze("later", {SECOND: [3, 4]})
-    roll_back(lakehouse.publisher, "later", id="back", steps=CATALOG.steps)
-    (found,) = table_boundaries(View.newest(lakehouse.storage), BRONZE)
-    assert found.boundary.positions == upto(10)
 
 
 def test_what_a_plan_reads_has_the_boundary_of_its_snapshot(lakehouse: StreamedLakehouse) -> None:

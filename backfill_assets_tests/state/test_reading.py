@@ -13,8 +13,10 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.plans import open_plan_ids, plan_ids
 from backfill_assets.publish.log import anything_published
 from backfill_assets.publish.publisher import CrashPoint
+from backfill_assets.state.damage import free_bytes
 from backfill_assets.state.history import history
 from backfill_assets.state.observed import observe
 from backfill_assets.state.reading import (
@@ -56,17 +58,19 @@ def test_a_pinned_reader_sees_the_old_state_while_half_of_a_publication_is_in(la
     assert pinned(lakehouse, "first") == [[1], [10]]
 
 
-def test_a_rolled_back_publication_can_still_be_read(lakehouse: SmallLakehouse) -> None:
-    """The map of an old entry names versions, and versions keep their files for the rollback window."""
+def test_a_publication_is_read_by_its_uri_and_version_also_when_it_was_rolled_back(lakehouse: SmallLakehouse) -> None:
+    """The map of an old entry names versions: Spark's VERSION AS OF and DuckDB get just these two.
+
+    Versions keep their files for the rollback window; what a day held then is told as of then, not of now.
+    """
     lakehouse.publish("first", {"fact": {DAY: [1]}, "revenue": {DAY: [10]}})
-    lakehouse.publish("second", {"fact": {DAY: [2]}, "revenue": {DAY: [20]}})
+    lakehouse.publish("second", {"fact": {DAY: [2], NEXT: [3]}, "revenue": {DAY: [20]}})
+    now, then = published_day(lakehouse.storage, "fact", DAY), published_day(lakehouse.storage, "fact", DAY, "first")
+    assert now and now.publication == "second" and now.content and now.content.checksum == "2"
+    assert then and then.publication == "first" and then.content and then.content.checksum == "1"
+    assert published_day(lakehouse.storage, "fact", NEXT, "first") is None
     roll_back(lakehouse.publisher, "second", id="undone", steps=CATALOG.steps)
-    assert pinned(lakehouse) == [[1], [10]] and pinned(lakehouse, "second") == [[2], [20]]
-
-
-def test_uri_and_version_are_what_other_readers_need(lakehouse: SmallLakehouse) -> None:
-    """Spark's VERSION AS OF and DuckDB get just these two."""
-    lakehouse.publish("first", {"fact": {DAY: [1]}})
+    assert pinned(lakehouse) == [[1], [10]] and pinned(lakehouse, "second") == [[2, 3], [20]]
     found = read_published(lakehouse.storage, "fact")
     assert found.uri == lakehouse.storage.uri("fact")
     assert found.version == published_versions(lakehouse.storage)["fact"] == lakehouse.newest("fact").version()
@@ -85,7 +89,7 @@ def test_spark_reads_the_pinned_version_by_the_documented_words(lakehouse: Small
 
 
 def test_what_cannot_be_pinned_is_refused_by_name(lakehouse: SmallLakehouse) -> None:
-    """A typo gets the nearest id, an open entry and an unpublished table their own words."""
+    """A typo gets the nearest id; an open entry, an unpublished table and a version that is gone their own words."""
     with pytest.raises(InvalidRequest, match="no publication 'first'"):
         published_versions(lakehouse.storage, "first")
     lakehouse.publish("first", {"fact": {DAY: [1]}})
@@ -96,11 +100,6 @@ def test_what_cannot_be_pinned_is_refused_by_name(lakehouse: SmallLakehouse) -> 
         published_versions(lakehouse.storage, "second")
     with pytest.raises(InvalidRequest, match="Nothing was published to revenue when first was published"):
         read_published(lakehouse.storage, "revenue", "first")
-
-
-def test_a_version_that_was_cleaned_up_says_so(lakehouse: SmallLakehouse) -> None:
-    """Not a stack trace out of the Delta library."""
-    lakehouse.publish("first", {"fact": {DAY: [1]}})
     with pytest.raises(LakehouseUnusable, match="fact cannot be read at version 99"):
         PublishedTable("fact", lakehouse.storage.uri("fact"), 99, lakehouse.storage).dataset()
 
@@ -109,18 +108,12 @@ def test_looking_does_not_create_a_lakehouse(lakehouse: SmallLakehouse, tmp_path
     """A mistyped path must not become an empty lakehouse that looks fine."""
     assert not anything_published(lakehouse.storage)
     assert published_versions(lakehouse.storage) == {} and history(lakehouse.storage) == []
-    assert observe(lakehouse.storage, ["fact"]).states == {}
+    observed = observe(lakehouse.storage, ["fact"])
+    assert (observed.states, observed.bytes) == ({}, {})
+    assert (
+        free_bytes(lakehouse.storage) is None and plan_ids(lakehouse.storage) == open_plan_ids(lakehouse.storage) == []
+    )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_days_state_is_reported_as_of_a_publication(lakehouse: SmallLakehouse) -> None:
-    """``backfill show --publication`` shows the checksum of then, not of now."""
-    lakehouse.publish("first", {"fact": {DAY: [1]}})
-    lakehouse.publish("second", {"fact": {DAY: [2], NEXT: [3]}})
-    now, then = published_day(lakehouse.storage, "fact", DAY), published_day(lakehouse.storage, "fact", DAY, "first")
-    assert now and now.publication == "second" and now.content and now.content.checksum == "2"
-    assert then and then.publication == "first" and then.content and then.content.checksum == "1"
-    assert published_day(lakehouse.storage, "fact", NEXT, "first") is None
 
 
 def test_half_of_a_publication_is_observed_as_no_foreign_write(lakehouse: SmallLakehouse) -> None:
@@ -151,13 +144,7 @@ def test_history_shows_every_publication_newest_first(lakehouse: SmallLakehouse)
     assert told["undone"].kind == "rollback" and told["undone"].tables["fact"].replaces == {"second"}
     assert told["third"].closed_at is None and told["third"].tables["fact"].replaces == {"undone"}
     assert (told["first"].launched_by, told["first"].run) == ("ana", "0123456789ab")
-
-
-def test_history_shows_what_was_aborted(lakehouse: SmallLakehouse) -> None:
-    """A foreign writer wrote between prepare and commit: the entry stays in the story, with the reason."""
-    lakehouse.publish("first", {"fact": {DAY: [1]}})
-    lakehouse.crash("second", {"fact": {DAY: [2]}}, at=CrashPoint.PREPARED)
     lakehouse.write_past_the_protocol("fact", DAY, [9])
     lakehouse.publisher.recover()
-    (second, _) = history(lakehouse.storage)
-    assert second.outcome == "aborted" and second.rows == 0 and "another writer changed fact" in second.reason
+    third = history(lakehouse.storage)[0]
+    assert third.outcome == "aborted" and third.rows == 0 and "another writer changed fact" in third.reason

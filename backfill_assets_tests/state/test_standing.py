@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish import pinned
 from backfill_assets.publish.rows import DAY_COLUMNS, _content_columns, day_state
 from backfill_assets.state import observed
-from backfill_assets.state.damage import files_may_go, free_bytes
+from backfill_assets.state.damage import files_may_go
 from backfill_assets.state.observed import observe
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -44,14 +44,6 @@ def test_sizes_schemas_and_the_entry_looked_at(lakehouse: SmallLakehouse) -> Non
     assert standing.bytes == {"fact": sizes}
     assert standing.versions == {"fact": 1} and standing.sequence > 0
     assert [field["name"] for field in json.loads(schema_at(lakehouse.storage, "fact", 1))["fields"]] == ["id", "day"]
-
-
-def test_nothing_is_created_by_looking(tmp_path: Path) -> None:
-    """A mistyped path stays a path."""
-    empty = SmallLakehouse(tmp_path / "nowhere")
-    assert observe(empty.storage, ["fact"]).bytes == {}
-    assert free_bytes(empty.storage) is None and plan_ids(empty.storage) == open_plan_ids(empty.storage) == []
-    assert not (tmp_path / "nowhere").exists()
 
 
 def test_files_of_a_version_may_go_a_window_after_main_let_go_of_them(lakehouse: SmallLakehouse) -> None:

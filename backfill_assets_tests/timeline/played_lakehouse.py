@@ -44,7 +44,7 @@ from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.audit import log_rows
-from backfill_assets_tests.protocol.staging import change, stage
+from backfill_assets_tests.protocol.staging import change, scratch, stage
 from backfill_assets_tests.timeline import sequential_model as model
 from backfill_assets_tests.timeline.arrow_engine import (
     FACT,
@@ -126,7 +126,7 @@ class PlayedLakehouse:
 
     def copy(self) -> PlayedLakehouse:
         """Another lakehouse with the same past, in a temporary folder."""
-        other = PlayedLakehouse(Path(tempfile.mkdtemp(prefix="histories-")))
+        other = PlayedLakehouse(Path(tempfile.mkdtemp(prefix="histories-", dir=scratch())))
         shutil.copytree(self.root, other.root, dirs_exist_ok=True)
         other.clock, other.candidates = self.clock, list(self.candidates)
         other._deeds, other._rows = self._deeds, self._rows

@@ -102,7 +102,7 @@ def contents(home: Path) -> dict[str, dict[date, str]]:
     return found
 
 
-@pytest.mark.parametrize("one_in", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("one_in", [6, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", list(COMMANDS), ids=lambda name: str(name).replace(" ", "_"))
 def test_killed_at_every_write(
     name: str, one_in: int, homes: dict[str, tuple[Path, Path, int]], commands: Commands, tmp_path: Path

@@ -29,7 +29,7 @@ from backfill_assets.timeline.moments_listed import (
     with_failed_gates,
     with_switches,
 )
-from backfill_assets_tests.protocol.lake import D1, D2, Lake
+from backfill_assets_tests.protocol.lake import D1, Lake
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 NOW = datetime(2017, 6, 1, tzinfo=UTC)
@@ -111,7 +111,7 @@ def test_publications_of_the_tables_newest_first(lakehouse: SmallLakehouse) -> N
 @pytest.mark.protocol
 def test_maintenance_is_passed_over_however_much_there_is(lakehouse: SmallLakehouse) -> None:
     lakehouse.publish("more", {REVENUE: {FIRST: [1]}}, mode="append")
-    for number in range(8):
+    for number in range(5):
         lakehouse.minutes += 1
         compact(lakehouse.publisher, REVENUE, [FIRST, SECOND], id=f"c{number}")
         lakehouse.publish(f"a{number}", {"others": {FIRST: [number]}})
@@ -156,11 +156,3 @@ def test_what_gates_held_back_in_runs_and_in_campaigns(lakehouse: SmallLakehouse
     publication, gate = failed[f"{REVENUE} {FIRST}: duplicates: 3"]
     assert (publication, gate.first_bad_day, gate.days) == ("one", FIRST, 2), "as of when it was stopped"
     assert [each.publication for each in found if not each.failed] == ["two", "one"]
-
-
-@pytest.mark.protocol
-def test_days_of_a_month_are_no_days_of_another_table(tmp_path: Path) -> None:
-    lake = Lake(tmp_path)
-    lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["x"], D2: ["y"]}})
-    (found,) = moments_worth_going_to(lake.storage, ["t"], 5)
-    assert found.changed == {"t": 1}
