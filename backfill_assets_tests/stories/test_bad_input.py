@@ -94,9 +94,10 @@ def test_damaged_files_are_refused_by_name_and_taken_in_once_they_are_whole(work
     land_rates(workshop, "no-lines").write_bytes(gzip.compress(b""))
     land_rates(workshop, "correction")
     assert [built.rows for built in workshop.build("raw_fx_rates", DAYS).days] == [6]
-    land_rates(workshop, "nothing-new").write_bytes(b"")
+    next_day = DayRange.of(DAY + timedelta(days=1))
+    Path(land(workshop.settings.landing, "fx_rates", str(next_day.first), "none", [])).write_bytes(b"")
     for reused in (False, True):
-        assert [(built.rows, built.reused) for built in workshop.build("raw_fx_rates", DAYS).days] == [(6, reused)]
+        assert [(built.rows, built.reused) for built in workshop.build("raw_fx_rates", next_day).days] == [(0, reused)]
 
 
 def test_a_request_that_cannot_be_meant_is_refused_in_words_and_without_spark(workshop: Workshop) -> None:
