@@ -2,71 +2,81 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from backfill_assets_tests.cli.command import Backfill
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, contents, held, land_late
+import pytest
+from click.testing import CliRunner
+
+from backfill_assets.cli import foreground, main
+from backfill_assets_tests.stories.landed_lines import land_lines
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY
 from backfill_assets_tests.workshop import Workshop
 
 RAW, BRONZE = "raw_sales", "bronze_sales"
 
 
-def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, backfill: Backfill) -> None:
-    """In the end the timeline has what main has once it has built the same rows by the same version."""
-
-    def forward(name: str, *words: str) -> dict[str, Any]:
-        found: dict[str, Any] = backfill.json("timeline", "forward", name, "--version", "v1", *words)
-        return found
-
-    newest = backfill.json("history", "--limit", 1)["publications"][0]["publication"]
+def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    (newest, *_) = types("history", "--limit", "1")["publications"]
     then = len(wrong.read(RAW))
-    made = backfill.json("timeline", "rewind", BRONZE, "--to", newest, "--days", DAYS, "--as", "again")
-    backfill("timeline", "rewind", FACT, "--to", newest, "--days", DAYS, "--as", "of-the-fact")
+    made = types("timeline", "rewind", BRONZE, "--to", newest["publication"], "--days", str(DAYS), "--as", "again")
     sales = raw(made)["then"]
     assert (sales["rows"], sales["landed_files"], sales["newest_arrival"]) == (then, len(DAYS), str(DAYS.last))
 
-    land_late(wrong, "late", 3, built=(RAW,))
-    done = forward("again", "--without-arrivals", "--as", "logic")
+    arrive(wrong, "late", 3)
+    done = types("timeline", "forward", "again", "--version", "v1", "--without-arrivals", "--as", "logic")
     assert step(done, BRONZE)["staged"] == [] == step(done, BRONZE)["from_main"]
     assert step(done, FACT)["staged"] == [str(DAYS)], "its current version is another one"
     assert arrived(done) == arrived(done, "arrived_since_last") == {} and raw(done)["now"] == sales
-    sessions = wrong.sessions
-    same = forward("again", "--without-arrivals", "--as", "logic-too")
-    assert step(same, FACT)["staged"] == step(done, FACT)["staged"] and wrong.sessions == sessions, "computed once"
-    assert backfill.json("diff", "logic", "logic-too", "--table", FACT)["tables"] != []
+    with monkeypatch.context() as patch:
+        patch.setattr(foreground, "foreground_spark", refuse)
+        same = types("timeline", "forward", "again", "--version", "v1", "--without-arrivals", "--as", "logic-too")
+    assert step(same, FACT)["staged"] == step(done, FACT)["staged"], "what both share is computed once"
+    assert types("diff", "logic", "logic-too", "--table", FACT)["tables"] != []
 
-    done = forward("again")
+    done = types("timeline", "forward", "again", "--version", "v1")
     assert step(done, BRONZE)["staged"] == [str(LATE_DAY)]
     assert arrived(done, "arrived_since_last") == arrived(done) == {str(LATE_DAY): 3}
     assert raw(done)["now"]["rows"] == len(wrong.read(RAW)) == then + 3
     assert raw(done)["now"]["landed_files"] == len(DAYS) + 1
-    sessions = wrong.sessions
-    done = forward("again")
-    assert arrived(done, "arrived_since_last") == {} and arrived(done) == {str(LATE_DAY): 3}
-    assert wrong.sessions == sessions
 
-    land_late(wrong, "later", 2, built=(RAW,))
-    done = forward("again")
+    with monkeypatch.context() as patch:
+        patch.setattr(foreground, "foreground_spark", refuse)
+        done = types("timeline", "forward", "again", "--version", "v1")
+    assert arrived(done, "arrived_since_last") == {} and arrived(done) == {str(LATE_DAY): 3}
+
+    arrive(wrong, "later", 2)
+    done = types("timeline", "forward", "again", "--version", "v1")
     assert arrived(done, "arrived_since_last") == {str(LATE_DAY): 2}
-    assert arrived(backfill.json("timeline", "show", "again")) == {str(LATE_DAY): 5}
+    assert arrived(types("timeline", "show", "again")) == {str(LATE_DAY): 5}
     assert len(wrong.read(RAW)) == then + 5 == raw(done)["now"]["rows"]
-    shown = backfill("timeline", "show", "again").output
+    shown = CliRunner().invoke(main, ["timeline", "show", "again"]).output
     assert f"raw_sales: {then} rows at its moment" in shown and f"5 rows since on {LATE_DAY}" in shown
 
-    # The other timeline reads bronze as main has it, which has not taken them in.
-    done = forward("of-the-fact")
-    assert arrived(done, "arrived_since_last") == {str(LATE_DAY): 5}
+
+def test_rows_that_main_has_not_taken_in_are_named(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fact reads bronze as main has it."""
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    before = types("history", FACT)["publications"][0]["publication"]
+    types("timeline", "rewind", FACT, "--to", before, "--days", str(DAYS), "--as", "again")
+    arrive(wrong, "late", 3)
+    done = types("timeline", "forward", "again", "--version", "v1")
+    assert arrived(done, "arrived_since_last") == {str(LATE_DAY): 3}
     assert {row["table"]: row["days"] for row in done["waiting"]} == {
         BRONZE: [str(LATE_DAY)],
         "quarantine_sales": [str(LATE_DAY)],
     }
     wrong.build(BRONZE, DAYS)
-    done = forward("of-the-fact")
+    done = types("timeline", "forward", "again", "--version", "v1")
     assert step(done, FACT)["staged"] == [str(LATE_DAY)] and "waiting" not in done
-    wrong.build_all(DAYS, "v1")
-    wrong.build_reports(DAYS)
-    main = contents(wrong)
-    assert held(wrong, "of-the-fact") == {key: main[key] for key in held(wrong, "of-the-fact")}
+
+
+def arrive(workshop: Workshop, name: str, count: int) -> None:
+    """Late rows, taken into raw alone."""
+    values = {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"}
+    land_lines(workshop.settings.landing, DAYS.last, name, count, values, first_basket=len(name) * 1000)
+    workshop.build(RAW, DAYS)
 
 
 def step(done: dict[str, Any], name: str) -> dict[str, Any]:
@@ -79,3 +89,13 @@ def raw(done: dict[str, Any]) -> dict[str, Any]:
 
 def arrived(done: dict[str, Any], which: str = "arrived") -> dict[str, int]:
     return {each["day"]: each["rows"] for each in raw(done)[which]}
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise AssertionError("Spark is started")
+
+
+def types(*words: str) -> Any:
+    result = CliRunner().invoke(main, [*words, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)

@@ -2,134 +2,140 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import date, timedelta
+import json
+import time
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from click.testing import CliRunner, Result
 
-from backfill_assets.errors import InvalidRequest
-from backfill_assets.publish.publisher import Publisher
+from backfill_assets.cli import foreground, main
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
 from backfill_assets.rebuild import step_build
-from backfill_assets.timeline.opened import open_timeline
 from backfill_assets.upkeep.reclaim import reclaim
-from backfill_assets_tests.cli.command import Backfill
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES, contents, held, refuse
+from backfill_assets_tests.stories.landed_lines import land_lines
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY
+from backfill_assets_tests.stories.test_many_timelines import assert_read_by_every_engine, main_rows
 from backfill_assets_tests.workshop import Workshop
 
-Rows = list[tuple[str, str, Decimal]]
-"""Key, day and amount in euros, in order."""
 
-
-def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, backfill: Backfill) -> None:
-    """v1 is published, v2 over it; on timelines the days are v1's again, then v2's, and main stays as it is.
-
-    Every engine reads each of them, also when another one is deleted and what nothing names any more is reclaimed.
-    """
+def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """v1 is published, v2 over it; on the timeline the days are v1's again, then v2's, and main stays as it is."""
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     old, old_rows, frozen = contents(wrong), wrong.read(FACT), main_rows(wrong)
     wrong.build_all(DAYS, "v2")
     wrong.build_reports(DAYS)
-    new, new_rows, sessions = contents(wrong), wrong.read(FACT), wrong.sessions
-    (moment, *_) = backfill.json("timeline", "rewind", FACT)["moments"]
+    new, new_rows = contents(wrong), wrong.read(FACT)
+    (moment, *_) = types("timeline", "rewind", FACT)["moments"]
 
-    backfill("timeline", "rewind", FACT, "--to", f"{moment['publication']}^", "--as", "before-v2")
+    began = time.monotonic()
+    made = types("timeline", "rewind", FACT, "--to", f"{moment['publication']}^", "--as", "before-v2")
+    print(f"rewound {made['days']} days in {time.monotonic() - began:.2f} s")
     assert held(wrong, "before-v2") == {key: old[key] for key in held(wrong, "before-v2")} != {}
     assert contents(wrong) == new
 
-    done = backfill.json("timeline", "forward", "before-v2", "--version", "v1", "--as", "still-v1")
+    started: list[object] = []
+    monkeypatch.setattr(foreground, "foreground_spark", lambda *_: started.append(1))
+    done = types("timeline", "forward", "before-v2", "--version", "v1", "--as", "still-v1")
     assert {name: step for step in done["steps"] for name in ("staged", "from_main") if step[name]} == {}
-    assert held(wrong, "still-v1") == held(wrong, "before-v2")
+    assert started == [] and held(wrong, "still-v1") == held(wrong, "before-v2")
 
-    done = backfill.json("timeline", "forward", "before-v2", "--version", "v2", "--as", "as-main")
-    assert all(not step["staged"] for step in done["steps"])
+    done = types("timeline", "forward", "before-v2", "--version", "v2", "--as", "as-main")
+    assert started == [] and all(not step["staged"] for step in done["steps"])
     assert held(wrong, "as-main") == {key: new[key] for key in held(wrong, "as-main")}
 
-    same = backfill.json("diff", "main", "as-main")
-    assert same["tables"] and {row["differ"] for row in same["tables"]} == {0}
-    fact = backfill.json("diff", "before-v2", "as-main", "--table", FACT)["by_table"][FACT]["days"]
+    same = types("diff", "main", "as-main")
+    assert started == [] and same["tables"] and {row["differ"] for row in same["tables"]} == {0}
+    fact = types("diff", "before-v2", "as-main", "--table", FACT)["by_table"][FACT]["days"]
     for side, rows in (("before", old_rows), ("after", new_rows)):
         sums = rows.groupby("day")["amount_eur"].sum()
         assert {day["day"]: Decimal(day[side]) for day in fact} == {
             day["day"]: sums[date.fromisoformat(day["day"])] for day in fact
         }
     assert {day["is"] for day in fact} == {"compared"}
-    by_publication = backfill.json("diff", moment["publication"], "before-v2", "--table", FACT, "--days", DAYS)
+    by_publication = types("diff", moment["publication"], "before-v2", "--table", FACT, "--days", str(DAYS))
     back = by_publication["by_table"][FACT]["days"]
     assert [-Decimal(day["change"]) for day in back if day["is"] == "compared"] == [
         Decimal(day["change"]) for day in fact
     ]
-    assert wrong.sessions == sessions, "rows that differ are compared without Spark, wherever a state has them"
-
-    assert_read_by_every_engine(wrong, backfill, {"before-v2": frozen, "as-main": main_rows(wrong)})
-    backfill("timeline", "delete", "before-v2", "--yes")
-    reclaim_after_the_window(wrong)
-    assert_read_by_every_engine(wrong, backfill, {"still-v1": frozen})
-    backfill("timeline", "delete", "still-v1", "--yes")
-    assert any(path.startswith(FACT) for path in reclaim_after_the_window(wrong)), "nothing names it any more"
-    assert_read_by_every_engine(wrong, backfill, {"as-main": main_rows(wrong)})
-    with pytest.raises(InvalidRequest, match="There is no timeline 'still-v1'"):
-        open_timeline(wrong.builder.lake.storage, "still-v1")
-    assert contents(wrong) == new
+    assert started == [], "rows that differ are compared without Spark, wherever a state has them"
+    monkeypatch.undo()
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    assert_read_by_every_engine(wrong, {"before-v2": frozen})
 
 
-def test_a_timeline_is_published_as_a_plan_is_and_undone(
-    wrong: Workshop, backfill: Backfill, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_timeline_is_published_as_a_plan_is_and_undone(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """What forward has staged is published as it is, also if the timeline is deleted before it is approved."""
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     old = contents(wrong)
-    before = backfill.json("history", FACT)["publications"][0]["publication"]
-    backfill("timeline", "rewind", FACT, "--to", before, "--days", DAYS, "--as", "trial")
-    backfill("timeline", "forward", "trial", "--version", "v2")
+    before = types("history", FACT)["publications"][0]["publication"]
+    types("timeline", "rewind", FACT, "--to", before, "--days", str(DAYS), "--as", "trial")
+    types("timeline", "forward", "trial", "--version", "v2")
     tried = held(wrong, "trial")
     assert contents(wrong) == old != old | tried
 
     with monkeypatch.context() as patch:
         patch.setattr(step_build, "write_chunk", refuse)
-        staged = backfill.json("timeline", "publish", "trial", "--expect", "rows unchanged")
+        staged = types("timeline", "publish", "trial", "--expect", "rows unchanged")
     assert contents(wrong) == old
-    backfill("timeline", "forward", "trial", "--version", "v2", "--as", "same")
-    backfill("timeline", "delete", "trial", "--yes")
+    types("timeline", "forward", "trial", "--version", "v2", "--as", "same")
+    assert backfill("timeline", "delete", "trial", "--yes").exit_code == 0
     for table in ("raw_sales", FACT, "fact_daily_revenue"):
         reclaim(wrong.builder.lake.publisher, table, clock_checked=True)
-    assert backfill.json("diff", staged["plan"])["tables"] != []
-    published = backfill.json("approve", staged["plan"], "--yes")
+    assert types("diff", staged["plan"])["tables"] != []
+    published = types("approve", staged["plan"], "--yes")
     assert contents(wrong) == old | tried
     assert "nothing to publish" in backfill("timeline", "publish", "same").output
-    backfill("rollback", published["publication"], "--yes")
+    types("rollback", published["publication"], "--yes")
     assert contents(wrong) == old
 
 
-def reclaim_after_the_window(workshop: Workshop) -> list[str]:
-    """As maintenance does it when nothing but timelines keeps the files that main has no more."""
+def refuse(*_: object, **__: object) -> None:
+    raise AssertionError("a day is computed again")
+
+
+def test_rows_that_arrived_since_come_along_once(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    before = types("history", FACT)["publications"][0]["publication"]
+    wrong.build_all(DAYS, "v2")
+    types("timeline", "rewind", FACT, "--to", before, "--as", "again")
+    land_lines(wrong.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
+    for table in ("raw_sales", "bronze_sales"):
+        wrong.build(table, DAYS)
+    done = types("timeline", "forward", "again", "--version", "v1")
+    staged = {step["table"]: step["staged"] for step in done["steps"] if step["staged"]}
+    assert staged[FACT] == [str(LATE_DAY)]
+    wrong.build_all(DAYS, "v1")
+    wrong.build_reports(DAYS)
+    main = contents(wrong)
+    assert held(wrong, "again") == {key: main[key] for key in held(wrong, "again")}
+
+
+def contents(workshop: Workshop) -> dict[tuple[str, str], object]:
+    return {(table, str(day)): what for table, days in workshop.contents().items() for day, what in days.items()}
+
+
+def held(workshop: Workshop, name: str) -> dict[tuple[str, str], object]:
+    found = _timeline(workshop, name)
+    return {
+        (table, str(each.day)): (each.content.rows, each.content.checksum) if each.content else None
+        for table, days in found.days.items()
+        for each in days
+    }
+
+
+def _timeline(workshop: Workshop, name: str) -> NamedTimeline:
     publisher = workshop.builder.lake.publisher
-    later = Publisher(publisher.storage, now=lambda: publisher.now() + timedelta(days=40))
-    tables = ("raw_sales", "bronze_sales", *TABLES)
-    return [path for table in tables for path in reclaim(later, table, clock_checked=True)]
+    return find_timeline(publisher.storage, name, publisher.now())
 
 
-def assert_read_by_every_engine(workshop: Workshop, backfill: Backfill, wanted: Mapping[str, Rows]) -> None:
-    """Spark by the view, pyarrow and DuckDB by the lines of Python: all as `timeline open` prints them."""
-    spark = workshop.builder.lake.spark()
-    for name, rows in wanted.items():
-        before, _, recipe = backfill("timeline", "open", name, FACT).output.partition("Python: pyarrow and DuckDB\n")
-        (view,) = (line.partition("\t")[2] for line in before.splitlines() if "CREATE" in line)
-        spark.sql(view.rstrip(";"))
-        by_spark = spark.sql(f"SELECT transaction_id, CAST(day AS STRING) day, amount_eur FROM {FACT}").collect()  # noqa: S608
-        assert sorted(map(tuple, by_spark)) == rows, f"{name} by Spark"
-        read: dict[str, Any] = {}
-        exec(recipe, read)  # noqa: S102  what a person types
-        assert in_order(read["rows"].to_table()) == rows, f"{name} by pyarrow"
-        asked = f"SELECT transaction_id, CAST(day AS VARCHAR), amount_eur FROM {FACT}"  # noqa: S608
-        assert sorted(read["connection"].sql(asked).fetchall()) == rows, f"{name} by DuckDB"
+def types(*words: str) -> Any:
+    result = backfill(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
 
 
-def main_rows(workshop: Workshop) -> Rows:
-    rows = workshop.read(FACT)
-    days = [str(day) for day in rows["day"].tolist()]
-    return sorted(zip(rows["transaction_id"].tolist(), days, rows["amount_eur"].tolist(), strict=True))
-
-
-def in_order(table: pa.Table) -> Rows:
-    return sorted((row["transaction_id"], str(row["day"]), row["amount_eur"]) for row in table.to_pylist())
+def backfill(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words))

@@ -2,77 +2,74 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
+from backfill_assets.cli import foreground, main
 from backfill_assets.lakehouse import named_timelines
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
 from backfill_assets.rebuild import step_build
 from backfill_assets.timeline import build
 from backfill_assets.timeline.opened import open_timeline
-from backfill_assets_tests.cli.command import Backfill
-from backfill_assets_tests.stories.staged_campaign import (
-    DAYS,
-    FACT,
-    LATE_DAY,
-    REPORTS,
-    TABLES,
-    Contents,
-    contents,
-    held,
-    land_late,
-    land_of_currency,
-    refuse,
-    timeline,
-)
+from backfill_assets_tests.stories.landed_lines import land_lines
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, REPORTS, TABLES
 from backfill_assets_tests.workshop import Workshop
 
 WITHOUT_LATE = ("--days", f"{DAYS.first}..2017-03-06", "--days", f"2017-03-08..{DAYS.last}")
 
 
-def test_a_run_builds_on_the_timeline_what_main_would_have(wrong: Workshop, backfill: Backfill) -> None:
+@pytest.fixture
+def workshop(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    """Nine days by v1, with all reports; the current logic is v2."""
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    return wrong
+
+
+def test_a_run_builds_on_the_timeline_what_main_would_have(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """With all that is computed from it; a second run computes nothing and starts no Spark."""
-    old = contents(wrong)
+    old = contents(workshop)
     backfill("timeline", "create", "trial")
-    done = backfill.json("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial")
+    done = types("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial")
     assert {step["table"]: step["staged"] for step in done["steps"]}[FACT] == [str(DAYS)]
-    assert contents(wrong) == old
-    assert statuses(backfill, "trial", *TABLES) == {"fresh"} and statuses(backfill, None, FACT) == {
-        "stale: code changed"
-    }
-    (shown,) = backfill.json("status", FACT, "--on", "trial")["tables"]
+    assert contents(workshop) == old
+    assert statuses("trial", *TABLES) == {"fresh"} and statuses(None, FACT) == {"stale: code changed"}
+    (shown,) = types("status", FACT, "--on", "trial")["tables"]
     assert shown["of_its_own"] == [str(DAYS)]
 
-    sessions = wrong.sessions
-    again = backfill.json("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial")
-    assert "Nothing was computed" in backfill("run", FACT, "--days", str(DAYS), "--on", "trial").output
-    assert wrong.sessions == sessions and again["revision"] == done["revision"]
+    started: list[object] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(foreground, "foreground_spark", lambda *_: started.append(1))
+        again = types("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial")
+        assert "Nothing was computed" in backfill("run", FACT, "--days", str(DAYS), "--on", "trial").output
+    assert started == [] and again["revision"] == done["revision"]
     assert [step["staged"] for step in again["steps"]] == [[]] * len(again["steps"])
 
-    is_traced_on_the_timeline(wrong, backfill)
-    assert_a_campaign_is_a_place(backfill, held(wrong, "trial"))
-    wrong.build_all(DAYS, "v2")
-    wrong.build_reports(DAYS)
-    new = contents(wrong)
-    assert held(wrong, "trial") == {key: new[key] for key in held(wrong, "trial")} != {}
+    is_traced_on_the_timeline(workshop)
+    assert_a_campaign_is_a_place(held(workshop, "trial"))
+    workshop.build_all(DAYS, "v2")
+    workshop.build_reports(DAYS)
+    new = contents(workshop)
+    assert held(workshop, "trial") == {key: new[key] for key in held(workshop, "trial")} != {}
     backfill("timeline", "create", "as-main", "--at", "main")
     assert (
         f"{FACT}: 0 staged, 0 from main, 9 unchanged"
         in backfill("run", FACT, "--days", str(DAYS), "--on", "as-main").stderr
     )
-    assert backfill.json("run", FACT, "--days", str(DAYS), "--on", "as-main")["revision"] == 0
+    assert types("run", FACT, "--days", str(DAYS), "--on", "as-main")["revision"] == 0
 
 
-def is_traced_on_the_timeline(wrong: Workshop, backfill: Backfill) -> None:
+def is_traced_on_the_timeline(workshop: Workshop) -> None:
     """With the amount by the timeline's logic in fact, and by main's on main."""
-    on_main = wrong.read(FACT).sort_values("transaction_id")
-    table = open_timeline(wrong.builder.lake.storage, "trial").dataset(FACT).to_table()
+    on_main = workshop.read(FACT).sort_values("transaction_id")
+    table = open_timeline(workshop.builder.lake.storage, "trial").dataset(FACT).to_table()
     amounts = {row["transaction_id"]: row["amount_eur"] for row in table.to_pylist()}
     rows = on_main[["transaction_id", "amount_eur"]].itertuples(index=False, name=None)
     key, old = next((key, amount) for key, amount in rows if amounts[key] != amount)
     for words, amount, version in ((("--on", "trial"), amounts[key], "v2"), ((), old, "v1")):
-        trail = backfill.json("trace", key, *words)
+        trail = types("trace", key, *words)
         found = {row["table"]: row for row in trail["rows"]}
         assert found.keys() >= {"raw_sales", "bronze_sales", FACT, *REPORTS}
         assert found[FACT]["row"]["amount_eur"] == str(amount) and found[FACT]["code"] == version
@@ -81,22 +78,22 @@ def is_traced_on_the_timeline(wrong: Workshop, backfill: Backfill) -> None:
     assert "of its own" in backfill("trace", key, "--on", "trial").output
 
 
-def assert_a_campaign_is_a_place(backfill: Backfill, staged: Contents) -> None:
+def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
     """Publishing the timeline stages a plan: the campaign's timeline is read as any other, and changed by none."""
-    plan = backfill.json("timeline", "publish", "trial")["plan"]
+    plan = types("timeline", "publish", "trial")["plan"]
     campaign = plan.replace("plan-", "campaign-")
-    assert [(each["timeline"], each["of"]) for each in backfill.json("timeline", "list")["timelines"]] == [
+    assert [(each["timeline"], each["of"]) for each in types("timeline", "list")["timelines"]] == [
         ("trial", ""),
         (campaign, "a campaign"),
     ]
     differing = [
-        {row["table"]: row["differ_from_main"] for row in backfill.json("timeline", "show", name)["tables"]}
+        {row["table"]: row["differ_from_main"] for row in types("timeline", "show", name)["tables"]}
         for name in (campaign, "trial")
     ]
     assert differing[0] == differing[1] != {}
-    days = backfill.json("status", FACT, "--on", campaign)[FACT]["days"]
+    days = types("status", FACT, "--on", campaign)[FACT]["days"]
     assert {day["status"] for day in days if day["publication"] == "of its own"} == {"fresh"}
-    shown = backfill.json("show", FACT, str(DAYS.first), "--on", campaign)
+    shown = types("show", FACT, str(DAYS.first), "--on", campaign)
     assert (shown["rows"], shown["checksum"]) == staged[FACT, str(DAYS.first)]
     for words in (
         ("timeline", "keep", campaign, "--name", "mine"),
@@ -109,47 +106,47 @@ def assert_a_campaign_is_a_place(backfill: Backfill, staged: Contents) -> None:
 
 
 def test_a_failed_gate_keeps_the_timeline_as_it_was_and_good_days_are_used_by_the_next_run(
-    wrong: Workshop, backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    land_of_currency(wrong, "XTS")
-    old = contents(wrong)
+    land_lines(workshop.settings.landing, LATE_DAY, "unknown-currency", 1, {"currency": "XTS"})
+    for table in ("raw_sales", "bronze_sales"):
+        workshop.build(table, DAYS)
+    old = contents(workshop)
     backfill("timeline", "create", "trial")
     failed = backfill("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial", exit_code=1)
     for words in (f"{FACT}: 1 day did not pass the gates", f"{FACT} {LATE_DAY} rates_found", "8 staged days"):
         assert words in failed.stderr
-    assert timeline(wrong, "trial").revision == 0 and contents(wrong) == old
-    assert statuses(backfill, "trial", FACT) == {"stale: code changed", "stale: input changed"} - {
-        "stale: input changed"
-    }
+    assert timeline(workshop, "trial").revision == 0 and contents(workshop) == old
+    assert statuses("trial", FACT) == {"stale: code changed", "stale: input changed"} - {"stale: input changed"}
     with monkeypatch.context() as patch:
         patch.setattr(step_build, "write_chunk", refuse)
-        done = backfill.json("run", FACT, *WITHOUT_LATE, "--on", "trial")
+        done = types("run", FACT, *WITHOUT_LATE, "--on", "trial")
     assert done["steps"][0]["staged"] == [text for text in WITHOUT_LATE if text != "--days"]
-    assert {day for _, day in held(wrong, "trial")} == {str(day) for day in DAYS if day != LATE_DAY}
-    assert contents(wrong) == old
+    assert {day for _, day in held(workshop, "trial")} == {str(day) for day in DAYS if day != LATE_DAY}
+    assert contents(workshop) == old
 
 
-def test_inputs_are_those_of_the_base_however_main_moves(wrong: Workshop, backfill: Backfill) -> None:
-    before = backfill.json("history", "bronze_sales")["publications"][0]["publication"]
+def test_inputs_are_those_of_the_base_however_main_moves(workshop: Workshop) -> None:
+    before = types("history", "bronze_sales")["publications"][0]["publication"]
     backfill("timeline", "create", "now")
-    land_late(wrong, built=("raw_sales", "bronze_sales"))
+    land_lines(workshop.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
+    for table in ("raw_sales", "bronze_sales"):
+        workshop.build(table, DAYS)
     backfill("timeline", "create", "then", "--at", before)
     backfill("timeline", "create", "later")
     rows = {}
     for name in ("now", "then", "later"):
-        backfill.json("run", FACT, "--days", str(LATE_DAY), "--on", name)
-        (found,) = timeline(wrong, name).held(FACT).values()
+        types("run", FACT, "--days", str(LATE_DAY), "--on", name)
+        (found,) = timeline(workshop, name).held(FACT).values()
         assert found.content is not None
         rows[name] = found.content.rows
-        by_day = {row["day"]: row["status"] for row in backfill.json("status", FACT, "--on", name)[FACT]["days"]}
+        by_day = {row["day"]: row["status"] for row in types("status", FACT, "--on", name)[FACT]["days"]}
         assert by_day[str(LATE_DAY)] == "fresh"
-    on_main = len(wrong.read(FACT)[wrong.read(FACT)["day"] == LATE_DAY])
+    on_main = len(workshop.read(FACT)[workshop.read(FACT)["day"] == LATE_DAY])
     assert rows == {"now": on_main, "then": on_main, "later": on_main + 1}
 
 
-def test_a_killed_run_leaves_the_timeline_as_it_was(
-    wrong: Workshop, backfill: Backfill, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_run_leaves_the_timeline_as_it_was(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it staged is used by the next one; so it is after another process was first to change the timeline."""
     backfill("timeline", "create", "trial")
     asked = ("run", FACT, "--days", str(DAYS), "--on", "trial")
@@ -159,14 +156,14 @@ def test_a_killed_run_leaves_the_timeline_as_it_was(
     with monkeypatch.context() as patch:
         patch.setattr(step_build, "write_chunk", killed)
         backfill("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial", exit_code=130)
-    assert timeline(wrong, "trial").revision == 0, "killed in its second step"
+    assert timeline(workshop, "trial").revision == 0, "killed in its second step"
     monkeypatch.setattr(step_build, "write_chunk", refuse)
     with monkeypatch.context() as patch:
         patch.setattr(build, "change_timeline", another_is_first)
         assert "run the command again" in backfill(*asked, exit_code=1).stderr
-    assert timeline(wrong, "trial").change == "renamed by another"
-    assert backfill.json(*asked)["steps"][0]["staged"] == [str(DAYS)]
-    assert timeline(wrong, "trial").revision == 2
+    assert timeline(workshop, "trial").change == "renamed by another"
+    assert types(*asked)["steps"][0]["staged"] == [str(DAYS)]
+    assert timeline(workshop, "trial").revision == 2
 
 
 def killed(*_: object, **__: object) -> None:
@@ -179,7 +176,38 @@ def another_is_first(storage: Any, timeline: NamedTimeline, change: str, now: An
     return named_timelines.change_timeline(storage, timeline, change, now)
 
 
-def statuses(backfill: Backfill, name: str | None, *tables: str) -> set[str]:
+def refuse(*_: object, **__: object) -> None:
+    raise AssertionError("a day is computed again")
+
+
+def statuses(name: str | None, *tables: str) -> set[str]:
     on = ("--on", name) if name else ()
-    found = backfill.json("status", "--days", str(DAYS), *on)["tables"]
+    found = types("status", "--days", str(DAYS), *on)["tables"]
     return {row["status"] for row in found if row["table"] in tables}
+
+
+def contents(workshop: Workshop) -> dict[tuple[str, str], object]:
+    return {(table, str(day)): what for table, days in workshop.contents().items() for day, what in days.items()}
+
+
+def held(workshop: Workshop, name: str) -> dict[tuple[str, str], object]:
+    return {
+        (table, str(each.day)): (each.content.rows, each.content.checksum) if each.content else None
+        for table, days in timeline(workshop, name).days.items()
+        for each in days
+    }
+
+
+def timeline(workshop: Workshop, name: str) -> NamedTimeline:
+    publisher = workshop.builder.lake.publisher
+    return find_timeline(publisher.storage, name, publisher.now())
+
+
+def types(*words: str) -> Any:
+    return json.loads(backfill(*words, "--json").stdout)
+
+
+def backfill(*words: str, exit_code: int = 0) -> Result:
+    result = CliRunner().invoke(main, list(words))
+    assert result.exit_code == exit_code, (result.output, result.exception)
+    return result
