@@ -1,8 +1,9 @@
-"""Lakehouses that several stories read and none changes."""
+"""Lakehouses that are built once a session; each story begins with a copy, which names its files relative to itself."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,16 @@ import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
-from backfill_assets_tests.stories.staged_campaign import DAYS
+from backfill_assets.rebuild.walk import shadow
+from backfill_assets_tests.cli.command import Backfill, work_with
+from backfill_assets_tests.stories.rejected_sales import land_and_build
+from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, DAYS, RUN, steps
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+TypeOn = Callable[[Workshop], Backfill]
 NINETY_DAYS = DayRange.parse("2017-03-01..2017-05-29")
 
 
@@ -36,19 +41,54 @@ def wrong_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
     return home
 
 
-@pytest.fixture
-def wrong(wrong_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
-    """A copy of ``wrong_home``: a lakehouse names its files relative to itself, and can be copied."""
-    home = tmp_path / "home"
-    shutil.copytree(wrong_home, home)
-    return Workshop(home, lambda: spark)
+@pytest.fixture(scope="session")
+def staged_home(wrong_home: Path, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """``wrong_home`` with a campaign that is staged by the right logic, and waits for its cut-over."""
+    workshop = _copied(wrong_home, tmp_path_factory.mktemp("staged"), spark)
+    done = shadow(workshop.builder.lake, CAMPAIGN, steps(), RUN, print)
+    assert not [each for step in done for each in step.held_back]
+    return workshop.settings.home
 
 
 @pytest.fixture(scope="session")
 def rejected_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     """The home of two days of sales of which four lines are quarantined, built down to every report."""
-    from backfill_assets_tests.stories.rejected_sales import land_and_build
-
     home = tmp_path_factory.mktemp("rejected") / "home"
     land_and_build(Workshop(home, lambda: spark))
     return home
+
+
+@pytest.fixture
+def wrong(wrong_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
+    return _copied(wrong_home, tmp_path, spark)
+
+
+@pytest.fixture
+def staged(staged_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
+    return _copied(staged_home, tmp_path, spark)
+
+
+@pytest.fixture
+def rejected(rejected_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
+    return _copied(rejected_home, tmp_path, spark)
+
+
+def _copied(home: Path, folder: Path, spark: SparkSession) -> Workshop:
+    return Workshop(shutil.copytree(home, folder / "home"), lambda: spark)
+
+
+@pytest.fixture
+def type_on(monkeypatch: pytest.MonkeyPatch) -> TypeOn:
+    """The command on the home of a workshop, with its Spark session, which counts how often it was asked for."""
+
+    def typing(workshop: Workshop) -> Backfill:
+        work_with(monkeypatch, workshop)
+        return Backfill(workshop.settings.home, monkeypatch)
+
+    return typing
+
+
+@pytest.fixture
+def backfill(wrong: Workshop, type_on: TypeOn) -> Backfill:
+    """The command on ``wrong``."""
+    return type_on(wrong)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publish.publisher import Publisher
+from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
+from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
@@ -26,12 +31,15 @@ class Killed(BaseException):
     """The process ends here, without any ``except`` or ``finally`` of ours."""
 
 
+def _line(day: date, product: str, **values: str) -> dict[str, str | None]:
+    return sale(basket_id=f"{day:%d}", product_id=product, transaction_timestamp=f"{day}T10:00:00Z", **values)
+
+
 def land_sales(workshop: Workshop, day: date, name: str, sound: int, broken: int = 0) -> None:
-    rows = [
-        sale(basket_id=f"{day:%d}", product_id=f"{name}{n}", transaction_timestamp=f"{day}T10:00:00Z")
-        for n in range(sound)
-    ]
-    land(workshop.settings.landing, "sales", str(day), name, [*rows, *(f"no JSON {n}" for n in range(broken))])
+    """``broken`` lines have an amount that is none."""
+    lines = [_line(day, f"{name}{number}") for number in range(sound)]
+    lines += [_line(day, f"{name}{number}", sales_value="1,5") for number in range(sound, sound + broken)]
+    land(workshop.settings.landing, "sales", str(day), name, lines)
 
 
 def killed_before_publishing(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
@@ -49,29 +57,42 @@ def again(workshop: Workshop, spark: SparkSession) -> Workshop:
     return Workshop(workshop.settings.home, lambda: spark)
 
 
-def test_one_bad_day_holds_the_range_back_and_costs_no_work(workshop: Workshop, spark: SparkSession) -> None:
-    """Nothing of the range is published; the good days are then adopted; the fixed day alone is computed."""
+def test_one_bad_day_holds_the_range_back_and_costs_no_work(
+    workshop: Workshop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the range is published; one command then publishes the good days; the fixed day alone is computed."""
+    backfill = Backfill(workshop.settings.home, monkeypatch)
     land_sales(workshop, FIRST, "a", sound=5)
     land_sales(workshop, BAD, "b", sound=2, broken=21)
     land_sales(workshop, LAST, "c", sound=5)
     workshop.build("raw_sales", DAYS)
-    with pytest.raises(DaysFailed, match=rf"1 day[\s\S]* {BAD} few_rejected") as failed:
+    with pytest.raises(DaysFailed, match=rf"1 day[\s\S]* {BAD} few_rejected: 21 of 23 rows quarantined") as failed:
         workshop.build("bronze_sales", DAYS)
     assert ({day.day for day in failed.value.failed}, failed.value.staged) == ({BAD}, 2)
+    assert "2 staged days passed; the next run uses them" in str(failed.value)
     assert workshop.states("bronze_sales") == {}
+    assert backfill.statuses("bronze_sales", "--days", DAYS)["bronze_sales"] == {"missing": [str(DAYS)]}
 
-    good = again(workshop, spark)
-    assert {built.day: built.rows for built in _bronze(good, [FIRST, LAST])} == {FIRST: 5, LAST: 5}
-    assert good.sessions == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("backfill_assets.cli.foreground.foreground_spark", lambda *_: pytest.fail("Spark is started"))
+        (ran,) = backfill.json("run", "bronze_sales", "--days", FIRST, "--days", LAST)["steps"]
+    assert (ran["periods"], ran["unchanged"], ran["rows"]) == (2, 0, 10)
+    assert backfill.statuses("bronze_sales", "--days", DAYS)["bronze_sales"] == {
+        "fresh": [str(FIRST), str(LAST)],
+        "missing": [str(BAD)],
+    }
 
-    land_sales(workshop, BAD, "d", sound=2_100)
+    corrected = [_line(BAD, f"b{number}") for number in range(2, 23)]
+    land(workshop.settings.landing, "sales", str(BAD), "b-corrected", corrected)
     workshop.build("raw_sales", [BAD])
     mended = _bronze(again(workshop, spark), list(DAYS))
     assert {built.day: (built.rows, built.reused) for built in mended} == {
         FIRST: (5, True),
-        BAD: (2_102, False),
+        BAD: (23, False),
         LAST: (5, True),
     }
+    said = backfill("status").stdout
+    assert "lacks" not in said and "rejected" not in said, "rejected lines that came again, sound, are missing nowhere"
 
 
 def test_what_a_killed_run_staged_is_published_by_the_next(
@@ -97,23 +118,45 @@ def test_what_a_killed_run_staged_is_published_by_the_next(
     assert adopting.sessions == 0
 
 
-def test_staged_days_are_not_adopted_once_their_inputs_moved(
+def test_an_interrupted_run_publishes_nothing_and_only_what_moved_since_is_computed(
     workshop: Workshop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A late row arrived after the kill: its day is computed from the new state, the others are adopted."""
+    """Ctrl-C after two of three chunks, each of a day. Then a late row arrives for one of the days that are staged."""
     for day in DAYS:
         land_sales(workshop, day, "a", sound=5)
     workshop.build("raw_sales", DAYS)
-    killed_before_publishing(workshop, monkeypatch, "bronze_sales")
+    with monkeypatch.context() as patch:
+        patch.setattr(decide, "_MOST_DAYS", 1)
+        _interrupt_after_verdicts(patch, 4)
+        said = Backfill(workshop.settings.home, monkeypatch)("run", "bronze_sales", "--days", DAYS, exit_code=130)
+    assert "Interrupted while bronze_sales was built: nothing of it was published." in said.stderr
+    assert "Run the same command again: days that were staged are used as they are." in said.stderr
+    assert "Traceback" not in said.stderr
+    assert workshop.states("bronze_sales") == {}
+
     late = [sale(product_id="late", transaction_timestamp=f"{FIRST}T10:00:00Z")]
     land(workshop.settings.landing, "sales", str(LAST + timedelta(days=1)), "late", late)
     workshop.build("raw_sales", [LAST + timedelta(days=1)])
     after = again(workshop, spark)
     assert {built.day: built.rows for built in _bronze(after, list(DAYS))} == {FIRST: 6, BAD: 5, LAST: 5}
-    assert any("1/1 days staged" in message for message in after.messages), after.messages
+    assert any("taken over from an earlier run" in message for message in after.messages), after.messages
 
 
-def _bronze(workshop: Workshop, days: list[date]) -> list[BuiltDay]:
+def _interrupt_after_verdicts(patch: pytest.MonkeyPatch, count: int) -> None:
+    """A signal, as Ctrl-C sends it; a chunk has a verdict in each of the two tables of the step."""
+    judge, judged = Timeline.judge, list[str]()
+
+    def then_interrupted(timeline: Timeline, *verdicts: Any) -> None:
+        judge(timeline, *verdicts)
+        judged.append(timeline.table)
+        if len(judged) == count:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    patch.setattr(Timeline, "judge", then_interrupted)
+
+
+def _bronze(workshop: Workshop, days: Sequence[date]) -> list[BuiltDay]:
     return [built for built in workshop.build("bronze_sales", days).days if built.table == "bronze_sales"]
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from datetime import date, timedelta
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import DayRange
-from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.outcome import BuildResult
 from backfill_assets.rebuild.raw_change import StagedChange
-from backfill_assets_tests.cli.command import Backfill, work_with
+from backfill_assets_tests.stories.conftest import TypeOn
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.workshop import Workshop
 
@@ -45,34 +42,28 @@ def counted(result: BuildResult) -> dict[date, int]:
     return {day.day: day.rows for day in result.days}
 
 
-def test_a_landed_file_counts_once(landed: Workshop) -> None:
-    """However often a day is built, with and without new files, and in any range."""
+def test_a_landed_file_counts_once(landed: Workshop, type_on: TypeOn) -> None:
+    """However often a day is built, in any range; until a rollback gives its rows and its positions back."""
+    backfill = type_on(landed)
+    assert counted(landed.build("raw_sales", [FIRST])) == {FIRST: 5}
+    first = landed.states("raw_sales")[FIRST]
     assert counted(landed.build("raw_sales", DAYS)) == dict.fromkeys(DAYS, 5)
-    again = landed.build("raw_sales", [SECOND, THIRD])
-    assert all(day.reused for day in again.days)
+    assert landed.states("raw_sales")[FIRST] == first
+    assert all(day.reused for day in landed.build("raw_sales", [SECOND, THIRD]).days)
     land_lines(landed.settings.landing, SECOND, "second-shop", 3)
-    assert counted(landed.build("raw_sales", DAYS)) == {FIRST: 5, SECOND: 8, THIRD: 5}
+    assert counted(landed.build("raw_sales", DAYS)) == rows(landed) == {FIRST: 5, SECOND: 8, THIRD: 5}
+
+    backfill("rollback", landed.states("raw_sales")[SECOND].publication, "--yes")
+    assert rows(landed) == dict.fromkeys(DAYS, 5)
+    again = landed.build("raw_sales", DAYS)
     assert rows(landed) == {FIRST: 5, SECOND: 8, THIRD: 5}
+    undo = backfill.json("history", "raw_sales", "--limit", 2)["publications"][1]["publication"]
+    assert {day.day: day.rolled_back_by for day in again.days if day.rolled_back_by} == {SECOND: undo}
 
 
-def test_a_late_row_lands_on_its_own_day_and_is_reported(landed: Workshop) -> None:
-    """What arrives on the third day for the first one goes to the first; readers of that day have to know."""
-    landed.build("raw_sales", DAYS)
-    late = {"transaction_timestamp": "2017-03-01T10:00:00Z"}
-    land_lines(landed.settings.landing, THIRD, "late", 2, late)
-    result = landed.build("raw_sales", [THIRD])
-    assert result.appended_elsewhere == {"raw_sales": (FIRST,)}
-    assert rows(landed) == {FIRST: 7, SECOND: 5, THIRD: 5}
-    arrived = landed.read("raw_sales", DayRange.of(FIRST), ["day", "arrival_day"])["arrival_day"].tolist()
-    assert arrived.count(THIRD) == 2
-
-
-def test_a_run_says_which_files_it_leaves_and_which_other_days_gained_rows(
-    landed: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_row_lands_on_its_own_day_and_is_reported(landed: Workshop, type_on: TypeOn) -> None:
     """Otherwise everything looks fresh, and no one knows which days to run too."""
-    work_with(monkeypatch, landed)
-    backfill = Backfill(landed.settings.home, monkeypatch)
+    backfill = type_on(landed)
     landed.build("raw_sales", DAYS)
     land_lines(landed.settings.landing, THIRD, "late", 2, {"transaction_timestamp": "2017-03-01T10:00:00Z"})
     told = backfill("run", "raw_sales", "--days", SECOND, "--dry-run").stdout
@@ -80,38 +71,13 @@ def test_a_run_says_which_files_it_leaves_and_which_other_days_gained_rows(
     told = backfill("run", "raw_sales", "--days", THIRD).stdout
     assert f"raw_sales: rows were appended to {FIRST} as well" in told and f"run {FIRST} too" in told
     assert "Nothing was computed" not in told
+    assert rows(landed) == {FIRST: 7, SECOND: 5, THIRD: 5}
+    arrived = landed.read("raw_sales", DayRange.of(FIRST), ["day", "arrival_day"])["arrival_day"].tolist()
+    assert arrived.count(THIRD) == 2
     land_lines(landed.settings.landing, THIRD, "later", 1, {"transaction_timestamp": "2017-03-02T10:00:00Z"})
     ran = backfill.json("run", "raw_sales", "--days", THIRD)
     assert [step["appended_elsewhere"] for step in ran["steps"]] == [{"raw_sales": [str(SECOND)]}]
     assert "not ingested" not in json.dumps(ran)
-
-
-def test_what_was_rolled_back_is_taken_in_again(landed: Workshop) -> None:
-    """A rollback of an ingest gives the source positions back together with the rows."""
-    (publication,) = landed.build("raw_sales", DAYS).publications
-    roll_back(landed.builder.lake.publisher, publication, id="undo", steps=CATALOG.steps)
-    assert rows(landed) == {}
-    again = landed.build("raw_sales", DAYS)
-    assert rows(landed) == dict.fromkeys(DAYS, 5)
-    assert {day.rolled_back_by for day in again.days} == {"undo"}
-
-
-def test_a_newer_version_on_another_day_takes_the_row_out_of_the_day_that_loses_it(landed: Workshop) -> None:
-    """By a marker in the losing raw day: each day stays a function of its own raw day, whichever was built first."""
-    same = {"basket_id": "77", "product_id": "88", "transaction_timestamp": "2017-03-01T10:00:00Z"}
-    land_lines(landed.settings.landing, FIRST, "first-version", 1, {**same, "updated_at": "2017-03-01T12:00:00Z"})
-    landed.land_synthetic(SyntheticSpec(DAYS, rows_per_day=0, seed=1, defects={}))  # the exchange rates, no sales
-    landed.build_rates(DAYS)
-    for table in ("raw_sales", "bronze_sales", "fact_sales_transactions"):
-        landed.build(table, DAYS)
-    moved = {**same, "transaction_timestamp": "2017-03-03T10:00:00Z", "updated_at": "2017-03-03T12:00:00Z"}
-    land_lines(landed.settings.landing, THIRD, "moved", 1, moved)
-    for table in ("raw_sales", "bronze_sales", "fact_sales_transactions"):
-        result = landed.build(table, DAYS)
-    fact = landed.read("fact_sales_transactions", columns=["day", "transaction_id"])
-    assert fact[fact["transaction_id"] == "77-88"]["day"].tolist() == [THIRD]
-    assert counted(result) == {FIRST: 5, SECOND: 5, THIRD: 6}
-    assert [day.day for day in result.days if day.reused] == [SECOND]
 
 
 def test_only_files_that_were_measured_are_published(
@@ -162,11 +128,3 @@ def test_a_marker_that_another_run_has_published_meanwhile_is_not_published_agai
     assert rows(workshop) == {FIRST: 2, THIRD: 2}
     markers = raw[raw["record_kind"] == "supersession"]
     assert markers[["day", "superseded_by_day"]].to_numpy().tolist() == [[FIRST, THIRD]]
-
-
-def test_days_before_the_range_stay_as_they_are(landed: Workshop) -> None:
-    """Building one day never touches what another day holds."""
-    landed.build("raw_sales", [FIRST])
-    before = landed.states("raw_sales")[FIRST]
-    landed.build("raw_sales", [FIRST + timedelta(days=1)])
-    assert landed.states("raw_sales")[FIRST] == before

@@ -47,8 +47,8 @@ SHOWN = {
 class Auditor:
     """Asks the questions of the file."""
 
-    def __init__(self, spark: SparkSession, workshop: Workshop) -> None:
-        log = str(workshop.settings.lakehouse / LOG_TABLE)
+    def __init__(self, spark: SparkSession, rejected: Workshop) -> None:
+        log = str(rejected.settings.lakehouse / LOG_TABLE)
         view = re.search(r"^CREATE .*?(?=;$)", PAGE, re.DOTALL | re.MULTILINE)[0]  # type: ignore[index]
         spark.sql(view.replace(".data/lakehouse/_publications", log))
         self.spark = spark
@@ -64,16 +64,11 @@ class Auditor:
         return [row.asDict() for row in self.spark.sql(sql).collect()]
 
 
-@pytest.fixture
-def workshop(rejected_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
-    return Workshop(shutil.copytree(rejected_home, tmp_path / "home"), lambda: spark)
-
-
-def test_every_question_of_the_file_is_answered(workshop: Workshop, spark: SparkSession) -> None:
+def test_every_question_of_the_file_is_answered(rejected: Workshop, spark: SparkSession) -> None:
     """One lakehouse, all of its questions; a question that is added to the file has to be asked here."""
-    before = {table: workshop.states(table)[FIRST].publication for table in CHAIN if table != "report_store_ranking"}
-    roll_back(workshop.builder.lake.publisher, before[REVENUE], id="undo", steps=CATALOG.steps)
-    auditor = Auditor(spark, workshop)
+    before = {table: rejected.states(table)[FIRST].publication for table in CHAIN if table != "report_store_ranking"}
+    roll_back(rejected.builder.lake.publisher, before[REVENUE], id="undo", steps=CATALOG.steps)
+    auditor = Auditor(spark, rejected)
 
     changes = auditor.ask("Who changed day D", table=REVENUE, day=str(FIRST))
     assert [(row["publication"], row["kind"], row["run"]) for row in changes] == [
@@ -112,18 +107,18 @@ def test_every_question_of_the_file_is_answered(workshop: Workshop, spark: Spark
 
     held = auditor.ask("What did table T hold", table=REVENUE, moment=str(changes[0]["at"]))
     assert [row["publication"] for row in held] == [before[REVENUE]] * 2
-    _switch(workshop)
+    _switch(rejected)
     (switched,) = auditor.ask("Who switched")
     asked = ("step", "from_version", "to_version", "launched_by", "reason")
     assert [switched[name] for name in asked] == [FACT, "", "v1", "ana", "until the close"]
     assert auditor.asked == set(ASKED)
 
 
-def _switch(workshop: Workshop) -> None:
+def _switch(rejected: Workshop) -> None:
     made = Provenance(launched_by="ana", reason="until the close")
     switches = {FACT: Switch(version="v1")}
     asked = Publication(id="switch", kind="replace", tables=(), provenance=made, switches=switches)
-    workshop.builder.lake.publisher.publish(asked)
+    rejected.builder.lake.publisher.publish(asked)
 
 
 @pytest.mark.long
@@ -171,9 +166,9 @@ def test_a_campaign_and_its_undo_are_reported_in_full_and_proven(
     assert {day.verdict for day in wrong.builder.reproduce(raw).days} == {ReproductionVerdict.NOT_REPRODUCED}
 
 
-def test_history_says_from_what(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_says_from_what(rejected: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables with their version and days, or landed files; briefly in the list, in full for scripts."""
-    backfill = Backfill(workshop.settings.home, monkeypatch)
+    backfill = Backfill(rejected.settings.home, monkeypatch)
     (facts,) = backfill.json("history", "fact_sales_transactions", "--days", FIRST)["publications"]
     read = {each["table"]: each for each in facts["made_of"]}
     assert read["bronze_sales"]["days"] == [str(DAYS)] and read["bronze_sales"]["version"] is not None

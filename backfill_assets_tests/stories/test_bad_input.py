@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import gzip
 import threading
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
 
-from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable, SourceUnreadable
 from backfill_assets.lakehouse.main_table import MainTable
@@ -51,62 +48,79 @@ def standing(workshop: Workshop) -> object:
     return found, {table: main.version for table, main in tables.items() if main}
 
 
-def refused(workshop: Workshop, table: str, error: type[BackfillError], *named: str, days: DayRange = DAYS) -> None:
+def refused(
+    workshop: Workshop,
+    table: str,
+    error: type[BackfillError],
+    *named: str,
+    days: DayRange = DAYS,
+    version: str | None = None,
+) -> None:
     """The build says what is wrong, with these words in it, and the lakehouse stands as it stood."""
     before = standing(workshop)
     with pytest.raises(error) as raised:
-        workshop.build(table, days)
+        workshop.build(table, days, version)
     assert all(word in str(raised.value) for word in named), str(raised.value)
     assert raised.value.hint, "what to do next belongs to every error"
     assert standing(workshop) == before
 
 
-def scribbled(whole: bytes) -> bytes:
-    return whole[:40] + bytes(255 - byte for byte in whole[40:60]) + whole[60:]
+def test_damaged_files_are_refused_by_name_and_taken_in_once_they_are_whole(workshop: Workshop) -> None:
+    """Half of a file's lines would count as the file: it is refused before anything is read, also the one beside it.
 
-
-def cut_short(whole: bytes) -> bytes:
-    return whole[:-20]
-
-
-def not_gzip(whole: bytes) -> bytes:
-    return gzip.decompress(whole)
-
-
-@pytest.mark.parametrize(
-    ("damage", "says"),
-    [(scribbled, "undecodable gzip at byte"), (not_gzip, "undecodable gzip at byte"), (cut_short, "truncated gzip")],
-)
-def test_damaged_gzip(workshop: Workshop, damage: Callable[[bytes], bytes], says: str) -> None:
-    """Refused by name before anything is read: half of a file's lines would count as the file. No Spark starts."""
-    land_rates(workshop, "sound")
-    damaged = land_rates(workshop, "later")
-    damaged.write_bytes(damage(damaged.read_bytes()))
-    refused(workshop, "raw_fx_rates", SourceUnreadable, "fx_rates/2017-03-01/later.jsonl.gz", says)
-    assert workshop.sessions == 0
-
-
-def test_once_the_file_is_whole_the_next_run_takes_everything_in(workshop: Workshop) -> None:
-    """Also the sound file beside it, which was not taken in on its own."""
+    What raw has of a file is what stood there when it was read; a correction lands as a new file. A file without
+    lines is a delivery of nothing.
+    """
     land_rates(workshop, "sound")
     file = land_rates(workshop, "later")
     whole = file.read_bytes()
-    file.write_bytes(cut_short(whole))
-    refused(workshop, "raw_fx_rates", SourceUnreadable, "later.jsonl.gz")
+    scribbled = whole[:40] + bytes(255 - byte for byte in whole[40:60]) + whole[60:]
+    undecodable = "undecodable gzip at byte"
+    for damaged, says in (
+        (scribbled, undecodable),
+        (gzip.decompress(whole), undecodable),
+        (whole[:-20], "truncated gzip"),
+    ):
+        file.write_bytes(damaged)
+        refused(workshop, "raw_fx_rates", SourceUnreadable, "fx_rates/2017-03-01/later.jsonl.gz", says)
+    assert workshop.sessions == 0
     file.write_bytes(whole)
     assert [built.rows for built in workshop.build("raw_fx_rates", DAYS).days] == [4]
 
-
-def test_a_file_that_changed_after_it_was_read(workshop: Workshop) -> None:
-    """What raw has of it is what stood there; a correction lands as a new file, which the next run takes in."""
-    file = land_rates(workshop)
-    workshop.build("raw_fx_rates", DAYS)
-    read = file.read_bytes()
     file.write_bytes(gzip.compress(b"{}\n"))
-    refused(workshop, "raw_fx_rates", SourceUnreadable, "fx_rates/2017-03-01/rates.jsonl.gz changed after it was read")
-    file.write_bytes(read)
+    refused(workshop, "raw_fx_rates", SourceUnreadable, "fx_rates/2017-03-01/later.jsonl.gz changed after it was read")
+    file.write_bytes(whole)
+    land_rates(workshop, "no-bytes").write_bytes(b"")
+    land_rates(workshop, "no-lines").write_bytes(gzip.compress(b""))
     land_rates(workshop, "correction")
-    assert [built.rows for built in workshop.build("raw_fx_rates", DAYS).days] == [4]
+    assert [built.rows for built in workshop.build("raw_fx_rates", DAYS).days] == [6]
+    next_day = DayRange.of(DAY + timedelta(days=1))
+    Path(land(workshop.settings.landing, "fx_rates", str(next_day.first), "none", [])).write_bytes(b"")
+    for reused in (False, True):
+        assert [(built.rows, built.reused) for built in workshop.build("raw_fx_rates", next_day).days] == [(0, reused)]
+
+
+def test_a_request_that_cannot_be_meant_is_refused_in_words_and_without_spark(workshop: Workshop) -> None:
+    """Days that nothing was delivered for, days that have not ended, a version that is not there, no place to write."""
+    land_rates(workshop)
+    later = DayRange(DAY, DAY + timedelta(days=2))
+    refused(workshop, "raw_fx_rates", SourceUnreadable, "fx_rates on 2017-03-02", "1 more day", days=later)
+    (workshop.settings.landing / "fx_rates" / "2017-03-02").mkdir()
+    refused(workshop, "raw_fx_rates", SourceUnreadable, "fx_rates on 2017-03-02", days=later)
+    refused(workshop, "raw_sales", SourceUnreadable, "sales")
+    today = datetime.now(UTC).date()
+    for table in ("raw_sales", "bronze_sales", "fact_daily_revenue"):
+        refused(workshop, table, InvalidRequest, str(today), "has not ended", days=DayRange(DAY, today))
+    far = DayRange.of(today + timedelta(days=3650))
+    refused(workshop, "bronze_fx_rates", InvalidRequest, str(far.first), days=far)
+    for table, versions in {"fact_sales_transactions": "v1, v2", "bronze_sales": "v1", "raw_sales": "v1"}.items():
+        refused(workshop, table, InvalidRequest, f"{table} has no version 'v9'", f"Versions: {versions}.", version="v9")
+    workshop.settings.lakehouse.write_text("a file stands where the folder should be")
+    for table in ("raw_fx_rates", "bronze_fx_rates"):
+        with pytest.raises(LakehouseUnusable, match=str(workshop.settings.lakehouse)) as raised:
+            workshop.build(table, DAYS)
+        assert raised.value.hint
+    assert workshop.sessions == 0
 
 
 def test_a_file_that_changes_while_it_is_read(tmp_path: Path, spark: SparkSession) -> None:
@@ -141,66 +155,6 @@ def test_lines_that_are_no_sales(workshop: Workshop) -> None:
         (file, 6): not_an_object,
     }
     assert workshop.read("bronze_sales")["source_line"].tolist() == [1]
-
-
-@pytest.mark.parametrize("content", [b"", gzip.compress(b"")], ids=["no-bytes", "no-lines"])
-def test_an_empty_file_is_a_delivery(workshop: Workshop, content: bytes) -> None:
-    """The day is published with zero rows, and the next run has nothing to do for it."""
-    land_rates(workshop).write_bytes(content)
-    assert [(built.rows, built.reused) for built in workshop.build("raw_fx_rates", DAYS).days] == [(0, False)]
-    assert workshop.build("raw_fx_rates", DAYS).days[0].reused
-
-
-def test_a_day_without_files(workshop: Workshop) -> None:
-    """Nothing delivered is not the same as nothing sold; the whole range is refused, the day before too."""
-    land_rates(workshop)
-    later = DayRange(DAY, DAY + timedelta(days=2))
-    refused(workshop, "raw_fx_rates", SourceUnreadable, "fx_rates on 2017-03-02", "1 more day", days=later)
-    (workshop.settings.landing / "fx_rates" / "2017-03-02").mkdir()
-    refused(workshop, "raw_fx_rates", SourceUnreadable, "fx_rates on 2017-03-02", days=later)
-    refused(workshop, "raw_sales", SourceUnreadable, "sales")
-    assert workshop.sessions == 0
-
-
-def test_a_range_that_has_not_ended(workshop: Workshop) -> None:
-    """Today's arrivals are not complete, tomorrow's cannot be there: neither becomes an empty published day."""
-    today = datetime.now(UTC).date()
-    for table in ("raw_sales", "bronze_sales", "fact_daily_revenue"):
-        refused(workshop, table, InvalidRequest, str(today), "has not ended", days=DayRange(DAY, today))
-    far = DayRange.of(today + timedelta(days=3650))
-    refused(workshop, "bronze_fx_rates", InvalidRequest, str(far.first), days=far)
-    assert workshop.sessions == 0
-
-
-def test_a_range_the_wrong_way_round(workshop: Workshop) -> None:
-    """Said with the range that was probably meant; never read as an empty range, which would succeed."""
-    arguments = ["--lakehouse", str(workshop.settings.lakehouse), "status", "--days", "2017-05-29..2017-03-01"]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code != 0
-    assert "Did you mean 2017-03-01..2017-05-29?" in result.output
-
-
-def test_a_version_that_does_not_exist(workshop: Workshop) -> None:
-    """The versions there are, are named in the error; for every kind of table, raw too."""
-    for table, versions in {"fact_sales_transactions": "v1, v2", "bronze_sales": "v1", "raw_sales": "v1"}.items():
-        before = standing(workshop)
-        with pytest.raises(InvalidRequest, match=rf"{table} has no version 'v9'[\s\S]*Versions: {versions}\."):
-            workshop.build(table, DAYS, "v9")
-        assert standing(workshop) == before
-    assert workshop.sessions == 0
-
-
-def test_a_lakehouse_that_is_not_writable(workshop: Workshop) -> None:
-    """Here a file stands where the folder should be. Said before Spark starts, not after an hour of computing."""
-    land_rates(workshop)
-    workshop.settings.lakehouse.write_text("")
-    for table in ("raw_fx_rates", "bronze_fx_rates"):
-        with pytest.raises(LakehouseUnusable, match=str(workshop.settings.lakehouse)) as raised:
-            workshop.build(table, DAYS)
-        assert raised.value.hint
-    assert workshop.sessions == 0
-    workshop.settings.lakehouse.unlink()
-    assert [built.rows for built in workshop.build("raw_fx_rates", DAYS).days] == [2]
 
 
 def test_two_runs_of_the_same_day_at_once(workshop: Workshop) -> None:

@@ -15,8 +15,9 @@ from backfill_assets.examples.sample.real import land_readings
 from backfill_assets.landing import declaration_trial
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.dataset import Dataset
-from backfill_assets_tests.cli.command import Backfill, work_with
+from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.declared import declare
+from backfill_assets_tests.stories.conftest import TypeOn
 from backfill_assets_tests.stories.toll_passages import FIRST, NUMBERED, SOURCE, WITHOUT_KEY, passage
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
@@ -26,38 +27,29 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def backfill(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Backfill:
-    command = Backfill(tmp_path / "home", monkeypatch)
-    workshop = Workshop(command.home, lambda: spark)
-    work_with(monkeypatch, workshop)
-    return command
+def backfill(tmp_path: Path, spark: SparkSession, type_on: TypeOn) -> Backfill:
+    return type_on(Workshop(tmp_path / "home", lambda: spark))
 
 
 def land_passages(backfill: Backfill, passages: Sequence[Mapping[str, str] | str], day: date = FIRST) -> None:
     land(backfill.home / "landing", "tolls", str(day), "a", passages)
 
 
-def test_a_sound_declaration_and_a_sound_file(backfill: Backfill) -> None:
-    """Nothing would be quarantined, every gate would pass, and no lakehouse is made."""
+def test_a_sound_declaration_and_a_sound_file(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing would be quarantined, every gate would pass, no lakehouse is made; and it says where it is."""
+    said: list[str] = []
+    monkeypatch.setattr("backfill_assets.cli.verbs.dataset.report_progress", said.append)
     land_readings(DayRange.of(date(2016, 2, 15)), backfill.home / "landing")
     before = sorted(backfill.home.rglob("*"))
     told = backfill.json("dataset", "check", "sea_temperatures")
     (file,) = told["files"]
     assert (told["problems"], file["good"], file["rows"], file["quarantined"]) == ([], True, 48, 0)
     assert sorted(backfill.home.rglob("*")) == before
-    assert "Did you mean sea_temperatures?" in backfill("dataset", "check", "sea_temperature", exit_code=1).stderr
-
-
-def test_where_it_is_is_said_by_table(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark takes seconds for each of them, and silence looks like a command that hangs."""
-    land_readings(DayRange.of(date(2016, 2, 15)), backfill.home / "landing")
-    said: list[str] = []
-    monkeypatch.setattr("backfill_assets.cli.verbs.dataset.report_progress", said.append)
-    backfill("dataset", "check", "sea_temperatures")
     words = "\n".join(said)
     assert "bronze_sea_temperatures: comparing its columns with the contract" in words
     assert "reading sea_temperatures/2016-02-15/" in words
     assert "judging raw_sea_temperatures" in words and "judging bronze_sea_temperatures, " in words
+    assert "Did you mean sea_temperatures?" in backfill("dataset", "check", "sea_temperature", exit_code=1).stderr
 
 
 def test_every_row_of_a_wrong_declaration(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:

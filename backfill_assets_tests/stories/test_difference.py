@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from typing import Any
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
 
-from backfill_assets.cli import main
-from backfill_assets.days import DayRange
 from backfill_assets.difference.difference import DayCompared, TableCompared
 from backfill_assets.difference.find import last_difference
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.model.declaration import Step, Table
+from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.declared import declare
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES, WEEKEND
 from backfill_assets_tests.workshop import Workshop
 
-DAYS = DayRange.parse("2017-03-02..2017-03-06")
-WEEKEND = [date(2017, 3, 4), date(2017, 3, 5)]
-FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
+REVENUE = "fact_daily_revenue"
 AFTER_APPROVAL = ("cut_over", "downstream_rebuilt", "completion_told")
-REPORTS = ("report_department_revenue", "report_store_ranking", "report_monthly_close")
-
-
-def told(*words: str, exit_code: int = 0) -> Any:
-    return json.loads(backfill(*words, "--json", exit_code=exit_code).stdout)
-
-
-def backfill(*words: str, exit_code: int = 0) -> Result:
-    result = CliRunner().invoke(main, list(words))
-    assert result.exit_code == exit_code, (result.output, result.exception)
-    return result
 
 
 def by_pandas(before: pd.DataFrame, after: pd.DataFrame) -> dict[date, tuple[int, int]]:
@@ -51,31 +34,29 @@ def by_pandas(before: pd.DataFrame, after: pd.DataFrame) -> dict[date, tuple[int
     return {day: (int(found.sum()), int((~found).sum())) for day, found in of_day.items()}
 
 
-def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_sees_what_approving_would_change(
+    wrong: Workshop, backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The old logic took the previous day's rate: weekends and sales in euros do not change, all else may."""
-    monkeypatch.setenv("BACKFILL_HOME", str(workshop.settings.home))
-    workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=40, seed=6, defects={}))
-    workshop.build_all(DAYS, "v1")
-    workshop.build_reports(DAYS)
     declare_total(monkeypatch, FACT, "sales_value")
-    old, old_revenue = workshop.read(FACT), workshop.read(REVENUE)
+    old, old_revenue = wrong.read(FACT), wrong.read(REVENUE)
     expected = ("weekends unchanged", "rows unchanged", "currency=EUR unchanged", "amount_eur < 5% a day")
     asked = ["plan", FACT, "--days", str(DAYS), "--version", "v2"]
-    plan = told(*asked, *(word for text in expected for word in ("--expect", text)))["plan"]
-    assert plan != told(*asked)["plan"], "what is expected is part of the plan"
+    plan = backfill.json(*asked, *(word for text in expected for word in ("--expect", text)))["plan"]
+    assert plan != backfill.json(*asked)["plan"], "what is expected is part of the plan"
     assert "is staged" in backfill("diff", plan, exit_code=1).output
-    staged = told("run", plan)
+    staged = backfill.json("run", plan)
     waiting = {each["step"].replace(" ", "_") for each in staged["times"] if each["spent"] is None}
     assert waiting == {*AFTER_APPROVAL}
 
-    asked_for = workshop.sessions
-    shown = told("diff", plan, "--html")
-    assert workshop.sessions == asked_for, "rows are compared without Spark"
+    asked_for = wrong.sessions
+    shown = backfill.json("diff", plan, "--html")
+    assert wrong.sessions == asked_for, "rows are compared without Spark"
 
-    found = last_difference(workshop.builder.lake.storage, plan)
+    found = last_difference(wrong.builder.lake.storage, plan)
     assert found is not None
     tables = {table.table: table for table in found.tables}
-    assert set(tables) == {FACT, REVENUE, *REPORTS}
+    assert set(tables) == set(TABLES)
     assert {day.day: day.how for day in tables[FACT].days if day.day in WEEKEND} == dict.fromkeys(WEEKEND, "equal")
     assert {day.day: day.how for day in tables[REVENUE].days if day.day in WEEKEND} == dict.fromkeys(
         WEEKEND, "unchanged"
@@ -87,29 +68,29 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
     sums = {row["measure"]: row for row in shown["by_table"][FACT]["sums"]}
     assert Decimal(sums["sales_value"]["before"]) == sum(old["sales_value"]), "it is read from the rows"
     assert sums["sales_value"]["after"] == sums["sales_value"]["before"]
-    assert shown["sentence"].startswith(f"{FACT}, {DAYS}: amount eur ") and "3 of 5 days" in shown["sentence"]
+    assert shown["sentence"].startswith(f"{FACT}, {DAYS}: amount eur ") and "7 of 9 days" in shown["sentence"]
     for row in tables[FACT].sample:
         assert {cell.column for cell in row.cells} <= {"rate", "rate_day", "amount_eur"}
     assert len(tables[FACT].sample) == 10
-    letter = a_letter(workshop, plan)
-    first = {each["step"]: each for each in told("approve", plan, "--yes")["times"]}
+    letter = a_letter(wrong, plan)
+    first = {each["step"]: each for each in backfill.json("approve", plan, "--yes")["times"]}
 
-    again = told("plan", FACT, "--days", str(DAYS), "--version", "v2", "--force")["times"]
+    again = backfill.json("plan", FACT, "--days", str(DAYS), "--version", "v2", "--force")["times"]
     for row in again:
         time, before = row["estimated"], first[row["step"]]
         assert before["estimated"] is None, "the first plan had nothing to go by"
         assert time["samples"] == 1 and time["low"] - 0.06 <= before["spent"] <= time["high"] + 0.06
-    new, new_revenue = workshop.read(FACT), workshop.read(REVENUE)
+    new, new_revenue = wrong.read(FACT), wrong.read(REVENUE)
     assert {each.day: (each.rows.changed, each.rows.unchanged) for each in tables[FACT].days} == by_pandas(old, new)
     for measure in ("amount_eur", "sales_value"):
         assert sums_of(tables[FACT], measure) == pandas_sums(old, new, measure)
     assert sums_of(tables[REVENUE], "revenue_eur") == pandas_sums(old_revenue, new_revenue, "revenue_eur")
     has_the_money_of_all_planned_days(letter, old, new)
-    sessions = workshop.sessions
-    kept = told("status", plan)["difference"]
+    sessions = wrong.sessions
+    kept = backfill.json("status", plan)["difference"]
     assert (kept["tables"], kept["rows"]) == (shown["tables"], shown["rows"])
-    assert last_difference(workshop.builder.lake.storage, plan) == found
-    assert workshop.sessions == sessions
+    assert last_difference(wrong.builder.lake.storage, plan) == found
+    assert wrong.sessions == sessions
 
 
 def a_letter(workshop: Workshop, plan: str) -> str:

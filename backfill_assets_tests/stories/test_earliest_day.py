@@ -18,6 +18,7 @@ from backfill_assets.rebuild.reproduce import ReproductionVerdict
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.declared import declare, declared
 from backfill_assets_tests.stories.personal_key import VISITS, visit
+from backfill_assets_tests.stories.staged_campaign import checksums
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
 
@@ -67,16 +68,6 @@ def markers(workshop: Workshop) -> list[tuple[date, date]]:
     return sorted(found.elements())
 
 
-def contents(workshop: Workshop) -> dict[date, tuple[int, str, str]]:
-    """What each day of raw holds, and by which declaration."""
-    states = workshop.states("raw_visits").values()
-    return {
-        each.day: (each.content.rows, each.content.checksum, each.content.code_version)
-        for each in states
-        if each.content
-    }
-
-
 def refresh(workshop: Workshop, days: Sequence[date] | DayRange) -> RefreshResult:
     step = declared().step("raw_visits")
     return workshop.builder.refresh(step, list(days), run=RunInfo("refresh"), progress=workshop.messages.append)
@@ -106,7 +97,7 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     land_visits(workshop)
     (taken_in,) = workshop.build("raw_visits", ARRIVED).publications
     workshop.build("bronze_visits", ARRIVED)
-    before, sums = received(workshop), accounted(workshop)
+    before, sums, held = received(workshop), accounted(workshop), checksums(workshop, "raw_visits")
     assert {line for line, (_, is_arrival, _) in before.items() if is_arrival} == {("a", 1), ("b", 1), ("b", 2)}
     told = next(message for message in workshop.messages if "on the day of arrival" in message)
     assert "3 rows" in told and f"{EARLY} is before {TOO_LATE}, `first_day` of its dataset" in told
@@ -126,11 +117,16 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     assert markers(workshop) == [(EARLY, MOVED)], "visit 1 has a newer version on another day now"
     assert accounted(workshop) == sums
     assert statuses(backfill, "raw_visits") == dict.fromkeys((EARLY, MOVED, *ARRIVED), FRESH)
+    after = received(workshop)
+    backfill("rollback", done.publication, "--yes")
+    assert received(workshop) == before and markers(workshop) == [] and checksums(workshop, "raw_visits") == held
+    assert statuses(backfill, "raw_visits") == {FIRST: STALE, SECOND: STALE, THIRD: FRESH}, "to be moved again"
+    assert (again := refresh(workshop, ARRIVED)).rows == done.rows and received(workshop) == after
     sessions = workshop.sessions
     assert not refresh(workshop, ARRIVED).publication and workshop.sessions == sessions
     reproduced = workshop.builder.reproduce(taken_in).days
     assert {day.verdict for day in reproduced} == {ReproductionVerdict.EQUAL}, "taken in again as it was declared then"
-    assert all("read its source again" in day.reason for day in workshop.builder.reproduce(done.publication).days)
+    assert all("read its source again" in day.reason for day in workshop.builder.reproduce(again.publication).days)
 
     assert statuses(backfill, "bronze_visits")[FIRST] == "stale: input changed"
     workshop.build("bronze_visits", [EARLY, MOVED, *ARRIVED])
@@ -144,23 +140,6 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     refresh(workshop, [EARLY, MOVED])
     assert received(workshop) == before and markers(workshop) == [] and accounted(workshop) == sums
     assert set(statuses(backfill, "raw_visits").values()) == {FRESH}
-
-
-def test_one_rollback_puts_all_rows_back(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They were moved by one publication; afterwards the days are stale again, and a refresh moves them again."""
-    backfill = Backfill(workshop.settings.home, monkeypatch)
-    declare_from(monkeypatch, TOO_LATE)
-    land_visits(workshop)
-    workshop.build("raw_visits", ARRIVED)
-    before, held = received(workshop), contents(workshop)
-    declare_from(monkeypatch, RIGHT)
-    moved = refresh(workshop, ARRIVED)
-    after = received(workshop)
-    backfill("rollback", moved.publication, "--yes")
-    assert received(workshop) == before and markers(workshop) == []
-    assert contents(workshop) == held
-    assert statuses(backfill, "raw_visits") == {FIRST: STALE, SECOND: STALE, THIRD: FRESH}
-    assert refresh(workshop, ARRIVED).rows == moved.rows and received(workshop) == after
 
 
 def test_a_file_that_changed_and_rows_that_belong_elsewhere_are_one_publication(

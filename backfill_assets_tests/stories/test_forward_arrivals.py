@@ -10,8 +10,7 @@ from click.testing import CliRunner
 
 from backfill_assets.cli import foreground, main
 from backfill_assets_tests.stories.landed_lines import land_lines
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
-from backfill_assets_tests.stories.test_shadow import LATE_DAY
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY
 from backfill_assets_tests.workshop import Workshop
 
 RAW, BRONZE = "raw_sales", "bronze_sales"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import date
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import types as T
@@ -17,9 +14,6 @@ from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.declared import declare
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DAYS = DayRange.parse("2020-05-01..2020-05-02")
 FIRST, SECOND = DAYS
@@ -52,47 +46,25 @@ def crate(depot: str, number: str, day: date, pieces: int) -> dict[str, str]:
     return {"depot": depot, "number": number, "counted_at": moment, "pieces": str(pieces), "sent_at": moment}
 
 
-@pytest.fixture(scope="module")
-def crates_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+def test_fields_that_differ_are_two_keys_and_one_value_written_otherwise_is_one(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On the first day two crates whose fields would join to one text; on the second day one is written otherwise."""
-    home = tmp_path_factory.mktemp("crates") / "home"
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        declare(monkeypatch, CRATES.dataset())
-        workshop = Workshop(home, lambda: spark)
-        first = [crate("10", "-7", FIRST, 1), crate("10-", "7", FIRST, 2), crate("n", "7", FIRST, 3)]
-        land(workshop.settings.landing, "crates", str(FIRST), "a", first)
-        land(workshop.settings.landing, "crates", str(SECOND), "b", [crate("n", "07", SECOND, 4)])
-        for table in ("raw_crates", "bronze_crates"):
-            workshop.build(table, DAYS)
-    return home
-
-
-@pytest.fixture
-def workshop(crates_home: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     declare(monkeypatch, CRATES.dataset())
-    return Workshop(shutil.copytree(crates_home, tmp_path / "home"), lambda: spark)
-
-
-def test_neither_of_two_keys_supersedes_the_other(workshop: Workshop) -> None:
-    """With ``10--7`` for both, one of them was lost, and no gate saw it."""
+    first = [crate("10", "-7", FIRST, 1), crate("10-", "7", FIRST, 2), crate("n", "7", FIRST, 3)]
+    land(workshop.settings.landing, "crates", str(FIRST), "a", first)
+    land(workshop.settings.landing, "crates", str(SECOND), "b", [crate("n", "07", SECOND, 4)])
+    for table in ("raw_crates", "bronze_crates"):
+        workshop.build(table, DAYS)
     bronze = workshop.read("bronze_crates")
     pieces = bronze[bronze["day"] == FIRST].set_index("crate_id")["pieces"].to_dict()
-    assert pieces == {"10--7": 1, "10\\--7": 2, "n-7": 3}
+    assert pieces == {"10--7": 1, "10\\--7": 2, "n-7": 3}, "with 10--7 for both, one of them was lost"
     assert set(bronze["deduplicated_rows"]) == {0}
-
-
-def test_each_is_traced_by_its_own_key(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = bronze[bronze["depot"] == "n"].set_index("day")
+    assert found["crate_id"].to_dict() == {FIRST: "n-7", SECOND: "n-7"}
+    assert found["superseded_by_day"].dropna().to_dict() == {FIRST: SECOND}, "one of them is the current one"
     backfill = Backfill(workshop.settings.home, monkeypatch)
     for key, depot in (("10--7", "10"), ("10\\--7", "10-")):
         trail = backfill.json("trace", key)
         assert [each["outcome"] for each in trail["landed"]] == ["published"]
         assert {row["row"]["depot"] for row in trail["rows"]} == {depot}
-
-
-def test_a_key_that_is_written_otherwise_on_another_day_is_one_key(workshop: Workshop) -> None:
-    """With a marker for each text, both days had the crate as their current one."""
-    bronze = workshop.read("bronze_crates")
-    found = bronze[bronze["depot"] == "n"].set_index("day")
-    assert found["crate_id"].to_dict() == {FIRST: "n-7", SECOND: "n-7"}
-    superseded = found["superseded_by_day"].dropna()
-    assert superseded.to_dict() == {FIRST: SECOND}

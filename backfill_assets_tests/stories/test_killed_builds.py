@@ -35,16 +35,12 @@ DAYS = DayRange.parse("2017-03-01..2017-03-03")
 SPEC = SyntheticSpec(days=DAYS, rows_per_day=40, seed=SEED, defects=dict.fromkeys(DEFECTS, 2))
 PLACES = [
     "staged raw_sales",
-    "judged raw_sales",
-    "prepared raw_sales",
     "table committed raw_sales",
-    "staged bronze_sales",
     "judged quarantine_sales",
     "prepared bronze_sales",
-    "table committed bronze_sales",
     "closing fact_sales_transactions",
-    "closed fact_daily_revenue",
 ]
+"""One of each kind; ``protocol/test_kill.py`` has every step of a publication."""
 _KILLED = -9
 _PATIENCE_SECONDS = 120
 """From one place to the next."""

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -25,14 +24,9 @@ from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import timelines_of
 from backfill_assets.publish.crash_points import CrashPoint
-from backfill_assets.rebuild.walk import shadow
 from backfill_assets.state.reading import published_versions
 from backfill_assets_tests.stories import cutting_over
-from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, RUN, TABLES, steps
-from backfill_assets_tests.workshop import Workshop
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, TABLES
 
 Files = frozenset[tuple[str, str]]
 RANDOM_KILLS = int(os.environ.get("BACKFILL_RANDOM_KILLS", "20"))
@@ -49,18 +43,6 @@ MUST_BE_HIT = {
     CrashPoint.CLOSING,
     CrashPoint.CLOSED,
 }
-
-
-@pytest.fixture(scope="module")
-def staged_home(wrong_home: Path, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
-    """Everything is staged and waits for its cut-over."""
-    home = tmp_path_factory.mktemp("staged") / "home"
-    shutil.copytree(wrong_home, home)
-    workshop = Workshop(home, lambda: spark)
-    assert not [
-        each for step in shadow(workshop.builder.lake, CAMPAIGN, steps(), RUN, print) for each in step.held_back
-    ]
-    return home
 
 
 def shared(source: str, target: str) -> str:

@@ -19,8 +19,7 @@ from backfill_assets.timeline.opened import open_timeline
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.cli.command import work_with
 from backfill_assets_tests.stories.landed_lines import land_lines
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
-from backfill_assets_tests.stories.test_shadow import LATE_DAY
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, TABLES
 from backfill_assets_tests.stories.wrong_on_mondays import DRAFT, declare_draft
 from backfill_assets_tests.workshop import Workshop
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner, Result
 
-from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.real import land_readings
 from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
 from backfill_assets.rebuild import outcome as person
 from backfill_assets.rebuild.outcome import Person
-from backfill_assets_tests.cli.command import work_with
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS, TABLES
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, REPORTS, TABLES, checksums
 from backfill_assets_tests.stories.test_audit import Auditor
 from backfill_assets_tests.workshop import Workshop
 
@@ -31,17 +28,6 @@ NARROWED = {
 }
 """The days that the examples name, and those that are there."""
 ANA, BELA, MALLORY = (Person(name, "OS user") for name in ("ana", "bela", "mallory"))
-DAY = date(2017, 3, 7)
-
-
-def backfill(*words: object, exit_code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    assert result.exit_code == exit_code, (result.output, result.exception)
-    return result
-
-
-def values(*words: object, exit_code: int = 0) -> Any:
-    return json.loads(backfill(*words, "--json", exit_code=exit_code).stdout)
 
 
 def example(name: str, folder: Path) -> Path:
@@ -54,36 +40,28 @@ def example(name: str, folder: Path) -> Path:
 
 
 @pytest.fixture
-def place(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+def place(wrong: Workshop, backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    """Whoever types there is Ana."""
     monkeypatch.setenv("BACKFILL_NOTICES", f"file:{wrong.settings.home / 'notices.jsonl'}")
-    work_with(monkeypatch, wrong)
     monkeypatch.setattr(person, "os_person", lambda: ANA)
     return wrong
 
 
-def checksums(workshop: Workshop) -> dict[str, dict[date, str]]:
-    return {
-        table: {day: state.content.checksum for day, state in workshop.states(table).items() if state.content}
-        for table in TABLES
-    }
-
-
 def test_a_campaign_is_carried_out_as_its_file_says(
-    place: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+    place: Workshop, backfill: Backfill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:
     """Its waves, its limits, its approvers, its recipients; afterwards the same file has nothing left to do."""
     monkeypatch.setenv("BACKFILL_APPROVAL_BY", "another-person")
     path, before = example("2017-fx.yaml", tmp_path), checksums(place)
-    checked = values("plan", "-f", path, "--check")
+    checked = backfill.json("plan", "-f", path, "--check")
     assert checked["may_be_carried_out"]
 
-    id = values("plan", "-f", path)["plan"]["plan"]
+    id = backfill.json("plan", "-f", path)["plan"]["plan"]
 
     assert id == checked["plan"]["plan"]
     assert "waves of its own" in backfill("run", id, "--waves", "100%", exit_code=1).stderr
 
-    assert values("run", id)["waits"] == "it waits for approval"
+    assert backfill.json("run", id)["waits"] == "it waits for approval"
 
     journal = entries(place.builder.lake.storage, campaign_of(id))
     waves = [entry.wave for entry in journal if entry.kind == "wave"]
@@ -95,11 +73,11 @@ def test_a_campaign_is_carried_out_as_its_file_says(
     assert checksums(place) == before
 
     monkeypatch.setattr(person, "os_person", lambda: BELA)
-    published = values("approve", id, "--yes")
+    published = backfill.json("approve", id, "--yes")
 
     assert {row["table"] for row in published["days"] if row["published"]} == set(TABLES)
     assert checksums(place) != before
-    (newest, *_) = values("history", "--limit", "1")["publications"]
+    (newest, *_) = backfill.json("history", "--limit", "1")["publications"]
     assert (newest["publication"], newest["approved_by"]) == (published["publication"], "bela (OS user)")
     (audited,) = Auditor(spark, place).ask("Who approved it")
     assert (audited["publication"], audited["approved_by"]) == (published["publication"], "bela (OS user)")
@@ -110,22 +88,22 @@ def test_a_campaign_is_carried_out_as_its_file_says(
     assert "nothing to rebuild" in backfill("plan", "-f", path, "--check").stdout
 
 
-def test_the_reports_of_a_fact_that_is_right_again(place: Workshop, tmp_path: Path) -> None:
+def test_the_reports_of_a_fact_that_is_right_again(place: Workshop, backfill: Backfill, tmp_path: Path) -> None:
     """Downstream only: the plan rebuilds what is computed from the fact, and not the fact."""
     path = example("2017-week-10-reports.yaml", tmp_path)
-    assert values("plan", "-f", path, "--check")["plan"]["steps"][0]["why"] == {}
-    place.build(FACT, [DAY], "v2")
-    checked = values("plan", "-f", path, "--check")
+    assert backfill.json("plan", "-f", path, "--check")["plan"]["steps"][0]["why"] == {}
+    place.build(FACT, [LATE_DAY], "v2")
+    checked = backfill.json("plan", "-f", path, "--check")
     assert checked["may_be_carried_out"]
     assert {step["table"][0] for step in checked["plan"]["steps"] if step["why"]} == set(REPORTS)
 
 
-def test_real_readings_from_the_landed_files_on(place: Workshop, tmp_path: Path) -> None:
+def test_real_readings_from_the_landed_files_on(place: Workshop, backfill: Backfill, tmp_path: Path) -> None:
     """The whole pipeline, of the real readings of two weeks: everything that has landed is in the plan."""
     path = example("2016-sea-temperatures.yaml", tmp_path)
     assert "Nothing has landed" in backfill("plan", "-f", path, "--check", exit_code=1).output
     land_readings(DayRange.parse("2016-02-15..2016-02-28"), place.settings.landing)
-    steps = values("plan", "-f", path, "--check")["plan"]["steps"]
+    steps = backfill.json("plan", "-f", path, "--check")["plan"]["steps"]
     assert [step["why"] for step in steps] == [
         {"landed and not taken in": ["2016-02-15..2016-02-28"]},
         *[{"missing": ["2016-02-15..2016-02-28"]}] * 2,

@@ -1,64 +1,35 @@
-"""Plans of each scope carried out: with what is upstream, and of what is downstream only. Approved, and undone."""
+"""Plans of two scopes carried out: with what is upstream, and of what is downstream only. Approved, and undone.
+
+``test_refresh.py`` has the third one, whose source is read again.
+"""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-import pytest
-from click.testing import CliRunner
-
-from backfill_assets.cli import main
-from backfill_assets.days import Cadence, DayRange
-from backfill_assets_tests.cli.command import work_with
+from backfill_assets.days import DayRange
+from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.oracle import amount_eur
 from backfill_assets_tests.stories.landed_lines import land_lines
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS, TABLES
+from backfill_assets_tests.stories.staged_campaign import (
+    DAYS,
+    FACT,
+    PERIODS,
+    REPORTS,
+    TABLES,
+    changed,
+    checksums,
+    files,
+)
+from backfill_assets_tests.stories.staged_campaign import LATE_DAY as DAY
 from backfill_assets_tests.workshop import Workshop
 
-DAY = date(2017, 3, 7)
-WEEK, MONTH = Cadence.WEEKLY.period(DAY).first, Cadence.MONTHLY.period(DAY).first
 LATE = 3
-PERIODS = {
-    FACT: DAY,
-    "fact_daily_revenue": DAY,
-    "report_department_revenue": DAY,
-    "report_store_ranking": WEEK,
-    "report_monthly_close": MONTH,
-}
-Checksums = dict[str, dict[date, str]]
-
-
-@pytest.fixture
-def told(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs a command on the lakehouse and gives back what it says as JSON."""
-    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    work_with(monkeypatch, wrong)
-
-    def run(*words: str) -> dict[str, Any]:
-        result = CliRunner().invoke(main, [*words, "--json"])
-        assert result.exit_code == 0, result.output + result.stderr
-        found: dict[str, Any] = json.loads(result.stdout)
-        return found
-
-    return run
-
-
-def checksums(workshop: Workshop) -> Checksums:
-    return {
-        table: {day: state.content.checksum for day, state in workshop.states(table).items() if state.content}
-        for table in TABLES
-    }
-
-
-def changed(before: Checksums, after: Checksums) -> dict[str, set[date]]:
-    found = {
-        table: {day for day, checksum in days.items() if before[table].get(day) != checksum}
-        for table, days in after.items()
-    }
-    return {table: days for table, days in found.items() if days}
+REFERENCE = ("raw_fx_rates", "raw_products", "bronze_fx_rates", "bronze_products")
+UPSTREAM = ("raw_sales", "bronze_sales", "quarantine_sales", *REFERENCE)
 
 
 def euros(workshop: Workshop, day: date, *, days_back: int) -> dict[str, Decimal]:
@@ -79,37 +50,53 @@ def published(workshop: Workshop, day: date) -> dict[str, Decimal]:
     return dict(zip(fact["transaction_id"], fact["amount_eur"], strict=True))
 
 
-def test_with_the_source_it_takes_in_what_landed_and_the_undo_keeps_those_rows(wrong: Workshop, told: Any) -> None:
+def publications(workshop: Workshop, *tables: str) -> dict[tuple[str, date], str]:
+    """Equal only if nothing at all was published to them."""
+    return {(table, day): state.publication for table in tables for day, state in workshop.states(table).items()}
+
+
+def why(plan: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
+    return {step["table"][0]: step["why"] for step in plan["steps"] if step["why"]}
+
+
+def test_with_the_source_it_takes_in_what_landed_and_the_undo_keeps_those_rows(
+    wrong: Workshop, backfill: Backfill
+) -> None:
     """Three lines of a day that were not ingested: in raw at once, in the reports when it is approved, and for good."""
-    before = checksums(wrong)
+    before, raw, others = checksums(wrong), files(wrong, "raw_sales"), publications(wrong, *REFERENCE)
     lines = len(published(wrong, DAY))
     land_lines(wrong.settings.landing, DAY, "late", LATE, first_basket=900_001)
 
-    plan = told("plan", FACT, "--days", str(DAY), "--version", "v2", "--scope", "whole")
+    plan = backfill.json("plan", FACT, "--days", DAY, "--version", "v2", "--scope", "whole")
 
-    assert {step["table"][0]: step["why"] for step in plan["steps"] if step["why"]} == {
+    assert plan["scope"] == "whole"
+    assert why(plan) == {
         "raw_sales": {"landed and not taken in": [str(DAY)]},
         "bronze_sales": {"an input is rebuilt": [str(DAY)]},
         FACT: {"code changed": [str(DAY)]},
         **{table: {"an input is rebuilt": [str(PERIODS[table])]} for table in REPORTS},
     }
 
-    staged = told("run", plan["plan"], "--limits", "deviation=50%")
+    staged = backfill.json("run", plan["plan"], "--limits", "deviation=50%")
 
-    assert len(wrong.read("raw_sales", DayRange.of(DAY))) == lines + LATE, "raw is appended to for everybody"
+    after = files(wrong, "raw_sales")
+    assert {path: after[path] for path in raw} == raw, "raw is only appended to"
+    assert len(wrong.read("raw_sales", DayRange.of(DAY))) == lines + LATE, "for everybody"
     assert {row["table"] for row in staged["days"]} == {"bronze_sales", "quarantine_sales", *TABLES}
     assert checksums(wrong) == before
 
-    approved = told("approve", plan["plan"], "--yes")
+    approved = backfill.json("approve", plan["plan"], "--yes")
 
     assert changed(before, checksums(wrong)) == {table: {day} for table, day in PERIODS.items()}
     assert len(published(wrong, DAY)) == lines + LATE
     assert published(wrong, DAY) == euros(wrong, DAY, days_back=0)
-    publications = {wrong.states(table)[day].publication for table, day in {**PERIODS, "bronze_sales": DAY}.items()}
-    assert publications == {approved["publication"]}
+    brought = {wrong.states(table)[day].publication for table, day in {**PERIODS, "bronze_sales": DAY}.items()}
+    assert brought == {approved["publication"]}
+    assert publications(wrong, *REFERENCE) == others
 
-    told("rollback", plan["plan"], "--yes")
+    backfill("rollback", plan["plan"], "--yes")
 
+    assert files(wrong, "raw_sales") == after, "what was taken in stays"
     assert published(wrong, DAY) == euros(wrong, DAY, days_back=1)
     assert len(published(wrong, DAY)) == lines + LATE, "the old logic, of the rows that there are"
     sessions = wrong.sessions
@@ -118,29 +105,24 @@ def test_with_the_source_it_takes_in_what_landed_and_the_undo_keeps_those_rows(w
     assert wrong.sessions == sessions, "nothing is stale"
 
 
-def test_downstream_only_leaves_the_fact_alone_and_rebuilds_its_reports(wrong: Workshop, told: Any) -> None:
+def test_downstream_only_leaves_the_fact_alone_and_rebuilds_its_reports(wrong: Workshop, backfill: Backfill) -> None:
     """A person has built the fact of one day by the right logic, and its reports are still of the wrong one."""
     before = checksums(wrong)
     wrong.build(FACT, [DAY], "v2")
-    fact = {day: (state.publication, state.physical) for day, state in wrong.states(FACT).items()}
+    untouched = publications(wrong, *UPSTREAM, FACT), {table: files(wrong, table) for table in (*UPSTREAM, FACT)}
 
-    plan = told("plan", FACT, "--days", str(DAY), "--scope", "downstream")
+    plan = backfill.json("plan", FACT, "--days", DAY, "--scope", "downstream")
 
-    assert {step["table"][0]: step["why"] for step in plan["steps"] if step["why"]} == {
-        table: {"input changed": [str(PERIODS[table])]} for table in REPORTS
-    }
+    assert why(plan) == {table: {"input changed": [str(PERIODS[table])]} for table in REPORTS}
     assert plan["scope"] == "downstream" and "This scope fits" in plan["scope_that_fits"]
+    assert {row["table"] for row in backfill.json("run", plan["plan"])["days"]} == set(REPORTS)
+    assert changed(before, checksums(wrong)).keys() == {FACT}
 
-    staged = told("run", plan["plan"])
-
-    assert {row["table"] for row in staged["days"]} == set(REPORTS)
-
-    approved = told("approve", plan["plan"], "--yes")
+    approved = backfill.json("approve", plan["plan"], "--yes")
 
     now = checksums(wrong)
     assert changed(before, now) == {table: {day} for table, day in PERIODS.items()}
     assert {row["table"] for row in approved["days"] if row["published"]} == set(REPORTS)
-    assert {day: (state.publication, state.physical) for day, state in wrong.states(FACT).items()} == fact
     revenue = wrong.read("fact_daily_revenue", DayRange.of(DAY))["revenue_eur"]
     assert sum(revenue) == sum(euros(wrong, DAY, days_back=0).values())
     sessions = wrong.sessions
@@ -148,8 +130,8 @@ def test_downstream_only_leaves_the_fact_alone_and_rebuilds_its_reports(wrong: W
         assert all(each.reused for each in wrong.build(table, [PERIODS[table]]).days)
     assert wrong.sessions == sessions
 
-    refused = CliRunner().invoke(main, ["rollback", plan["plan"], "--yes"])
+    refused = backfill("rollback", plan["plan"], "--yes", exit_code=1)
 
-    assert refused.exit_code == 1 and "the logic from before it gives the same rows" in refused.stderr
+    assert "the logic from before it gives the same rows" in refused.stderr
     assert checksums(wrong) == now, "a report is not put back beside a fact that it contradicts"
-    assert {day: (state.publication, state.physical) for day, state in wrong.states(FACT).items()} == fact
+    assert (publications(wrong, *UPSTREAM, FACT), {t: files(wrong, t) for t in (*UPSTREAM, FACT)}) == untouched

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import date
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets_tests.cli.command import Backfill, work_with
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.stories.conftest import TypeOn
 from backfill_assets_tests.stories.rejected_sales import (
     AMOUNT,
     CHAIN,
@@ -23,27 +21,17 @@ from backfill_assets_tests.stories.rejected_sales import (
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 @pytest.fixture
-def workshop(rejected_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
-    return Workshop(shutil.copytree(rejected_home, tmp_path / "home"), lambda: spark)
+def backfill(rejected: Workshop, type_on: TypeOn) -> Backfill:
+    return type_on(rejected)
 
 
-@pytest.fixture
-def backfill(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Backfill:
-    """The command on that home, with the tests' Spark session."""
-    work_with(monkeypatch, workshop)
-    return Backfill(workshop.settings.home, monkeypatch)
+def publications(rejected: Workshop) -> dict[tuple[str, object], str]:
+    return {(table, day): state.publication for table in CHAIN for day, state in rejected.states(table).items()}
 
 
-def publications(workshop: Workshop) -> dict[tuple[str, object], str]:
-    return {(table, day): state.publication for table in CHAIN for day, state in workshop.states(table).items()}
-
-
-def test_reasons_are_listed_by_their_general_form(backfill: Backfill, workshop: Workshop) -> None:
+def test_reasons_are_listed_by_their_general_form(backfill: Backfill, rejected: Workshop) -> None:
     """The value is not in the reason, or every line would be a reason of its own; an example has it. No Spark."""
     told = backfill.json("raw", "quarantine", "quarantine_sales")["reasons"]
     assert {group["reason"]: group["rows"] for group in told} == {QUANTITY: 2, DISCOUNT: 2, AMOUNT: 1}
@@ -53,35 +41,31 @@ def test_reasons_are_listed_by_their_general_form(backfill: Backfill, workshop: 
     assert quantity["at"] == {"file": "sales/2017-03-01/bad.jsonl.gz", "line": 2}
     output = backfill("raw", "quarantine").output
     assert "sales/2017-03-01/bad.jsonl.gz:1" in output and AMOUNT in output
-    assert workshop.sessions == 0
-
-
-def test_a_line_is_resolved_once_a_corrected_version_is_accepted(backfill: Backfill, workshop: Workshop) -> None:
-    """The old line stays where it is; no one has to look at it again."""
-    assert {group["resolved"] for group in backfill.json("raw", "quarantine")["reasons"]} == {0}
-    corrected = sale(basket_id="3", sales_value="9.99", updated_at="2017-03-02T08:00:00Z")
-    land(workshop.settings.landing, "sales", str(SECOND), "corrected", [corrected])
-    workshop.build("raw_sales", [SECOND])
-    workshop.build("bronze_sales", DAYS)
-    told = backfill.json("raw", "quarantine")["reasons"]
-    assert {group["reason"]: group["resolved"] for group in told} == {QUANTITY: 0, DISCOUNT: 0, AMOUNT: 1}
-
-
-def test_rows_are_shown_as_they_were_landed(backfill: Backfill) -> None:
-    """With file, line and every reason: what a person sends to the source system."""
     rows = backfill.json("raw", "quarantine", "quarantine_sales", FIRST)["rows"]
-    (row,) = (each for each in rows if each["at"] == {"file": "sales/2017-03-01/bad.jsonl.gz", "line": 2})
+    (row,) = (each for each in rows if each["at"] == quantity["at"])
     assert row["reasons"] == [
         "quantity: 'many' is not a bigint",
         "retail_disc: not greater than or equal to 0 (was -2.00)",
     ]
     assert row["landed"]["basket_id"] == "2" and "household_id" not in row["landed"]
     assert "bad.jsonl.gz:1" in backfill("raw", "quarantine", "bronze_sales", FIRST).output
+    assert rejected.sessions == 0
 
 
-def test_rows_that_are_still_bad_are_left_alone(backfill: Backfill, workshop: Workshop) -> None:
+def test_a_line_is_resolved_once_a_corrected_version_is_accepted(backfill: Backfill, rejected: Workshop) -> None:
+    """The old line stays where it is; no one has to look at it again."""
+    assert {group["resolved"] for group in backfill.json("raw", "quarantine")["reasons"]} == {0}
+    corrected = sale(basket_id="3", sales_value="9.99", updated_at="2017-03-02T08:00:00Z")
+    land(rejected.settings.landing, "sales", str(SECOND), "corrected", [corrected])
+    rejected.build("raw_sales", [SECOND])
+    rejected.build("bronze_sales", DAYS)
+    told = backfill.json("raw", "quarantine")["reasons"]
+    assert {group["reason"]: group["resolved"] for group in told} == {QUANTITY: 0, DISCOUNT: 0, AMOUNT: 1}
+
+
+def test_rows_that_are_still_bad_are_left_alone(backfill: Backfill, rejected: Workshop) -> None:
     """Nothing is built; the message says what is wrong with them and what a person does."""
-    before = publications(workshop)
+    before = publications(rejected)
     result = backfill("raw", "quarantine", "--replay", exit_code=1)
     assert "None of 4 quarantined rows would be accepted; nothing was built." in result.stderr
     assert all(reason in result.stderr for reason in (QUANTITY, DISCOUNT, AMOUNT))
@@ -90,15 +74,15 @@ def test_rows_that_are_still_bad_are_left_alone(backfill: Backfill, workshop: Wo
     assert (told["freed"], told["still_bad"], told["built"]) == (0, 4, [])
     dry = backfill.json("raw", "quarantine", "--replay", "--dry-run")
     assert (dry["freed"], dry["still_bad"], dry["built"]) == (0, 4, [])
-    assert publications(workshop) == before
+    assert publications(rejected) == before
 
 
-def test_a_fixed_contract_is_reported_with_what_it_would_free(
-    backfill: Backfill, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+def test_a_replay_rebuilds_exactly_the_days_that_it_frees_rows_of(
+    backfill: Backfill, rejected: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before anything is built. A row with a second fault stays, for the fault that it still has."""
+    """The freed row is published down the chain; the other day is not touched, and everything adds up."""
     mend_contract(monkeypatch)
-    before = publications(workshop)
+    before = publications(rejected)
     dry = backfill.json("raw", "quarantine", "quarantine_sales", "--replay", "--dry-run")
     assert (dry["freed"], dry["still_bad"], dry["built"]) == (1, 3, [])
     assert {
@@ -110,45 +94,37 @@ def test_a_fixed_contract_is_reported_with_what_it_would_free(
         (str(FIRST), QUANTITY): (0, 1),
         (str(FIRST), AMOUNT): (0, 1),
         (str(SECOND), QUANTITY): (0, 1),
-    }
-    assert publications(workshop) == before
-
-
-def test_a_replay_rebuilds_exactly_the_days_that_it_frees_rows_of(
-    backfill: Backfill, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The freed row is published down the chain; the other day is not touched, and everything adds up."""
-    mend_contract(monkeypatch)
-    before = publications(workshop)
+    }, "a row with a second fault stays, for the fault that it still has"
+    assert publications(rejected) == before
     told = backfill.json("raw", "quarantine", "--replay")
     week = {"report_store_ranking": "2017-02-27"}
     expected = {table: [week.get(table, str(FIRST))] for table in CHAIN[1:]}
     assert {built["step"]: built["days"] for built in told["built"]} == expected
-    after = publications(workshop)
+    after = publications(rejected)
     assert {key for key in after if after[key] != before[key]} == {
         (table, date.fromisoformat(day)) for table, (day,) in expected.items()
     }
-    facts = workshop.read("fact_sales_transactions")
+    facts = rejected.read("fact_sales_transactions")
     assert "1-1095275" in facts["transaction_id"].tolist() and len(facts) == 17
-    assert sorted(workshop.read("quarantine_sales")["basket_id"].tolist()) == ["2", "3", "4"]
-    assert len(workshop.read("raw_sales")) == 17 + 3
+    assert sorted(rejected.read("quarantine_sales")["basket_id"].tolist()) == ["2", "3", "4"]
+    assert len(rejected.read("raw_sales")) == 17 + 3
     again = backfill("raw", "quarantine", "--replay", exit_code=1)
     assert "None of 3 quarantined rows" in again.stderr
 
 
 def test_gates_decide_about_freed_rows_as_about_any(
-    backfill: Backfill, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+    backfill: Backfill, rejected: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A contract that was fixed in one place only: the next table holds its day back, and says why."""
     mend_contract(monkeypatch, facts=False)
-    before = publications(workshop)
+    before = publications(rejected)
     result = backfill("raw", "quarantine", "--replay", exit_code=1)
     assert "fact_sales_transactions 2017-03-01 contract_holds" in result.stderr
-    after = publications(workshop)
+    after = publications(rejected)
     assert {key for key in after if after[key] != before[key]} == {("bronze_sales", FIRST)}
 
 
-def test_a_range_without_rejected_rows_has_nothing_to_replay(backfill: Backfill, workshop: Workshop) -> None:
+def test_a_range_without_rejected_rows_has_nothing_to_replay(backfill: Backfill, rejected: Workshop) -> None:
     """No Spark for nothing, and a wrong name gets the right one."""
     assert (
         "Nothing is quarantined on"
@@ -156,7 +132,7 @@ def test_a_range_without_rejected_rows_has_nothing_to_replay(backfill: Backfill,
     )
     assert backfill.json("raw", "quarantine", "quarantine_fx_rates", "--replay")["judged"] == []
     assert "Nothing is quarantined" in backfill("raw", "quarantine", "quarantine_fx_rates").output
-    assert workshop.sessions == 0
+    assert rejected.sessions == 0
     for words in ((), (FIRST,), ("--replay",)):
         mistyped = backfill("raw", "quarantine", "quarantine_sale", *words, exit_code=1)
         assert "Did you mean quarantine_sales?" in mistyped.stderr

@@ -191,42 +191,6 @@ def stage(
     return Stage(home, connect_spark, connect_server_for_tests.url)
 
 
-@pytest.fixture(scope="module")
-def shared(stage: Stage, tmp_path_factory: pytest.TempPathFactory, connect_spark: SparkSession) -> Iterator[Played]:
-    with stage.play(tmp_path_factory.mktemp("played") / "home") as found:
-        yield found
-
-
-@pytest.fixture
-def played(shared: Played) -> Iterator[Played]:
-    """Of the short forms, which follow each other on one lakehouse; what one leaves undone kills no run of the next."""
-    yield shared
-    shared.dagster.let_no_run_die()
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_a_campaign_goes_on_after_kills_and_is_published_once(played: Played) -> None:
-    """Killed while a wave stages, with all that could say so; then between publishing and saying so."""
-    before = played.publications()
-    played.assert_published("v1")
-    campaign = played.start_campaign("100%")
-    played.the_next_run_dies(f"staged {FACT}", lambda: played.dagster.kill("code", "daemon"))
-    played.wait_for(lambda: played.has_done(CampaignStep.VALIDATE, campaign), "the validation")
-    assert played.publications() == before, "readers see nothing of it before it is approved"
-    played.assert_published("v1")
-
-    played.the_next_run_dies(f"journal {CampaignStep.CUT_OVER}", nothing, lambda: played.approve(campaign))
-    played.assert_published("v2")
-    played.assert_is_cut_over(campaign)
-
-
-@pytest.mark.long
-def test_a_damaged_day_is_repaired_though_the_repair_is_killed(played: Played) -> None:
-    """A foreign writer overwrites a published day past the protocol; the sensor launches backfills in turn."""
-    damage_and_repair(played)
-
-
 def damage_and_repair(played: Played) -> None:
     damaged, version, contents = str(DAYS.first), published_version(played), played.workshop.contents()
     fact = DeltaTable(str(played.workshop.settings.lakehouse / FACT))
@@ -248,8 +212,42 @@ def damage_and_repair(played: Played) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
-def test_a_range_that_is_fanned_out_over_runs_gives_the_same_rows(played: Played) -> None:
+@pytest.mark.timeout(1800)
+def test_a_campaign_that_is_killed_in_each_step_and_then_a_range_that_is_fanned_out(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """The run dies when its work is done and the journal does not say so yet, or half way in a wave."""
+    with stage.play(tmp_path / "home") as played:
+        before, campaign = played.publications(), played.start_campaign("50%,100%")
+        kill = {ALL: played.dagster.kill_everything, DAEMON: played.dagster.kill_daemon}
+        for place, what in BEFORE_APPROVAL.items():
+            played.the_next_run_dies(place, kill[what])
+            assert played.publications() == before
+        played.wait_for(lambda: played.has_done(CampaignStep.VALIDATE, campaign), "the validation")
+        played.assert_published("v1")
+        for place, what in AFTER_IT.items():
+            played.the_next_run_dies(place, kill[what], lambda: played.approve(campaign))
+            played.assert_published("v2")
+        played.assert_is_cut_over(campaign)
+        played.dagster.let_no_run_die()
+        fan_out_over_runs(played)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_a_campaign_and_a_repair_by_make_dev(stage: Stage, tmp_path: Path) -> None:
+    """The command that people start, with the intervals that they have; killed twice, and started again."""
+    with stage.play(tmp_path / "home", MakeDev) as played:
+        campaign = played.start_campaign("100%")
+        played.the_next_run_dies(f"staged {FACT}", played.dagster.kill_everything)
+        played.wait_for(lambda: played.has_done(CampaignStep.VALIDATE, campaign), "the validation")
+        played.assert_published("v1")
+        played.approve(campaign)
+        played.assert_is_cut_over(campaign)
+        damage_and_repair(played)
+
+
+def fan_out_over_runs(played: Played) -> None:
     """The policy ``multi_run:2``, in the dialog of a range: two runs at once on one Spark, each with two days."""
     version, contents = published_version(played), played.workshop.contents()
     before = played.publications()
@@ -267,38 +265,6 @@ def test_a_range_that_is_fanned_out_over_runs_gives_the_same_rows(played: Played
     played.assert_published(version)
     played.assert_statuses_are_true()
     played.assert_nothing_is_under_way()
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1800)
-def test_a_campaign_that_is_killed_in_each_step(stage: Stage, tmp_path: Path) -> None:
-    """The run dies when its work is done and the journal does not say so yet, or half way in a wave."""
-    with stage.play(tmp_path / "home") as played:
-        before, campaign = played.publications(), played.start_campaign("50%,100%")
-        kill = {ALL: played.dagster.kill_everything, DAEMON: played.dagster.kill_daemon}
-        for place, what in BEFORE_APPROVAL.items():
-            played.the_next_run_dies(place, kill[what])
-            assert played.publications() == before
-        played.wait_for(lambda: played.has_done(CampaignStep.VALIDATE, campaign), "the validation")
-        played.assert_published("v1")
-        for place, what in AFTER_IT.items():
-            played.the_next_run_dies(place, kill[what], lambda: played.approve(campaign))
-            played.assert_published("v2")
-        played.assert_is_cut_over(campaign)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1800)
-def test_a_campaign_and_a_repair_by_make_dev(stage: Stage, tmp_path: Path) -> None:
-    """The command that people start, with the intervals that they have; killed twice, and started again."""
-    with stage.play(tmp_path / "home", MakeDev) as played:
-        campaign = played.start_campaign("100%")
-        played.the_next_run_dies(f"staged {FACT}", played.dagster.kill_everything)
-        played.wait_for(lambda: played.has_done(CampaignStep.VALIDATE, campaign), "the validation")
-        played.assert_published("v1")
-        played.approve(campaign)
-        played.assert_is_cut_over(campaign)
-        damage_and_repair(played)
 
 
 def published_version(played: Played) -> oracle.Version:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
 
-from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publish.crash_points import CrashPoint, nowhere
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets_tests.cli.command import work_with
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.stories.conftest import TypeOn
 from backfill_assets_tests.stories.corrected_source import (
     LINES_A_DAY,
+    TABLES,
     Line,
     Lines,
     assert_same_rows,
@@ -30,6 +29,7 @@ from backfill_assets_tests.stories.corrected_source import (
     read_lines,
     write_lines,
 )
+from backfill_assets_tests.stories.staged_campaign import FACT, checksums, files
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
@@ -42,6 +42,7 @@ FIRST, SECOND, THIRD, FOURTH = DAYS
 LATER = "2017-03-20T00:00:00Z"
 TAKEN_BACK = "32053106851-873902"
 """The key of the third real line of the first day."""
+REFERENCE = ("raw_fx_rates", "raw_products", "bronze_fx_rates", "bronze_products")
 
 
 @pytest.fixture(scope="module")
@@ -59,23 +60,12 @@ def built_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
 
 @pytest.fixture
 def sales(built_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
-    shutil.copytree(built_home, tmp_path / "home")
-    return Workshop(tmp_path / "home", lambda: spark)
+    return Workshop(shutil.copytree(built_home, tmp_path / "home"), lambda: spark)
 
 
 @pytest.fixture
-def say(sales: Workshop, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs a command on the lakehouse and gives back what it says as JSON."""
-    monkeypatch.setenv("BACKFILL_HOME", str(sales.settings.home))
-    work_with(monkeypatch, sales)
-
-    def run(*words: str) -> dict[str, Any]:
-        result = CliRunner().invoke(main, [*words, "--json"])
-        assert result.exit_code == 0, result.output + result.stderr
-        found: dict[str, Any] = json.loads(result.stdout)
-        return found
-
-    return run
+def backfill(sales: Workshop, type_on: TypeOn) -> Backfill:
+    return type_on(sales)
 
 
 def correct_everything(workshop: Workshop) -> None:
@@ -106,18 +96,18 @@ def added_line(like: Line) -> Line:
     return {**like, "basket_id": "900000000001", "transaction_timestamp": f"{FOURTH}T09:00:00Z"}
 
 
-def test_a_corrected_source_ends_as_if_it_had_always_been_so(sales: Workshop, say: Any, tmp_path: Path) -> None:
-    raw = sales.settings.lakehouse / "raw_sales"
-    files = {path: path.read_bytes() for path in raw.rglob("*.parquet")}
-    before = sales.contents()
+def test_a_corrected_source_ends_as_if_it_had_always_been_so(
+    sales: Workshop, backfill: Backfill, tmp_path: Path
+) -> None:
+    raw, before = files(sales, "raw_sales"), sales.contents()
     correct_everything(sales)
     with pytest.raises(SourceUnreadable, match=f"backfill raw refresh raw_sales {FIRST}"):
         sales.build("raw_sales", DAYS)
 
-    shown = say("raw", "refresh", "raw_sales", str(DAYS), "--dry-run")
+    shown = backfill.json("raw", "refresh", "raw_sales", DAYS, "--dry-run")
 
     assert sales.contents() == before
-    done = say("raw", "refresh", "raw_sales", str(DAYS))
+    done = backfill.json("raw", "refresh", "raw_sales", DAYS)
     assert done["rows"] == shown["rows"]
     assert [(each["event_day"], each["added"], each["deleted"]) for each in done["rows"]] == [
         (str(FIRST), 2, 5),
@@ -133,38 +123,83 @@ def test_a_corrected_source_ends_as_if_it_had_always_been_so(sales: Workshop, sa
         str(THIRD): [0, 1, 1],
         str(FOURTH): [0, 0, 0],
     }
-    assert all(path.read_bytes() == content for path, content in files.items()), "raw is only appended to"
+    after = files(sales, "raw_sales")
+    assert {path: after[path] for path in raw} == raw, "raw is only appended to"
 
     sessions = sales.sessions
-    assert say("raw", "refresh", "raw_sales", str(DAYS))["publication"] == ""
+    assert backfill.json("raw", "refresh", "raw_sales", DAYS)["publication"] == ""
     assert all(day.reused for day in sales.build("raw_sales", DAYS).days), "every file counts as read as it is now"
     assert sales.sessions == sessions
 
-    (fate,) = say("trace", TAKEN_BACK)["landed"]
+    (fate,) = backfill.json("trace", TAKEN_BACK)["landed"]
     assert fate["outcome"] == "deleted" and f"read again by {done['publication']} on 20" in fate["why"]
     assert fate["why"].endswith(f"; {FIRST} was not built since")
 
     build_everything(sales, DAYS)
     fresh = built_from_scratch(sales, tmp_path / "fresh", DAYS)
     assert_same_rows(sales, fresh)
-    assert len(fresh.read("fact_sales_transactions", DayRange.of(FIRST))) == LINES_A_DAY - 3
-    metrics = {day: state.content.metrics for day, state in sales.states("raw_sales").items() if state.content}
-    assert {day: of.get("deleted") for day, of in metrics.items()} == {FIRST: 5, SECOND: 1, THIRD: 2, FOURTH: None}
+    assert len(fresh.read(FACT, DayRange.of(FIRST))) == LINES_A_DAY - 3
+    assert deleted(sales) == {FIRST: 5, SECOND: 1, THIRD: 2}
 
 
-@pytest.mark.long
-def test_the_undo_of_a_refresh_leaves_it_to_be_done_again(sales: Workshop, say: Any) -> None:
-    before = sales.contents()["raw_sales"]
-    correct_everything(sales)
-    done = say("raw", "refresh", "raw_sales", str(DAYS))
-    after = sales.contents()["raw_sales"]
+def deleted(workshop: Workshop) -> dict[object, object]:
+    metrics = {day: state.content.metrics for day, state in workshop.states("raw_sales").items() if state.content}
+    return {day: of["deleted"] for day, of in metrics.items() if "deleted" in of}
 
-    say("rollback", done["publication"], "--yes")
 
-    assert sales.contents()["raw_sales"] == before
-    again = say("raw", "refresh", "raw_sales", str(DAYS))
-    assert again["rows"] == done["rows"]
-    assert sales.contents()["raw_sales"] == after
+def test_a_plan_of_the_source_reads_it_again_and_publishes_together_what_is_built_of_it(
+    sales: Workshop, backfill: Backfill, tmp_path: Path
+) -> None:
+    """A price is corrected and a line taken back; on another day a file is withdrawn. Both parts can be undone."""
+    before, raw = checksums(sales, *TABLES), files(sales, "raw_sales")
+    others = {table: sales.states(table) for table in REFERENCE}
+    withdrawn = len(read_lines(folder(sales, THIRD) / "evening.jsonl.gz"))
+    correct(
+        folder(sales, SECOND) / "morning.jsonl.gz",
+        lambda lines: [{**lines[0], "sales_value": "77.77", "updated_at": LATER}, *lines[2:]],
+    )
+    (folder(sales, THIRD) / "evening.jsonl.gz").unlink()
+
+    plan = backfill.json("plan", FACT, "--days", DAYS, "--scope", "source")
+
+    assert plan["scope"] == "source" and "This scope fits" in plan["scope_that_fits"]
+    why, both = {step["table"][0]: step["why"] for step in plan["steps"] if step["why"]}, [f"{SECOND}..{THIRD}"]
+    assert why["raw_sales"] == {"changed at the source": both}
+    assert why["bronze_sales"] == why[FACT] == {"an input is rebuilt": both}
+    assert plan["source_files"] == [
+        {"table": "raw_sales", "arrival_day": str(SECOND), "changed": 1, "gone": 0, "new": 0},
+        {"table": "raw_sales", "arrival_day": str(THIRD), "changed": 0, "gone": 1, "new": 0},
+    ]
+
+    backfill("run", plan["plan"], "--limits", "deviation=90%")
+
+    after = files(sales, "raw_sales")
+    assert {path: after[path] for path in raw} == raw and len(after) > len(raw)
+    assert deleted(sales) == {SECOND: 2, THIRD: withdrawn}
+    assert checksums(sales, *TABLES) == before, "what is built from raw is as it was until it is approved"
+
+    approved = backfill.json("approve", plan["plan"], "--yes")
+
+    assert_same_rows(sales, built_from_scratch(sales, tmp_path / "fresh", DAYS))
+    assert {table: sales.states(table) for table in REFERENCE} == others
+    brought = {sales.states(table)[SECOND].publication for table in ("bronze_sales", FACT, "fact_daily_revenue")}
+    assert brought == {approved["publication"]}
+    now = checksums(sales, *TABLES)
+    refused = backfill("rollback", plan["plan"], "--yes", exit_code=1)
+    assert "the logic from before it gives the same rows" in refused.stderr
+    assert (checksums(sales, *TABLES), files(sales, "raw_sales")) == (now, after), "nothing contradicts what it reads"
+
+    (refresh,) = {sales.states("raw_sales")[day].publication for day in (SECOND, THIRD)}
+    backfill("rollback", refresh, "--yes")
+    build_everything_but_raw(sales)
+    assert checksums(sales, *TABLES) == before, "as if the source had never been read again"
+
+
+def build_everything_but_raw(workshop: Workshop) -> None:
+    workshop.build("bronze_sales", DAYS)
+    workshop.build(FACT, DAYS, "v2")
+    workshop.build("fact_daily_revenue", DAYS)
+    workshop.build_reports(DAYS)
 
 
 class _Died(BaseException):
@@ -172,7 +207,9 @@ class _Died(BaseException):
 
 
 @pytest.mark.long
-def test_a_killed_refresh_has_published_all_or_nothing(sales: Workshop, say: Any) -> None:
+def test_a_killed_refresh_has_published_all_or_nothing_and_its_undo_leaves_it_to_be_done_again(
+    sales: Workshop, backfill: Backfill
+) -> None:
     """Rows and positions are one commit: the next refresh finds everything to do, or nothing."""
     before = sales.contents()["raw_sales"]
     correct_everything(sales)
@@ -192,9 +229,15 @@ def test_a_killed_refresh_has_published_all_or_nothing(sales: Workshop, say: Any
     assert sales.contents()["raw_sales"] == before
     killed_at(CrashPoint.TABLE_COMMITTED)
     sessions = sales.sessions
-    assert say("raw", "refresh", "raw_sales", str(DAYS))["publication"] == "", "its entry was finished"
+    assert backfill.json("raw", "refresh", "raw_sales", DAYS)["publication"] == "", "its entry was finished"
     assert sales.sessions == sessions
-    assert sales.contents()["raw_sales"] != before
+    after = sales.contents()["raw_sales"]
+    assert after != before
+
+    backfill("rollback", sales.states("raw_sales")[FIRST].publication, "--yes")
+    assert sales.contents()["raw_sales"] == before
+    assert backfill.json("raw", "refresh", "raw_sales", DAYS)["publication"]
+    assert sales.contents()["raw_sales"] == after
 
 
 def test_a_newer_version_that_its_source_took_back_lets_the_older_one_stand(workshop: Workshop) -> None:

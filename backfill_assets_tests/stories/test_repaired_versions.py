@@ -16,8 +16,7 @@ from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.state.observed import observe
 from backfill_assets_tests.stories.dagster_chain import workshop_resources
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
-from backfill_assets_tests.stories.test_campaign import checksums
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES, checksums
 from backfill_assets_tests.workshop import Workshop
 
 OLD, NEW = date(2017, 3, 7), date(2017, 3, 8)

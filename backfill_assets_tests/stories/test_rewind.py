@@ -16,9 +16,8 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeli
 from backfill_assets.rebuild import step_build
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.stories.landed_lines import land_lines
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY
 from backfill_assets_tests.stories.test_many_timelines import assert_read_by_every_engine, main_rows
-from backfill_assets_tests.stories.test_shadow import LATE_DAY
 from backfill_assets_tests.workshop import Workshop
 
 

@@ -15,8 +15,7 @@ from backfill_assets.rebuild import step_build
 from backfill_assets.timeline import build
 from backfill_assets.timeline.opened import open_timeline
 from backfill_assets_tests.stories.landed_lines import land_lines
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS, TABLES
-from backfill_assets_tests.stories.test_shadow import LATE_DAY
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, REPORTS, TABLES
 from backfill_assets_tests.workshop import Workshop
 
 WITHOUT_LATE = ("--days", f"{DAYS.first}..2017-03-06", "--days", f"2017-03-08..{DAYS.last}")

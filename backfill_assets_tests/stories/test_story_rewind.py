@@ -1,6 +1,6 @@
 """Rewind and forward on real days: wrong logic went live, and is put right on timelines before anyone reads it.
 
-``make story-rewind`` plays it on four days of one store in ten, and on 60 days of all stores; ``test_rewind.py`` has
+``make story-rewind`` plays it on 60 days of all stores; ``test_rewind.py`` has
 each promise on made-up lines.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -30,7 +30,7 @@ from backfill_assets_tests import oracle
 from backfill_assets_tests.cli.command import work_with
 from backfill_assets_tests.stories.against_pandas import assert_published
 from backfill_assets_tests.stories.real_lines import deliver, land_sold, withhold, without
-from backfill_assets_tests.stories.staged_campaign import FACT, TABLES
+from backfill_assets_tests.stories.staged_campaign import FACT, TABLES, Contents, contents
 from backfill_assets_tests.stories.test_story_fx import compiled
 from backfill_assets_tests.stories.wrong_on_mondays import DRAFT, declare_draft
 from backfill_assets_tests.workshop import Workshop
@@ -38,35 +38,17 @@ from backfill_assets_tests.workshop import Workshop
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Contents = Mapping[tuple[str, str], object]
-
-
-@dataclass(frozen=True)
-class Size:
-    """How much of the real data a story is played on."""
-
-    days: DayRange
-    wrong: DayRange
-    """The days that the wrong logic has published."""
-    one_store_in: int
-    late_day: date
-    """A working day, but no Monday: on these the versions differ."""
-    late_lines: int
-
-
-SMALL = Size(
-    DayRange.parse("2017-03-05..2017-03-08"), DayRange.parse("2017-03-06..2017-03-08"), 10, date(2017, 3, 7), 8
-)
-WHOLE = Size(
-    DayRange.parse("2017-03-01..2017-04-29"), DayRange.parse("2017-03-20..2017-04-29"), 1, date(2017, 3, 21), 200
-)
+DAYS, WRONG = DayRange.parse("2017-03-01..2017-04-29"), DayRange.parse("2017-03-20..2017-04-29")
+"""All days, and those that the wrong logic has published."""
+LATE_DAY, LATE_LINES = date(2017, 3, 21), 200
+"""A working day, but no Monday: on these the versions differ."""
+ARRIVAL = date(2017, 4, 30)
 
 
 @dataclass
 class RewindStory:
     """The lakehouse in which the wrong logic went live, and the lines that have not arrived yet."""
 
-    size: Size
     workshop: Workshop
     lines: pd.DataFrame
     """What pandas makes of all lines by the right logic."""
@@ -85,15 +67,12 @@ class RewindStory:
 
     def arrive(self) -> None:
         """What a nightly run does with the late lines, of raw and bronze: facts are not built yet."""
-        arrival = date.fromordinal(self.size.days.last.toordinal() + 1)
-        deliver(self.workshop.settings.landing, arrival, "late", self.late)
-        self.workshop.build("raw_sales", [arrival])
-        self.workshop.build("bronze_sales", [self.size.late_day])
+        deliver(self.workshop.settings.landing, ARRIVAL, "late", self.late)
+        self.workshop.build("raw_sales", [ARRIVAL])
+        self.workshop.build("bronze_sales", [LATE_DAY])
 
     def main(self) -> Contents:
-        return {
-            (table, str(day)): what for table, days in self.workshop.contents().items() for day, what in days.items()
-        }
+        return contents(self.workshop)
 
     def opened(self, name: str) -> Contents:
         """Rows and checksums of all days of the tables, as the timeline has them."""
@@ -106,39 +85,32 @@ class RewindStory:
         }
 
 
-def build(workshop: Workshop, size: Size, *, wrong: bool) -> None:
+def build(workshop: Workshop, *, wrong: bool) -> None:
     """All days by the right logic; then, if asked for, the last ones by the wrong one, with all that reads them."""
-    workshop.build_all(size.days, "v2")
-    workshop.build_reports(size.days)
+    workshop.build_all(DAYS, "v2")
+    workshop.build_reports(DAYS)
     if wrong:
-        workshop.build(FACT, size.wrong, "v1")
+        workshop.build(FACT, WRONG, "v1")
         for table in TABLES[1:]:
-            workshop.build(table, CATALOG.step(table).cadence.starts(size.wrong))
+            workshop.build(table, CATALOG.step(table).cadence.starts(WRONG))
 
 
-def begin(home: Path, size: Size, spark: SparkSession) -> RewindStory:
+def begin(home: Path, spark: SparkSession) -> RewindStory:
     workshop = Workshop(home, lambda: spark)
-    lines = oracle.transactions(size.days.first, size.days.last, "v2")
-    stores = frozenset(sorted(lines["store_id"].unique().tolist())[:: size.one_store_in])
-    land_sold(size.days, workshop.settings.landing, stores)
-    late = withhold(workshop.settings.landing, size.late_day, size.late_lines)
-    build(workshop, size, wrong=True)
-    right, wrong = (
-        each[each["store_id"].isin(stores)]
-        for each in (lines, oracle.transactions(size.days.first, size.days.last, "v1"))
-    )
-    is_wrong = set(size.wrong)
-    as_published = pd.concat([right[~right["day"].isin(is_wrong)], wrong[wrong["day"].isin(is_wrong)]])
-    return RewindStory(size, workshop, right, as_published, late)
+    lines = oracle.transactions(DAYS.first, DAYS.last, "v2")
+    land_sold(DAYS, workshop.settings.landing)
+    late = withhold(workshop.settings.landing, LATE_DAY, LATE_LINES)
+    build(workshop, wrong=True)
+    wrong, is_wrong = oracle.transactions(DAYS.first, DAYS.last, "v1"), set(WRONG)
+    as_published = pd.concat([lines[~lines["day"].isin(is_wrong)], wrong[wrong["day"].isin(is_wrong)]])
+    return RewindStory(workshop, lines, as_published, late)
 
 
 @pytest.fixture
-def story(
-    request: pytest.FixtureRequest, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[RewindStory]:
+def story(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[RewindStory]:
     declare_draft(monkeypatch)
     with compiled(spark):
-        found = begin(tmp_path / "home", request.param, spark)
+        found = begin(tmp_path / "home", spark)
         monkeypatch.setenv("BACKFILL_HOME", str(tmp_path / "home"))
         work_with(monkeypatch, found.workshop)
         yield found
@@ -154,9 +126,8 @@ def sound_home(story: RewindStory, home: Path, spark: SparkSession) -> Path:
     """Another lakehouse, of the same landed files, in which the wrong logic never was."""
     workshop = Workshop(home, lambda: spark)
     shutil.copytree(story.workshop.settings.landing, workshop.settings.landing)
-    arrival = date.fromordinal(story.size.days.last.toordinal() + 1)
-    workshop.build("raw_sales", [*story.size.days, arrival])
-    build(workshop, story.size, wrong=False)
+    workshop.build("raw_sales", [*DAYS, ARRIVAL])
+    build(workshop, wrong=False)
     return home
 
 
@@ -175,9 +146,6 @@ def _versions(moment: dict[str, Any]) -> list[str] | None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "story", [pytest.param(SMALL, id="four days"), pytest.param(WHOLE, id="sixty days")], indirect=True
-)
 @pytest.mark.timeout(3600)
 def test_wrong_logic_is_put_right_on_timelines_and_published(
     story: RewindStory, tmp_path: Path, spark: SparkSession
@@ -186,20 +154,20 @@ def test_wrong_logic_is_put_right_on_timelines_and_published(
     wrong = story.main()
     (moment, *_) = [each for each in story.types("timeline", "rewind", FACT)["moments"] if _versions(each) == ["v1"]]
     made = story.types("timeline", "rewind", FACT, "--to", f"{moment['publication']}^", "--as", "before-v1")
-    assert made["days"] >= len(story.size.wrong)
+    assert made["days"] >= len(WRONG)
     original = story.opened("before-v1")
     story.arrive()
 
     story.types("timeline", "forward", "before-v1", "--version", DRAFT, "--as", "first-try")
     against_main = changed_days(story.types("diff", "main", "first-try", "--table", FACT))
-    assert story.size.late_day in against_main
+    assert LATE_DAY in against_main
     assert not {day for day in against_main if day.weekday() == 0}, "still wrong on Mondays: nothing changes there"
 
     story.types("timeline", "forward", "before-v1", "--version", "v2", "--as", "second-try")
     between = changed_days(story.types("diff", "first-try", "second-try", "--table", FACT))
     assert between and {day.weekday() for day in between} == {0}, "just the point that was wrong"
     arrived = changed_days(story.types("diff", "before-v1", "second-try", "--table", FACT))
-    assert arrived == {story.size.late_day}, "by the right logic only the day differs that rows have arrived for"
+    assert arrived == {LATE_DAY}, "by the right logic only the day differs that rows have arrived for"
     assert story.opened("before-v1") == original
     assert {key: story.main()[key] for key in wrong if key[0] in TABLES} == {
         key: what for key, what in wrong.items() if key[0] in TABLES
@@ -210,7 +178,7 @@ def test_wrong_logic_is_put_right_on_timelines_and_published(
     right = story.main()
     assert_is_sound(story, sound_home(story, tmp_path / "sound", spark))
     assert story.opened("before-v1") == original
-    shown = CliRunner().invoke(main, ["show", FACT, str(story.size.wrong.last), "--on", "before-v1"])
+    shown = CliRunner().invoke(main, ["show", FACT, str(WRONG.last), "--on", "before-v1"])
     assert shown.exit_code == 0 and "amount_eur" in shown.output
 
     undone = story.types("rollback", published, "--yes")["publication"]

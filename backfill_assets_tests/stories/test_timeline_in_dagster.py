@@ -15,13 +15,11 @@ from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.timelines import JOB, OP
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.named_timelines import create_timeline, find_timeline
+from backfill_assets.lakehouse.named_timelines import create_timeline
 from backfill_assets.timeline.rewind import new_timeline
 from backfill_assets_tests.conftest import CHILDREN_OF_TESTS
 from backfill_assets_tests.stories.dagster_chain import workshop_resources
-from backfill_assets_tests.stories.landed_lines import land_lines
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
-from backfill_assets_tests.stories.test_shadow import LATE_DAY
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, land_of_currency, timeline
 from backfill_assets_tests.workshop import Workshop
 
 REVENUE = "fact_daily_revenue"
@@ -49,19 +47,9 @@ def run(wrong: Workshop, instance: dg.DagsterInstance) -> Any:
     return run_days
 
 
-def create(workshop: Workshop) -> None:
-    publisher = workshop.builder.lake.publisher
-    create_timeline(publisher.storage, new_timeline(publisher.storage, NAME, "ana", publisher.now()))
-
-
-def held(workshop: Workshop, table: str) -> set[str]:
-    publisher = workshop.builder.lake.publisher
-    return {str(day) for day in find_timeline(publisher.storage, NAME, publisher.now()).held(table)}
-
-
 def test_the_job_builds_on_the_timeline(wrong: Workshop, instance: dg.DagsterInstance, run: Any) -> None:
-    """Both tables by their own versions; main's assets are untouched."""
-    create(wrong)
+    """Both tables by their own versions; main's assets are untouched. A failed gate fails the run."""
+    create(wrong, NAME)
     before = wrong.contents()
     assert "There is no timeline 'elsewhere'" in _failure(run(FACT, timeline="elsewhere"))
     assert "There is no table 'fact_typo'" in _failure(run("fact_typo"))
@@ -72,6 +60,21 @@ def test_the_job_builds_on_the_timeline(wrong: Workshop, instance: dg.DagsterIns
     assert wrong.contents() == before
     assert held(wrong, FACT) == held(wrong, REVENUE) | {"2017-03-04", "2017-03-05"} == ALL_DAYS
     by_ci(wrong)
+
+    land_of_currency(wrong, "XTS")
+    create(wrong, "after-a-bad-line")
+    failed = run(FACT, REVENUE, timeline="after-a-bad-line")
+    assert not failed.success and f"{FACT} {LATE_DAY} rates_found" in _failure(failed)
+    assert not timeline(wrong, "after-a-bad-line").days.get(FACT), "no day of its step changes"
+
+
+def create(workshop: Workshop, name: str) -> None:
+    publisher = workshop.builder.lake.publisher
+    create_timeline(publisher.storage, new_timeline(publisher.storage, name, "ana", publisher.now()))
+
+
+def held(workshop: Workshop, table: str) -> set[str]:
+    return {str(day) for day in timeline(workshop, NAME).held(table)}
 
 
 def by_ci(wrong: Workshop) -> None:
@@ -93,16 +96,6 @@ def by_ci(wrong: Workshop) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"On {NAME}: {FACT}: 0 staged, 0 from main, 9 unchanged" in done.stderr
-
-
-def test_a_failed_gate_fails_the_run_and_no_day_of_its_step_changes(wrong: Workshop, run: Any) -> None:
-    land_lines(wrong.settings.landing, LATE_DAY, "unknown-currency", 1, {"currency": "XTS"})
-    for table in ("raw_sales", "bronze_sales"):
-        wrong.build(table, DAYS)
-    create(wrong)
-    failed = run(FACT, REVENUE)
-    assert not failed.success and f"{FACT} {LATE_DAY} rates_found" in _failure(failed)
-    assert held(wrong, FACT) == set()
 
 
 def _failure(result: dg.ExecuteInProcessResult) -> str:

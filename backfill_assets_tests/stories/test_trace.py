@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,22 +11,14 @@ from backfill_assets_tests.stories.rejected_sales import DAYS, FIRST, REPORTS, S
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 @pytest.fixture
-def workshop(rejected_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
-    return Workshop(shutil.copytree(rejected_home, tmp_path / "home"), lambda: spark)
+def backfill(rejected: Workshop, monkeypatch: pytest.MonkeyPatch) -> Backfill:
+    return Backfill(rejected.settings.home, monkeypatch)
 
 
-@pytest.fixture
-def backfill(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Backfill:
-    return Backfill(workshop.settings.home, monkeypatch)
-
-
-def sound_row(workshop: Workshop) -> dict[str, Any]:
-    facts = workshop.read("fact_sales_transactions")
+def sound_row(rejected: Workshop) -> dict[str, Any]:
+    facts = rejected.read("fact_sales_transactions")
     row = facts[facts["day"] == FIRST].sort_values("transaction_id").iloc[0].to_dict()
     return {str(name): value for name, value in row.items()}
 
@@ -39,9 +29,9 @@ def trail(backfill: Backfill, key: str, *options: object) -> dict[str, Any]:
     return found
 
 
-def test_a_sound_row_is_followed_to_every_report(backfill: Backfill, workshop: Workshop) -> None:
+def test_a_sound_row_is_followed_to_every_report(backfill: Backfill, rejected: Workshop) -> None:
     """By the declaration: the week and the month it is in, and the department that is looked up for it."""
-    row = sound_row(workshop)
+    row = sound_row(rejected)
     found = trail(backfill, row["transaction_id"])
     by_table = {each["table"]: each for each in found["rows"]}
     assert list(by_table) == ["raw_sales", "bronze_sales", "fact_sales_transactions", *REPORTS]
@@ -49,26 +39,26 @@ def test_a_sound_row_is_followed_to_every_report(backfill: Backfill, workshop: W
     assert by_table["report_monthly_close"]["period"] == "2017-03-01..2017-03-31"
     assert by_table["report_store_ranking"]["row"]["store_id"] == row["store_id"]
     assert by_table["report_monthly_close"]["row"]["currency"] == row["currency"]
-    products = workshop.read("bronze_products")
+    products = rejected.read("bronze_products")
     expected = products[products["product_id"] == row["product_id"]]["department"].tolist()
     assert [by_table["report_department_revenue"]["row"]["department"]] == (expected or ["UNKNOWN"])
     for table, each in by_table.items():
-        state = workshop.states(table)[periods(table)[0]]
+        state = rejected.states(table)[periods(table)[0]]
         assert (each["publication"], each["run"]) == (state.publication, "test-run")
         assert each["code"] == (state.content.code_version if state.content else None)
-    assert workshop.sessions == 0
+    assert rejected.sessions == 0
 
 
-def test_the_landed_line_is_shown_without_what_is_personal(backfill: Backfill, workshop: Workshop) -> None:
+def test_the_landed_line_is_shown_without_what_is_personal(backfill: Backfill, rejected: Workshop) -> None:
     """The token stands where the household was; raw has nothing else either."""
-    row = sound_row(workshop)
+    row = sound_row(rejected)
     (landed,) = trail(backfill, row["transaction_id"])["landed"]
     assert landed["outcome"] == "published"
     assert row["household_token"] in landed["text"] and f'"basket_id": "{row["basket_id"]}"' in landed["text"]
     output = backfill("trace", row["transaction_id"]).output
     at = landed["at"]
     assert f"{at['file']}:{at['line']}\t{FIRST}\tpublished" in output and row["household_token"] in output
-    (workshop.settings.landing / at["file"]).unlink()
+    (rejected.settings.landing / at["file"]).unlink()
     assert "no longer in the landing zone" in backfill("trace", row["transaction_id"]).output
 
 
@@ -82,17 +72,17 @@ def test_a_rejected_row_ends_in_quarantine(backfill: Backfill) -> None:
     assert '"900"' not in landed["text"]
 
 
-def test_versions_are_deduplicated_superseded_or_not_built_yet(backfill: Backfill, workshop: Workshop) -> None:
+def test_versions_are_deduplicated_superseded_or_not_built_yet(backfill: Backfill, rejected: Workshop) -> None:
     """Every line of a key has one fate; what supersedes it is on the day that it names."""
-    landing = workshop.settings.landing
-    like = {name: sound_row(workshop)[name] for name in ("store_id", "currency")}
+    landing = rejected.settings.landing
+    like = {name: sound_row(rejected)[name] for name in ("store_id", "currency")}
     first = sale(basket_id="9", updated_at="2017-03-01T12:00:00Z", **like)
     land(landing, "sales", str(FIRST), "nine", [first, {**first, "updated_at": "2017-03-01T11:00:00Z"}])
     land(landing, "sales", str(SECOND), "nine-moved", [on(SECOND, basket_id="9", **like)])
-    workshop.build("raw_sales", DAYS)
+    rejected.build("raw_sales", DAYS)
     assert {each["outcome"] for each in trail(backfill, "9-1095275")["landed"]} == {"not built yet"}
     for table in ("bronze_sales", "fact_sales_transactions"):
-        workshop.build(table, DAYS)
+        rejected.build(table, DAYS)
     found = trail(backfill, "9-1095275")
     assert [(each["day"], each["outcome"]) for each in found["landed"]] == [
         (str(FIRST), "superseded"),

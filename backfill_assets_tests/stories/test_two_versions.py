@@ -15,8 +15,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.cli import foreground, main
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets_tests.stories.landed_lines import land_lines
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS
-from backfill_assets_tests.stories.test_shadow import LATE_DAY
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, REPORTS
 from backfill_assets_tests.two_versions import FORMER
 from backfill_assets_tests.workshop import Workshop
 
