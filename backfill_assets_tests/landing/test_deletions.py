@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,9 +38,14 @@ def test_each_deletion_cancels_one_equal_row(spark: SparkSession) -> None:
     does. That of a marker says that the source has taken back the newer version on another day.
     """
     event = {"source_file": "kafka:sales/0", "arrival_day": OTHER}
-    gone = [{}, {"source_line": 2, "sales_value": "2.00"}, {"source_line": 3, "quantity": "many"}]
+    gone: list[dict[str, object]] = [
+        {},
+        {"source_line": 2, "sales_value": "2.00"},
+        {"source_line": 3, "quantity": "many"},
+    ]
     moved = marker("2017-03-20T00:00:00.000000Z", 7, OTHER)
-    deleted = raw_sales(spark, [*gone, {**event, "source_line": 1}, moved])
+    rows: list[Mapping[str, object]] = [*gone, {**event, "source_line": 1}, moved]
+    deleted = raw_sales(spark, rows)
     stay = [{"source_line": 1}, {"source_line": 1, "rescued": '{"a":"1"}'}, {**event, "source_line": 2}]
     raw = deleted.unionByName(as_deletions(deleted)).unionByName(raw_sales(spark, stay))
     columns = ("record_kind", "source_file", "source_line", "arrival_day", "rescued")

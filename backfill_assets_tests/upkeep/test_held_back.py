@@ -11,7 +11,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import HeldByGates, RepairContext
 from backfill_assets_tests.plan.world import World
-from backfill_assets_tests.upkeep.weeks import STEPS, D, E, late_rows, one_version_world
+from backfill_assets_tests.upkeep.weeks import STEPS, D, E, happened, late, one_version_world
 
 WORDS = "rejected_at_most: expected at most 1 %, observed 30 % -> correct the file"
 
@@ -19,9 +19,7 @@ WORDS = "rejected_at_most: expected at most 1 %, observed 30 % -> correct the fi
 @pytest.fixture
 def world() -> World:
     """Two days got late rows."""
-    found = one_version_world()
-    late_rows(found, D, E)
-    return found
+    return happened(one_version_world(), late(D, E))
 
 
 def failed_on(world: World, key: TableDay, code: str = "v2") -> dict[TableDay, HeldByGates]:

@@ -46,7 +46,7 @@ from backfill_assets.state.observed import observe
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.upkeep.repair import Repair, RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import HeldByGates, FailedWatch, RepairContext, RunningStreams, StaleReason
+from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams, StaleReason
 
 SENSOR, REPAIR_TAG = "repairs", "backfill/repair"
 EVERY_SECONDS = 60
