@@ -46,7 +46,11 @@ def test_each_deletion_cancels_one_equal_row(spark: SparkSession) -> None:
     moved = marker("2017-03-20T00:00:00.000000Z", 7, OTHER)
     rows: list[Mapping[str, object]] = [*gone, {**event, "source_line": 1}, moved]
     deleted = raw_sales(spark, rows)
-    stay = [{"source_line": 1}, {"source_line": 1, "rescued": '{"a":"1"}'}, {**event, "source_line": 2}]
+    stay: list[Mapping[str, object]] = [
+        {"source_line": 1},
+        {"source_line": 1, "rescued": '{"a":"1"}'},
+        {**event, "source_line": 2},
+    ]
     raw = deleted.unionByName(as_deletions(deleted)).unionByName(raw_sales(spark, stay))
     columns = ("record_kind", "source_file", "source_line", "arrival_day", "rescued")
     landed = ("received", "sales/2017-03-01/a.jsonl.gz", 1, DAY)
