@@ -329,11 +329,15 @@ def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObse
 
 
 def run_under_way(instance: dg.DagsterInstance, campaign: str, but: str = "") -> str:
-    """The id of a run that is about the campaign and alive, or that Dagster will start again; or empty."""
+    """The id of a run that is about the campaign and alive, or that Dagster will start again; or empty.
+
+    Of dead runs the newest alone says that: one before it was started again already.
+    """
     now, about = datetime.now(UTC), dg.RunsFilter(tags={CAMPAIGN_TAG: campaign})
-    for record in instance.get_run_records(about, limit=_NEWEST_RUNS):
+    newest = instance.get_run_records(about, limit=_NEWEST_RUNS)
+    for record in newest:
         run = record.dagster_run
-        is_retried = not but and run.tags.get(_WILL_RETRY_TAG) == "true"
+        is_retried = not but and record is newest[0] and run.tags.get(_WILL_RETRY_TAG) == "true"
         if run.run_id != but and (is_retried or (not run.is_finished and is_alive(instance, record, now))):
             return run.run_id
     return ""

@@ -233,6 +233,10 @@ def test_a_run_that_dagster_starts_again_is_waited_for(world: World) -> None:
     world.instance.add_run(died)
     assert run_under_way(world.instance, NAME) == died.run_id
     assert not world.tick().run_requests
+    last = dg.DagsterRun(job_name=JOB, status=dg.DagsterRunStatus.FAILURE, tags={CAMPAIGN_TAG: NAME})
+    world.instance.add_run(last)
+    assert run_under_way(world.instance, NAME) == "", "it was started again, and that died for good"
+    assert world.tick().run_requests
 
 
 def test_the_sensor_says_what_a_campaign_waits_for(world: World) -> None:
