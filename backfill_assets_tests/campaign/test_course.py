@@ -122,6 +122,11 @@ def test_a_step_that_ends_after_the_campaign_was_given_up_changes_nothing() -> N
     assert not state_of("campaign-x", [*ended, entry("resumed")]).stopped
 
 
+def test_approvals_are_counted() -> None:
+    """A run that failed for want of the right approval is asked for again after the next one."""
+    assert state_of("campaign-x", [*until(CampaignStep.VALIDATE), entry("approved"), entry("approved")]).approvals == 2
+
+
 CUT, TOLD, VALIDATED = until(CampaignStep.CUT_OVER), until(CampaignStep.NOTIFY), until(CampaignStep.VALIDATE)
 WITHDRAWN = entry("withdrawn", CampaignStep.VALIDATE)
 STOPPED = entry("stopped", CampaignStep.DOWNSTREAM)

@@ -134,6 +134,13 @@ def test_a_plan_has_exactly_the_days_that_can_be_reached(steps: tuple[Step, ...]
     assert plan.model_copy(update={"steps": plan.steps[::-1], "pinned": plan.pinned[::-1]}).id == plan.id
 
 
+def test_a_plan_that_is_kept_has_no_fields_of_a_run(world: World) -> None:
+    """Its id is made of what it has."""
+    step = make_plan(asked("fact", force=True), situation_of(world)).steps[0]
+    assert not {"later", "earlier", "to_ingest"} & step.model_dump(mode="json").keys()
+    assert step.model_copy(update={"to_ingest": {D: 2}}).model_dump(mode="json")["to_ingest"] == {str(D): 2}
+
+
 def test_a_changed_plan_is_not_the_plan(world: World) -> None:
     """The id is what was approved."""
     plan = make_plan(asked("fact", force=True), situation_of(world))

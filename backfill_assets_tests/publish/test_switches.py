@@ -84,6 +84,12 @@ def test_a_rollback_puts_days_and_version_back_and_is_undone_itself(lake: Lake) 
     assert lake.rows("u") == {D1: ["v2"]}
 
 
+def test_a_rollback_of_a_switch_for_new_days_puts_the_version_back(lake: Lake) -> None:
+    lake.publisher().publish(_switch("s1", "v2"))
+    roll_back(lake.publisher(), "s1", id="undo", steps=())
+    assert _current(lake) == {}
+
+
 def test_a_switch_is_refused_if_another_one_came_first_and_so_is_its_undo(lake: Lake) -> None:
     lake.publisher().publish(_switch("s1", "v2"))
     moved = lake.publisher().publish(_switch("s2", "v3"))

@@ -10,6 +10,7 @@ import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -44,10 +45,40 @@ from backfill_assets_tests.campaign.undo_lakehouse import (
 from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
 
 pytestmark = pytest.mark.protocol
+TESTS = Path(__file__).parents[1]
 SEED, WALKS = int(os.environ.get("WALKS_SEED", "20170401")), int(os.environ.get("WALKS", "4"))
 OWNER, BESIDE = f"{CAMPAIGN}walked", f"{CAMPAIGN}beside"
 MANY = 10_000
 """More crash points than a walk passes."""
+RACES_AND_KILLS = {
+    "a run on main": (
+        "rebuild/test_main_build.py::test_another_version_that_is_published_meanwhile_is_not_overwritten",
+        "stories/test_adoption.py::test_what_a_killed_run_staged_is_published_by_the_next",
+        "stories/test_killed_builds.py::test_killed_at_random_moments",
+    ),
+    "a campaign": (
+        "campaign/test_approved_is_published.py::test_what_moves_in_the_seconds_of_the_cut_over_is_judged_as_well",
+        "stories/test_killed_cut_over.py::test_all_tables_are_old_or_new_wherever_the_cut_over_is_killed",
+    ),
+    "a run on a timeline": (
+        "stories/test_run_on_timeline.py::test_inputs_are_those_of_the_base_however_main_moves",
+        "stories/test_run_on_timeline.py::test_a_killed_run_leaves_the_timeline_as_it_was",
+    ),
+    "a timeline that is rewound or goes forward": (
+        "timeline/test_killed_commands.py::test_killed_at_every_write",
+        "stories/test_killed_rewind.py::test_every_command_is_killed_everywhere_and_ends_as_if_it_had_not_been",
+    ),
+    "a version that is kept fresh and switched to": (
+        "cli/verbs/test_as_current.py::test_a_switch_that_main_moved_under_is_refused_and_leaves_nothing",
+        "publish/test_switches.py::test_a_killed_switch_is_finished_by_the_next_process_days_and_version_together",
+    ),
+    "days that grow": (
+        "rebuild/test_follow.py::test_a_day_that_keeps_moving_is_left_and_the_others_are_published",
+        "rebuild/test_follow.py::test_killed_anywhere_and_followed_again_it_gives_what_it_gives_at_once",
+    ),
+    "an undo": ("campaign/test_undo_histories.py::test_no_publication_contradicts_what_main_shows_with_it",),
+}
+"""Who walks through steps and days, and the tests in which others race it and it is killed."""
 Contents = Mapping[TableDay, tuple[str, str]]
 """What each day holds, and what it was made of."""
 
@@ -290,3 +321,8 @@ def test_days_grow_only_by_rows_that_came_since_they_were_made_and_give_what_a_w
         whole.take(StepRequest(step, days, decide.AS_PUBLISHED))
     assert (contents(walk), held_back(walk)) == (contents(whole), held_back(whole))
     played.remove()
+
+
+def test_the_races_and_kills_of_each_walker_are_played() -> None:
+    named = [each.split("::") for tests in RACES_AND_KILLS.values() for each in tests]
+    assert [test for file, test in named if f"def {test}(" not in (TESTS / file).read_text()] == []
