@@ -105,6 +105,10 @@ class Provenance(Record):
     """The publication whose before-images this one puts back."""
 
 
+Severity = Literal["info", "warning", "critical"]
+"""How urgent a notice is: for the record, for the next working day, or now."""
+
+
 class Notice(Record):
     """A message that is sent once to the readers of reports: plain sentences that need no knowledge of tables."""
 
@@ -116,6 +120,13 @@ class Notice(Record):
     approved_by: str = ""
     undo: str = ""
     """The command that puts everything back; empty if there is nothing to undo."""
+    severity: Severity = "info"
+    dataset: str = ""
+    """The dataset that it is about; empty if it is about several or none."""
+    incident: str = ""
+    """The incident that it tells of: what is told of one incident belongs together."""
+    resolved: bool = False
+    """Whether it says that its incident is over."""
 
 
 @dataclass(frozen=True, slots=True)
