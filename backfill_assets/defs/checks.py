@@ -153,6 +153,24 @@ def not_run(table: str, check: str, day: str, run: str) -> dg.AssetCheckEvaluati
     return _verdict(table, check, day, words, about, passed=False, is_warning=True)
 
 
+def of_rule(
+    table: str, day: date, rule: RuleOutcome, publication: str = "", target: Target | None = None
+) -> dg.AssetCheckEvaluation:
+    """What a rule said that is a check of its own; ``publication`` is what it judged."""
+    words = f"{rule.observed}, expected {rule.expected}" if rule.passed else _broken_rule(rule)
+    about = {"observed": rule.observed, "expected": rule.expected}
+    return _verdict(
+        table,
+        rule.rule,
+        str(day),
+        words,
+        about | ({PUBLICATION: publication} if publication else {}),
+        passed=rule.passed,
+        is_warning=not rule.passed and not rule.holds_back,
+        target=target,
+    )
+
+
 def _verdict(
     table: str,
     check: str,

@@ -10,13 +10,13 @@ is unusual once, and not again in each table below.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from statistics import median
 
 from backfill_assets.days import Cadence
-from backfill_assets.model.declaration import FROM, Metrics, RuleOutcome, Step, Table
+from backfill_assets.model.declaration import FROM, OWN, Metrics, RuleOutcome, Step, Table
 from backfill_assets.text import format_count
 
 RULE = "as_usual"
@@ -68,13 +68,17 @@ class Figure:
 
 
 def figures_of(table: Table, step: Step) -> tuple[Figure, ...]:
-    """What is compared of ``table``: its volume, its totals, and what its rules count that is a steady share."""
+    """What is compared of ``table``: its volume, its totals, and what its rules count that is a steady share.
+
+    A total that has to agree with another table is compared there.
+    """
     if step.source is None:
         per = f"{FROM}{step.version().reads[0].table}.rows"
         volume = Figure("rows", per, counts=table.layer == "quarantine")
     else:
         per, volume = "rows", Figure("rows")
-    totals = [Figure(f"total_{name}", per) for name in table.totals]
+    elsewhere = {name for rule in table.rules if rule.tables for name in rule.needs.get(OWN, ())}
+    totals = [Figure(name, per) for name in (f"total_{each}" for each in table.totals) if name not in elsewhere]
     counted = [Figure(name, per, counts=True) for rule in table.rules for name in rule.steady]
     return volume, *totals, *counted
 
@@ -89,10 +93,9 @@ class Band:
     """As many deviations around the centre are usual."""
 
     @classmethod
-    def of(cls, same: Sequence[float], all_kinds: Sequence[Sequence[float]], beyond: float, least: float) -> Band:
-        """``same`` are the values of the days to compare with; ``all_kinds`` those of every weekday, ``same`` too."""
-        own, pooled = _deviations(same), [each for values in all_kinds for each in _deviations(values)]
-        return cls(median(same), max(_OF_NORMAL * median(own), _OF_NORMAL * median(pooled), least), beyond)
+    def of(cls, same: Sequence[float], kinds: Iterable[Sequence[float]], beyond: float, least: float = 0.0) -> Band:
+        """Around the median of ``same``, by how far the values of all ``kinds`` lie from the median of their kind."""
+        return cls(median(same), max(_OF_NORMAL * median(_deviations(kinds)), least), beyond)
 
     @property
     def low(self) -> float:
@@ -106,9 +109,8 @@ class Band:
         return abs(value - self.centre) <= self.beyond * self.deviation
 
 
-def _deviations(values: Sequence[float]) -> list[float]:
-    centre = median(values)
-    return [abs(each - centre) for each in values]
+def _deviations(kinds: Iterable[Sequence[float]]) -> list[float]:
+    return [abs(each - centre) for values in kinds for centre in [median(values)] for each in values]
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class Finding:
             return f"nothing learned yet: {self.compared_with}"
         low = max(self.band.low, 0.0) if self.band.centre >= 0 else self.band.low
         centre, least, most = map(_number, (self.band.centre, low, self.band.high))
-        return f"usual {least} to {most} (median {centre} of {self.compared_with})"
+        return f"{least} to {most} (median {centre} of {self.compared_with})"
 
 
 def findings(table: Table, step: Step, days: DaysMetrics, day: date) -> list[Finding]:
@@ -184,7 +186,7 @@ def _learn(figure: Figure, days: DaysMetrics, day: date, cadence: Cadence, beyon
     if len(same) < _LEAST_SAME or sum(map(len, kinds.values())) < _LEAST:
         return None, compared_with
     least = figure.least_deviation(median(same), days[day])
-    return Band.of(same, [*kinds.values()], beyond, least), compared_with
+    return Band.of(same, kinds.values(), beyond, least), compared_with
 
 
 def _past(days: DaysMetrics, day: date, cadence: Cadence) -> list[date]:
