@@ -4,7 +4,7 @@ A figure is compared with its median on the same weekday. How far it may lie fro
 of all weekdays lay from theirs. A few bad days among the past hardly move a median and a median deviation.
 
 Rows are counted where they come in. Further down, a figure is a share of the rows that the day was made of: a quiet day
-is unusual once, and not again in each table below.
+is unusual once, and not again in each table below; and rows that are missing show in how many groups they make.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from statistics import median
+from typing import Literal
 
 from backfill_assets.days import Cadence
 from backfill_assets.model.declaration import FROM, OWN, Metrics, RuleOutcome, Step, Table
 from backfill_assets.text import format_count
 
 RULE = "as_usual"
+Counts = Literal["", "events", "groups"]
 DaysMetrics = Mapping[date, Metrics]
 """What was measured of the published days of a table."""
 
@@ -44,8 +46,9 @@ class Figure:
 
     metric: str
     per: str = ""
-    counts: bool = False
-    """Whether it counts what happens by chance: n of it are usually n, give or take the root of n."""
+    counts: Counts = ""
+    """Of what is counted there are n, give or take the root of n: of events on a day of so many rows, of groups always.
+    """
 
     @property
     def name(self) -> str:
@@ -54,16 +57,18 @@ class Figure:
 
     def of(self, day: Metrics) -> float | None:
         """None if it was not measured, and for a day without rows."""
-        value, per = day.get(self.metric), day.get(self.per or "rows")
-        if value is None or not per:
-            return None
-        return float(value) / (float(per) if self.per else 1.0)
+        value = day.get(self.metric)
+        return float(value) / self.rows(day) if value is not None and day.get(self.per or "rows") else None
 
-    def least_deviation(self, centre: float, day: Metrics) -> float:
+    def rows(self, day: Metrics) -> float:
+        """The rows that it is a share of; 1 for none."""
+        return float(day.get(self.per) or 1) if self.per else 1.0
+
+    def least_deviation(self, centre: float, day: Metrics, past: Iterable[Metrics]) -> float:
         """The smallest deviation that is believed on a day like ``day``."""
         if not self.counts:
             return abs(centre) * _LEAST_SHARE
-        rows = float(day[self.per] or 1)
+        rows = self.rows(day) if self.counts == "events" else median(map(self.rows, past))
         return math.sqrt(max(centre * rows, 1.0)) / rows
 
 
@@ -72,14 +77,12 @@ def figures_of(table: Table, step: Step) -> tuple[Figure, ...]:
 
     A total that has to agree with another table is compared there.
     """
-    if step.source is None:
-        per = f"{FROM}{step.version().reads[0].table}.rows"
-        volume = Figure("rows", per, counts=table.layer == "quarantine")
-    else:
-        per, volume = "rows", Figure("rows")
+    per = "rows" if step.source else f"{FROM}{step.version().reads[0].table}.rows"
+    kind: Counts = "events" if table.layer == "quarantine" else "groups" if table.layer == "report" else ""
+    volume = Figure("rows") if step.source else Figure("rows", per, kind)
     elsewhere = {name for rule in table.rules if rule.tables for name in rule.needs.get(OWN, ())}
     totals = [Figure(name, per) for name in (f"total_{each}" for each in table.totals) if name not in elsewhere]
-    counted = [Figure(name, per, counts=True) for rule in table.rules for name in rule.steady]
+    counted = [Figure(name, per, "events") for rule in table.rules for name in rule.steady]
     return volume, *totals, *counted
 
 
@@ -176,16 +179,17 @@ def _outcome(passed: bool, observed: str, expected: str) -> RuleOutcome:
 
 
 def _learn(figure: Figure, days: DaysMetrics, day: date, cadence: Cadence, beyond: float) -> tuple[Band | None, str]:
+    past = {each: days[each] for each in _past(days, day, cadence)}
     kinds: dict[str, list[float]] = {}
-    for each in _past(days, day, cadence):
-        if (value := figure.of(days[each])) is not None:
+    for each, measured in past.items():
+        if (value := figure.of(measured)) is not None:
             kinds.setdefault(_kind(each, cadence), []).append(value)
     kind = _kind(day, cadence)
     same = kinds.get(kind, [])
     compared_with = format_count(len(same), kind)
     if len(same) < _LEAST_SAME or sum(map(len, kinds.values())) < _LEAST:
         return None, compared_with
-    least = figure.least_deviation(median(same), days[day])
+    least = figure.least_deviation(median(same), days[day], past.values())
     return Band.of(same, kinds.values(), beyond, least), compared_with
 
 
@@ -200,4 +204,4 @@ def _kind(day: date, cadence: Cadence) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.4g}"
