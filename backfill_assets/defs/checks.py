@@ -52,7 +52,7 @@ def gate_keys(checks: ChecksByTable) -> list[dg.AssetCheckKey]:
 
 
 def check_names(checks: Sequence[TableCheck]) -> list[str]:
-    """All checks of a table: those of its gates, and the two beside them."""
+    """The checks of a table that runs and watchdogs evaluate: those of its gates, and the two beside them."""
     return [*(check.name for check in checks), FRESH, WATCHDOG]
 
 
