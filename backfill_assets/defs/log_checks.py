@@ -142,12 +142,14 @@ class LogChecks:
         for key, state in states.items():
             table, step = self._tables[key.table]
             ends = step.cadence.period(key.day).last
-            if state.content is None or ends >= today or not self._has_partition(key):
+            if state.content is None or ends >= today:
                 continue
-            is_new = state.sequence > done.place.settled or ends >= done.ended
-            for check in log_judges(table, step):
-                if (standing := self._standing(check, key)) == _OPEN or (is_new and standing != _UNDER_WAY):
-                    yield state, check
+            may_stand = {_UNDER_WAY}
+            if state.sequence <= done.place.settled and ends < done.ended:
+                may_stand |= {_PASSED, _FAILED}
+            due = [check for check in log_judges(table, step) if self._standing(check, key) not in may_stand]
+            if due and self._has_partition(key):
+                yield from ((state, check) for check in due)
 
     def _judged(self, states: Mapping[TableDay, DayState], due: Iterable[tuple[DayState, str]]) -> Iterator[_Verdict]:
         measured = defaultdict[str, dict[date, Metrics]](dict)
