@@ -29,6 +29,7 @@ from backfill_assets.model.catalog import Catalog, chains, discover
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.graph import build_order
 from backfill_assets.settings import Settings
+from backfill_assets.upkeep.bounds import RepairBounds
 
 
 def backfill_definitions(
@@ -47,6 +48,7 @@ def backfill_definitions(
     batch_events()
     catalog = datasets if isinstance(datasets, Catalog) else discover(datasets)
     chosen = settings or Settings.from_environment()
+    RepairBounds.parse(chosen.repairs)  # Where it is wrong, nothing is loaded.
     spark = SharedSpark(settings=chosen)
     return code_location(
         catalog.datasets,
