@@ -14,6 +14,7 @@ from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaigns.jobs import campaign_jobs, campaign_sensor, campaign_spec
 from backfill_assets.defs.dagster_internals import batch_events
+from backfill_assets.defs.incidents import incidents_spec, show_incidents
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
@@ -86,12 +87,17 @@ def code_location(
     steps = build_order([step for dataset in datasets for step in dataset.steps])
     watch, (maintain, refresh) = watchdog_job(datasets, partitions), upkeep_jobs(pool)
     campaigns = campaign_jobs(datasets, partitions, pool, published)
-    pages = {"start_here": start_here_page(datasets, partitions), "timelines": show_timelines}
+    pages = {
+        "start_here": start_here_page(datasets, partitions),
+        "timelines": show_timelines,
+        "incidents": show_incidents,
+    }
     everything = dg.Definitions(
         assets=[
             start_here_spec(datasets),
             campaign_spec(),
             timelines_spec(),
+            incidents_spec(),
             *_assets(datasets, days_per_run, pool, ends),
             *(stream_asset(each, stream_command) for each in streamed),
         ],

@@ -145,10 +145,11 @@ def _for_person(incident: Incident, action: ManualAction | None, seen: Progress)
     if action is None or incident.under_way:
         return incident
     state = "waiting" if action.diagnosis and action.diagnosis.action is Action.WAIT else "person"
-    if (incident.state, incident.words, incident.next_step) == (state, action.why, action.next_step):
+    next_step = incident.next_step if incident.plan else action.next_step
+    if (incident.state, incident.words, incident.next_step) == (state, action.why, next_step):
         return incident
-    said = f"{'waits' if state == 'waiting' else 'for a person'}: {action.why} -> {action.next_step}"
-    return incident.then(seen.now, said, state=state, words=action.why, next_step=action.next_step)
+    said = f"{'waits' if state == 'waiting' else 'for a person'}: {action.why} -> {next_step}"
+    return incident.then(seen.now, said, state=state, words=action.why, next_step=next_step)
 
 
 def _ended(incident: Incident, seen: Progress) -> Incident:

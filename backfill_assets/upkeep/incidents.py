@@ -17,11 +17,12 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.records import Notice, Record, Severity
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.log import Entry, Head, PublicationLog
 from backfill_assets.text import format_count, format_ranges, suggest_or_list
 from backfill_assets.upkeep.diagnosis import Cause
 
 _MEND = "Remove the file: what is still wrong is found again."
-_MOST_RANGES = 4
+_MOST_RANGES, _EVENT = 4, "incident"
 State = Literal["waiting", "repairing", "proving", "person", "closed"]
 Proof = Literal["", "passed", "failed"]
 
@@ -172,6 +173,24 @@ class IncidentBook:
             self._closed.delete(name)
             self._closings.delete(name)
         return len(old)
+
+
+def record(log: PublicationLog, incident: Incident, stage: str) -> None:
+    """A row of the audit log that ``incident`` came to ``stage``, once."""
+
+    def row(head: Head) -> Entry | None:
+        known = log.files().rows(["publication", "outcome"], event=[_EVENT]).to_pylist()
+        if any((each["publication"], each["outcome"]) == (incident.id, stage) for each in known):
+            return None
+        said = {"event": _EVENT, "publication": incident.id, "kind": incident.cause.value, "outcome": stage}
+        more = {
+            "table": incident.table,
+            "reason": incident.outcome or incident.words,
+            "detail": incident.model_dump_json(),
+        }
+        return [{**said, **more}], lambda _: head.state
+
+    log.settle(f"Recording the incident {incident.id}", row)
 
 
 def by_days(incidents: Iterable[Incident]) -> dict[TableDay, list[Incident]]:

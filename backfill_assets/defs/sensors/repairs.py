@@ -4,8 +4,9 @@ failed check asked again, and keeps an incident of each. It may die at any momen
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -44,7 +45,7 @@ from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_backfill
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
-from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
@@ -52,30 +53,22 @@ from backfill_assets.model.graph import build_order
 from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
 from backfill_assets.plan.records import PlanRequest
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.publish.outbox import announce
 from backfill_assets.rebuild.decide import AS_PUBLISHED
-from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.observed import observe
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
-from backfill_assets.text import format_count, format_range
+from backfill_assets.text import format_range
 from backfill_assets.upkeep.bounds import RepairBounds
-from backfill_assets.upkeep.incident_course import Progress, advance, launches, proofs_to_ask
-from backfill_assets.upkeep.incidents import (
-    Attempt,
-    Incident,
-    IncidentBook,
-    by_days,
-    notice_of,
-    stages_to_tell,
-)
-from backfill_assets.upkeep.repair import RepairDecision, cause_of, repairs_needed
+from backfill_assets.upkeep.heal import heal
+from backfill_assets.upkeep.incidents import Attempt, Incident, IncidentBook, by_days
+from backfill_assets.upkeep.repair import cause_of
 from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams
 
 SENSOR, REPAIR_TAG = "repairs", "backfill/repair"
 EVERY_SECONDS = 60
 SUSPICIONS = (AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED)
 _AFTER_ALL_ELSE = "-10"
-_A_DAY, _KEPT_CLOSED = timedelta(days=1), timedelta(days=90)
+_A_DAY = timedelta(days=1)
 
 
 def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
@@ -84,12 +77,13 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
     dataset_of = {table.name: dataset.name for dataset in datasets for table in dataset.tables}
 
     def repair(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
-        work = _Repairs(context.instance, backfill, steps, partitions, asset_graph(context), dataset_of)
-        lines = work.go_on()
+        hands = _Hands(context.instance, backfill, steps, partitions, asset_graph(context), dataset_of)
+        healed = heal(backfill.storage, hands, datetime.now(UTC))
+        lines = list(healed.lines())
         for line in lines:
             context.log.info(line)
-        requests = work.proofs()
-        if requests:
+        # Dagster starts one run of a key, however often it is asked.
+        if requests := [_proof(attempt, days) for attempt, days in healed.proofs.items()]:
             return dg.SensorResult(run_requests=requests)
         return dg.SensorResult(skip_reason="\n".join(lines) or "Nothing to repair.")
 
@@ -106,99 +100,41 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
     )
 
 
-class _Repairs:
-    """One tick."""
+@dataclass(frozen=True)
+class _Hands:
+    """Looks at Dagster and the lakehouse, and launches."""
 
-    def __init__(
-        self,
-        instance: dg.DagsterInstance,
-        backfill: Backfill,
-        steps: Sequence[Step],
-        partitions: Mapping[str, Partitions],
-        graph: "BaseAssetGraph[Any]",
-        dataset_of: Mapping[str, str],
-    ) -> None:
-        self.instance, self.backfill, self.graph = instance, backfill, graph
-        self.steps, self.partitions, self.dataset_of = steps, partitions, dataset_of
-        self.book, self.now = IncidentBook(backfill.storage), datetime.now(UTC)
-        self.open: list[Incident] = []
+    instance: dg.DagsterInstance
+    backfill: Backfill
+    steps: Sequence[Step]
+    partitions: Mapping[str, Partitions]
+    graph: "BaseAssetGraph[Any]"
+    datasets: Mapping[str, str]
 
-    def go_on(self) -> list[str]:
-        """What is written is launched and told, before and after it is decided what is new; says what it did."""
-        known = self.book.open()
-        self._launch(known)
-        ended = self._ended(known)
-        seen = look(self.instance, self.backfill, self.steps, self.partitions, known)
-        decision = repairs_needed(seen)
-        changed = {each.id: each for each in advance(known, decision, self._progress(known, ended, seen.observed))}
-        for each in changed.values():
-            self.book.write(self._with_plan(each, decision))
-        everything = list({**{each.id: each for each in known}, **changed}.values())
-        self._launch(everything)
-        for each in everything:
-            self._tell(each)
-        self.open = [each for each in everything if each.closed is None]
-        self.book.forget_closed(self.now - _KEPT_CLOSED)
-        closed = (f"Closed {each.id}: {each.outcome}" for each in changed.values() if each.closed)
-        return [*_in_words(decision), *closed]
+    def launch(self, attempt: Attempt) -> None:
+        launch(self.instance, self.graph, attempt)
 
-    def proofs(self) -> list[dg.RunRequest]:
-        """A run of the watchdogs for each repair that ended: Dagster starts one of a key, however often it is asked."""
-        asked = proofs_to_ask(self.open)
-        return [_proof(attempt, days) for attempt, days in asked.items()]
+    def ended(self, attempts: Iterable[Attempt]) -> dict[str, str]:
+        launched = {each.id: self.instance.get_backfill(each.id) for each in attempts}
+        return {
+            id: found.status.value.lower().replace("_", " ")
+            for id, found in launched.items()
+            if found and not is_backfill_alive(self.instance, found, datetime.now(UTC))
+        }
 
-    def _launch(self, incidents: Iterable[Incident]) -> None:
-        for attempt in launches(list(incidents)):
-            launch(self.instance, self.graph, attempt)
+    def look(self, known: Sequence[Incident]) -> RepairContext:
+        return look(self.instance, self.backfill, self.steps, self.partitions, known)
 
-    def _ended(self, known: Iterable[Incident]) -> dict[str, str]:
-        """How backfills ended, before the lakehouse is looked at: what they published then is seen."""
-        found: dict[str, str] = {}
-        for attempt in launches(list(known)):
-            launched = self.instance.get_backfill(attempt.id)
-            if launched and not is_backfill_alive(self.instance, launched, self.now):
-                found[attempt.id] = launched.status.value.lower().replace("_", " ")
-        return found
+    def verdicts(self, table: str, publications: Mapping[str, str]) -> dict[date, bool]:
+        said = newest_verdicts(self.instance, table, publications)
+        return {parse_day(day): verdict.passed for day, verdict in said.items()}
 
-    def _progress(self, known: Sequence[Incident], ended: Mapping[str, str], observed: LogView) -> Progress:
-        return Progress(
-            self.now,
-            ended,
-            proofs=dict(self._verdicts(known, observed)),
-            closings=self.book.closings(),
-            figures=lambda key: _figures(observed, key),
-            dataset_of=lambda table: self.dataset_of.get(table, ""),
-            free_number=self.book.free_number,
-        )
+    def dataset_of(self, table: str) -> str:
+        return self.datasets.get(table, "")
 
-    def _verdicts(self, known: Sequence[Incident], observed: LogView) -> Iterator[tuple[TableDay, bool]]:
-        for days in proofs_to_ask(known).values():
-            for table, dates in days.items():
-                states = {day: observed.states.get(TableDay(table, day)) for day in dates}
-                publications = {str(day): state.publication for day, state in states.items() if state}
-                for day, said in newest_verdicts(self.instance, table, publications).items():
-                    yield TableDay(table, parse_day(day)), said.passed
-
-    def _with_plan(self, incident: Incident, decision: RepairDecision) -> Incident:
-        """With a plan that waits for a person, of a repair beyond its bounds."""
-        large = {each.table for each in decision.for_people if each.too_large and each.diagnosis}
-        if incident.plan or incident.closed or incident.state != "person" or incident.table not in large:
-            return incident
-        first, last = incident.days[0], incident.days[-1]
-        asked = PlanRequest(target=incident.table, days=format_range(DayRange(first, last)))
-        try:
-            made, _ = plan_and_keep(self.backfill.settings, self.backfill.catalog, asked)
-        except BackfillError as error:
-            return incident.then(self.now, f"no plan could be made: {error}")
-        step = f"backfill run {made.id}, then backfill approve {made.id}"
-        return incident.then(self.now, f"planned as {made.id}", plan=made.id, next_step=step)
-
-    def _tell(self, incident: Incident) -> None:
-        stages = list(stages_to_tell(incident))
-        for stage in stages:
-            announce(self.backfill.storage, f"{incident.id}-{stage}", notice_of(incident, stage))
-        if stages:
-            self.book.write(incident.model_copy(update={"told": (*incident.told, *stages)}))
+    def plan(self, table: str, days: Sequence[date]) -> str:
+        asked = PlanRequest(target=table, days=format_range(DayRange(days[0], days[-1])))
+        return plan_and_keep(self.backfill.settings, self.backfill.catalog, asked)[0].id
 
 
 def _proof(attempt: str, days: Mapping[str, Sequence[Any]]) -> dg.RunRequest:
@@ -207,13 +143,6 @@ def _proof(attempt: str, days: Mapping[str, Sequence[Any]]) -> dg.RunRequest:
     return dg.RunRequest(
         run_key=f"proof-{attempt}", run_config={"ops": {STEP: {"config": config}}}, tags={REPAIR_TAG: attempt}
     )
-
-
-def _figures(observed: LogView, key: TableDay) -> str:
-    state = observed.states.get(key)
-    if state is None or state.content is None:
-        return "nothing"
-    return f"{format_count(state.content.rows, 'row')}, content {state.content.logical[:8]}"
 
 
 def look(
@@ -304,12 +233,6 @@ def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
     if context.repository_def is None:
         raise InvalidRequest("The sensor was evaluated outside a code location.", hint="Evaluate it in the daemon.")
     return context.repository_def.asset_graph
-
-
-def _in_words(decision: RepairDecision) -> Iterator[str]:
-    yield from (f"Launched {repair.id}: {repair.title}" for repair in decision.launch)
-    yield from (f"Waiting: {text}" for text in decision.waiting)
-    yield from (f"For a person: {each}" for each in decision.for_people)
 
 
 def _failed_watches(
