@@ -7,6 +7,7 @@ done, under the same id: a backfill, a proof and a notice exist once, however of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Protocol
 
@@ -16,8 +17,8 @@ from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.outbox import announce
 from backfill_assets.state.observed import LogView
 from backfill_assets.text import format_count
-from backfill_assets.upkeep.incident_course import Progress, advance, launches, proofs_to_ask
-from backfill_assets.upkeep.incidents import Attempt, Incident, IncidentBook, notice_of, record, stages_to_tell
+from backfill_assets.upkeep.incident_course import Progress, advance, launches, proofs_to_ask, proven
+from backfill_assets.upkeep.incidents import Attempt, Incident, IncidentBook, by_days, notice_of, record, stages_to_tell
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import RepairContext
 
@@ -70,7 +71,6 @@ def heal(storage: Storage, hands: Hands, now: datetime) -> Healed:
         hands.launch(attempt)
     ended = hands.ended(launches(known))
     seen = hands.look(known)
-    decision = repairs_needed(seen)
     progress = Progress(
         now,
         ended,
@@ -80,22 +80,25 @@ def heal(storage: Storage, hands: Hands, now: datetime) -> Healed:
         dataset_of=hands.dataset_of,
         free_number=book.free_number,
     )
-    changed = {each.id: each for each in advance(known, decision, progress)}
-    closed = [each for each in changed.values() if each.closed]
-    opened = {each.id: each for each in known if each.id not in changed}
-    for each in (each for each in changed.values() if not each.closed):
-        opened[each.id] = _with_plan(each, decision, hands, now)
-        book.write(opened[each.id])
-    for attempt in launches(list(opened.values())):
+    before = {each.id: each for each in known}
+    known = proven(known, progress)
+    decision = repairs_needed(replace(seen, incidents=by_days(known)))
+    found = advance(known, decision, progress)
+    closed = [each for each in found if each.closed]
+    opened = [_with_plan(each, decision, hands, now) for each in found if not each.closed]
+    for each in opened:
+        if each != before.get(each.id):
+            book.write(each)
+    for attempt in launches(opened):
         hands.launch(attempt)
-    for each in opened.values():
+    for each in opened:
         if (told := _told(storage, each)) != each:
             book.write(told)
     for each in closed:
         # A closed one is not looked at again: what is told of it comes first.
         book.write(_told(storage, each))
     book.forget_closed(now - _KEPT_CLOSED)
-    return Healed(decision, list(opened.values()), closed)
+    return Healed(decision, opened, closed)
 
 
 def _verdicts(hands: Hands, known: Sequence[Incident], observed: LogView) -> Iterator[tuple[TableDay, bool]]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from backfill_assets.days import TableDay
-from backfill_assets.text import format_count
+from backfill_assets.text import format_count, format_ranges
 from backfill_assets.upkeep.diagnosis import Action, Cause, Diagnosis
-from backfill_assets.upkeep.incidents import Attempt, Closing, Happened, Incident, incident_id
+from backfill_assets.upkeep.incidents import Attempt, Closing, Happened, Incident, Proof, incident_id
 from backfill_assets.upkeep.repair import ManualAction, Repair, RepairDecision
 from backfill_assets.upkeep.trouble import StaleDay
 
@@ -47,22 +47,50 @@ class _Wanted:
     person: ManualAction | None = None
 
 
+def proven(known: Sequence[Incident], seen: Progress) -> list[Incident]:
+    """``known`` with what is seen of what was launched, before it is decided what comes next."""
+    return [_read_again(_ended(each, seen), seen) for each in known]
+
+
 def advance(known: Sequence[Incident], decision: RepairDecision, seen: Progress) -> list[Incident]:
-    """The incidents that are new or changed, as they are now. Those of ``known`` are open."""
+    """All incidents as they are now, new ones too. ``known`` are those that were open, as :func:`proven` gives them."""
     wanted = _wanted(decision, seen.now)
-    changed: dict[str, Incident] = {}
-    for incident in known:
-        after = _closed_by_person(_ended(incident, seen), seen)
-        if after.closed is None:
-            after = _proven(after, decision, seen)
-        if after.closed is None:
-            after = _gone_on(after, wanted.pop((after.table, after.cause), None), seen)
-        if after != incident:
-            changed[after.id] = after
+    still = [_proven(_closed_by_person(each, seen), decision, seen) for each in known]
+    going = _diagnosed_anew([each for each in still if not each.closed], wanted, decision, seen)
+    after = [_gone_on(each, wanted.pop((each.table, each.cause), None), seen) for each in going]
+    opened = [_opened(table, cause, each, seen) for (table, cause), each in wanted.items() if each.days]
+    return [*(each for each in still if each.closed), *after, *opened]
+
+
+def _diagnosed_anew(
+    going: Sequence[Incident], wanted: Mapping[Key, _Wanted], decision: RepairDecision, seen: Progress
+) -> list[Incident]:
+    """With another cause, where a repair has shown another one; of some of its days alone, an incident is split.
+
+    Days of an attempt that is under way stay with it until that has ended.
+    """
+    found = {each.id: each for each in going}
     for (table, cause), each in wanted.items():
-        opened = _opened(table, cause, each, seen)
-        changed[opened.id] = opened
-    return list(changed.values())
+        for old in [every for every in found.values() if every.table == table and every.cause is not cause]:
+            moved = each.days.intersection(old.days)
+            if not moved:
+                continue
+            if old.under_way or old.state == "proving":
+                each.days -= moved
+                continue
+            wrong = {trouble.day for trouble in decision.diagnoses if trouble.table == table}
+            same = next((every for every in found.values() if (every.table, every.cause) == (table, cause)), None)
+            if same is None and wrong.intersection(old.days) <= moved:
+                said = f"it is {cause} now: {each.diagnosis.words}"
+                about = {"cause": cause, "severity": each.diagnosis.severity, "words": each.diagnosis.words}
+                found[old.id] = old.then(seen.now, said, **about, confidence=str(each.diagnosis.confidence))
+                continue
+            tried = [attempt for attempt in old.attempts if moved.intersection(attempt.evidence)]
+            left = tuple(day for day in old.days if day not in moved)
+            found[old.id] = old.then(seen.now, f"{format_ranges(moved)}: {cause}, an incident of its own", days=left)
+            new = same or _opened(table, cause, each, seen)
+            found[new.id] = new.model_copy(update={"attempts": (*tried, *new.attempts)})
+    return [each for each in found.values() if each.days]
 
 
 def _wanted(decision: RepairDecision, now: datetime) -> dict[Key, _Wanted]:
@@ -126,8 +154,9 @@ def _gone_on(incident: Incident, wanted: _Wanted | None, seen: Progress) -> Inci
     if wanted is None:
         if incident.under_way or incident.state == "proving":
             return incident
-        how = "right again" if incident.attempts else "right again, without a repair"
-        return _closed(incident, how, seen)
+        did = [each.id for each in incident.attempts if each.proof == "passed"]
+        how = "the watchdog read it again" if incident.cause in PROVEN_BY_WATCHDOG else "it is built from its inputs"
+        return _closed(incident, f"repaired by {did[-1]}: {how}" if did else "right again, without a repair", seen)
     days = tuple(sorted({*incident.days, *wanted.days}))
     new = {day: seen.figures(TableDay(incident.table, day)) for day in days if day not in incident.before}
     if days != incident.days:
@@ -162,38 +191,40 @@ def _ended(incident: Incident, seen: Progress) -> Incident:
     return incident
 
 
-def _proven(incident: Incident, decision: RepairDecision, seen: Progress) -> Incident:
-    """Closed if its check passes now; else its last attempt counts as failed, and the decision says what comes next."""
-    if incident.state != "proving" or incident.under_way:
+def _read_again(incident: Incident, seen: Progress) -> Incident:
+    """With what the watchdog says of the days that the last attempt has built, once it has read all of them."""
+    if incident.cause not in PROVEN_BY_WATCHDOG or incident.state != "proving" or incident.under_way:
         return incident
-    last = incident.attempts[-1]
+    verdicts = [seen.proofs.get(TableDay(incident.table, day)) for day in incident.attempts[-1].evidence]
+    return incident if None in verdicts else _with_proof(incident, verdicts.count(False), seen)
+
+
+def _proven(incident: Incident, decision: RepairDecision, seen: Progress) -> Incident:
+    """Of what the log proves: its last attempt failed if its days are in the state that they were in."""
+    if incident.closed or incident.state != "proving" or incident.under_way:
+        return incident
     wrong = {each.day: each.evidence for each in decision.diagnoses if each.table == incident.table}
-    verdicts = [seen.proofs.get(TableDay(incident.table, day)) for day in last.evidence]
-    unchanged = [day for day, evidence in last.evidence.items() if wrong.get(day) == evidence]
+    unchanged = sum(wrong.get(day) == evidence for day, evidence in incident.attempts[-1].evidence.items())
     if incident.cause in PROVEN_BY_WATCHDOG and not unchanged:
-        if None in verdicts:
-            return incident
-        failed = verdicts.count(False)
-    else:
-        failed = len(unchanged)
-    if failed:
-        words = f"{last.id} did not put it right: {format_count(failed, 'day')} as before"
-        attempts = (*incident.attempts[:-1], last.model_copy(update={"proof": "failed"}))
-        return incident.then(seen.now, words, attempts=attempts, state="waiting")
-    attempts = (*incident.attempts[:-1], last.model_copy(update={"proof": "passed"}))
-    if wrong.keys() & set(incident.days):
-        return incident.then(seen.now, f"{last.id} put its days right", attempts=attempts, state="waiting")
-    how = (
-        "the watchdog read the days again"
-        if incident.cause in PROVEN_BY_WATCHDOG
-        else "they are built from their inputs"
-    )
-    return _closed(incident.model_copy(update={"attempts": attempts}), f"repaired by {last.id}: {how}", seen)
+        return incident
+    return _with_proof(incident, unchanged, seen)
+
+
+def _with_proof(incident: Incident, failed: int, seen: Progress) -> Incident:
+    last = incident.attempts[-1]
+    proof: Proof = "failed" if failed else "passed"
+    said = f"{last.id} did not put {format_count(failed, 'day')} right" if failed else f"{last.id} put its days right"
+    attempts = (*incident.attempts[:-1], last.model_copy(update={"proof": proof}))
+    return incident.then(seen.now, said, attempts=attempts, state="waiting")
 
 
 def _closed_by_person(incident: Incident, seen: Progress) -> Incident:
     closing = seen.closings.get(incident.id)
-    return incident if closing is None else _closed(incident, f"closed by {closing.by}: {closing.reason}", seen)
+    return (
+        incident
+        if closing is None or incident.closed
+        else _closed(incident, f"closed by {closing.by}: {closing.reason}", seen)
+    )
 
 
 def _closed(incident: Incident, outcome: str, seen: Progress) -> Incident:

@@ -211,9 +211,10 @@ def stages_to_tell(incident: Incident) -> Iterator[str]:
 
     What heals by itself and is common, as late rows, is only listed.
     """
+    given_up = incident.state == "person" and bool(incident.attempts)
     stages = {
-        OPENED: incident.severity != "info" or incident.state == "person",
-        GIVEN_UP: incident.state == "person" and bool(incident.attempts),
+        OPENED: not given_up and (incident.severity != "info" or incident.state == "person"),
+        GIVEN_UP: given_up,
         OVER: incident.state == "closed" and bool(incident.told),
     }
     yield from (stage for stage, is_due in stages.items() if is_due and stage not in incident.told)

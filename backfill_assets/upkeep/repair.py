@@ -123,7 +123,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     by_plan = {each for each in rebuilt if TableDay(each.table, each.day) in seen.rebuilt_by}
     tried = [each for each in rebuilt if each not in by_plan and seen.tries(each) >= seen.bounds.attempts]
     roots = _roots(seen, [each for each in rebuilt if each not in by_plan and each not in tried])
-    later = {each: why for each in roots if (why := seen.why_later(each))}
+    later = _later(seen, roots)
     launch, waiting, beyond = _launches(seen, [each for each in roots if each not in later])
     after = [each for each in nowhere if _is_after_partitions(seen, each)]
     waiting += (
@@ -381,6 +381,18 @@ def _after_most_attempts(
     why = f"{seen.bounds.attempts} repairs did not put it right"
     for found, days in _by_diagnosis({each: diagnoses[each] for each in troubles}):
         yield ManualAction(days[0].table, tuple(sorted(each.day for each in days)), why, next_step, found)
+
+
+def _later(seen: RepairContext, roots: Iterable[StaleDay]) -> dict[StaleDay, str]:
+    """Why some are repaired, but not now. While rows come in to one day of a table, its others wait with it."""
+    coming = {(each.table, each.reason) for each in roots if seen.comes_in(each)}
+    later: dict[StaleDay, str] = {}
+    for each in roots:
+        if until := seen.pause(each):
+            later[each] = f"attempt {seen.tries(each) + 1} not before {until:%H:%M:%S} UTC"
+        elif (each.table, each.reason) in coming:
+            later[each] = f"until nothing came for {seen.bounds.settle:.0f} s"
+    return later
 
 
 def _in_words(later: Mapping[StaleDay, str]) -> Iterator[str]:

@@ -194,19 +194,20 @@ class RepairContext:
         known = self.incidents.get(TableDay(stale.table, stale.day), ())
         return max((each.tries(stale.day, stale.evidence) for each in known), default=0)
 
-    def why_later(self, stale: StaleDay) -> str:
-        """Why a day is repaired, but not now: a pause after the last attempt, or rows are still coming in."""
+    def pause(self, stale: StaleDay) -> datetime | None:
+        """Until when a day waits after its last attempt; None if it need not."""
         known = self.incidents.get(TableDay(stale.table, stale.day), ())
         ends = [each.ended or each.at for found in known for each in found.attempts if stale.day in each.evidence]
-        if (tries := self.tries(stale)) and ends:
-            at = max(ends) + self.bounds.pause_after(tries)
-            return f"attempt {tries + 1} not before {at:%H:%M:%S} UTC" if self.now < at else ""
-        if stale.reason in (StaleReason.LATE_ROWS, StaleReason.INPUT_CHANGED) and self._comes_in(stale, known):
-            return f"until nothing came for {self.bounds.settle:.0f} s"
-        return ""
+        tries = self.tries(stale)
+        until = max(ends) + self.bounds.pause_after(tries) if tries and ends else None
+        return until if until and self.now < until else None
 
-    def _comes_in(self, stale: StaleDay, known: Sequence[Incident]) -> bool:
+    def comes_in(self, stale: StaleDay) -> bool:
+        """Did rows or inputs of it come just now? Of one that is open for long, that counts no more."""
+        if stale.reason not in (StaleReason.LATE_ROWS, StaleReason.INPUT_CHANGED):
+            return False
         settle = timedelta(seconds=self.bounds.settle)
+        known = self.incidents.get(TableDay(stale.table, stale.day), ())
         if any(self.now - each.opened > _LONGEST_SETTLING * settle for each in known):
             return False
         published = (self.streams.published_at(self.publication(key)) for key in self.moved(stale))
