@@ -96,6 +96,8 @@ class Settings:
     """Commands use the Spark server of this home while one runs, instead of starting a Spark of their own."""
     ui: str | None = None
     """Where Dagster's UI is, if ``backfill dev`` of this home has not started it."""
+    repairs: str = ""
+    """How much repairs may do by themselves: ``days=100,money=5``, read by ``RepairBounds``; empty for the defaults."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -124,6 +126,7 @@ class Settings:
             refuse_dirty_tree=_one_of(env, "BACKFILL_DIRTY_TREE", "allow", "refuse") == "refuse",
             share_spark=_one_of(env, "BACKFILL_SHARED_SPARK", "use", "never") == "use",
             ui=_web_address(env, "BACKFILL_UI"),
+            repairs=env.get("BACKFILL_REPAIRS", "").strip(),
         )
 
     @property

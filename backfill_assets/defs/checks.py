@@ -30,6 +30,8 @@ AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED = "as_usual", "as_sent", "as_declared"
 source says that it sent, against the declared fields, and against the time at which a delivery is due."""
 PUBLICATION, PHYSICAL = "publication", "physical"
 """In the metadata of a watchdog's verdict: what it read."""
+BROKEN, LOST = "broken", "lost"
+"""Beside it: the rules that failed, with commas, and whether files are gone or damaged."""
 MADE_OF = "made_of"
 """In the metadata of a gate that held a day back: the input fingerprint of what was built."""
 NOT_RUN = "not_run"
@@ -157,8 +159,8 @@ def of_rule(
     table: str, day: date, rule: RuleOutcome, publication: str = "", target: Target | None = None
 ) -> dg.AssetCheckEvaluation:
     """What a rule said that is a check of its own; ``publication`` is what it judged."""
-    words = f"{rule.observed}, expected {rule.expected}" if rule.passed else _broken_rule(rule)
-    about = {"observed": rule.observed, "expected": rule.expected}
+    about = {"observed": rule.observed} | ({"expected": rule.expected} if rule.expected else {})
+    words = ", expected ".join(about.values()) if rule.passed else _broken_rule(rule)
     return _verdict(
         table,
         rule.rule,

@@ -18,7 +18,7 @@ from uuid import uuid4
 import dagster as dg
 
 from backfill_assets.days import DayRange, TableDay, parse_day
-from backfill_assets.defs.checks import AS_SENT, AS_USUAL, DELIVERED, check_key, not_run, of_rule
+from backfill_assets.defs.checks import AS_SENT, AS_USUAL, DELIVERED, check_key, of_rule
 from backfill_assets.defs.dagster_internals import CheckStatus, ShownCheck, report_checks, shown_checks, targets
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
@@ -121,13 +121,13 @@ class LogChecks:
         done, today = EvaluatedUpTo.of(seen, self.partitions, self.log.identity), now.date()
         states = self.log.day_states(self.log.head(), self.partitions)
         due, left = _whole_publications(sorted(self._due(states, done, today), key=lambda each: each[0].sequence))
-        found = [*self._judged(states, due), *self._delivered(now)]
+        found = [*self._judged(states, due), *self._not_published(states), *self._delivered(now)]
         landed = {}
         for table, source in self._sources:
             if source.sends_totals:
                 verdicts, landed[table] = self._as_sent(table, source, done.landed.get(table, 0), today)
                 found += verdicts
-        count = self._report(found) + self._report_not_run(states)
+        count = self._report(found)
         settled = left[0][0].sequence - 1 if left else max((each.sequence for each in states.values()), default=-1)
         place = replace(done.place, settled=settled)
         words = f"Evaluated {format_count(count, 'check')} of the log and of what landed." if count else ""
@@ -160,6 +160,16 @@ class LogChecks:
             rule = log_judges(*self._tables[state.table])[check](measured[state.table], state.day)
             if rule is not None:
                 yield _Verdict(TableDay(state.table, state.day), rule, state.publication)
+
+    def _not_published(self, states: Mapping[TableDay, DayState]) -> Iterator[_Verdict]:
+        """Of a day that a run planned and did not publish, or that was withdrawn, there is nothing to find wrong."""
+        for (check, table, text), shown in self._shown.items():
+            key = TableDay(table, parse_day(text))
+            state = states.get(key)
+            if check in log_judges(*self._tables[table]) and (state is None or state.content is None):
+                is_open = shown.status is CheckStatus.PLANNED and self._standing(check, key) == _OPEN
+                if is_open or shown.status is CheckStatus.FAILED:
+                    yield _Verdict(key, RuleOutcome(check, "consistency", True, "nothing is published", ""))
 
     # ------------------------------------------------------------- from what landed
 
@@ -245,21 +255,6 @@ class LogChecks:
                 run = shown.planned_by if shown and shown.status is CheckStatus.PLANNED else look
                 of_run[run].append(of_rule(table, day, each.rule, each.publication, now.get(str(day))))
         return sum(report_checks(self.instance, run, verdicts) for run, verdicts in of_run.items())
-
-    def _report_not_run(self, states: Mapping[TableDay, DayState]) -> int:
-        """Checks that a run planned for a day that it did not publish."""
-        missed = [
-            each
-            for each in self._shown.values()
-            if each.status is CheckStatus.PLANNED
-            and each.planned_by in self._ended_runs
-            and each.check in log_judges(*self._tables[each.table])
-            and ((state := states.get(TableDay(each.table, parse_day(each.day)))) is None or state.content is None)
-        ]
-        for each in missed:
-            verdict = not_run(each.table, each.check, each.day, each.planned_by)
-            report_checks(self.instance, each.planned_by, [verdict])
-        return len(missed)
 
 
 def _whole_publications(

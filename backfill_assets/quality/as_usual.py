@@ -169,7 +169,7 @@ def _of_empty(step: Step, days: DaysMetrics, day: date) -> RuleOutcome:
     kind = _kind(day, step.cadence)
     same = [days[each]["rows"] for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
     if step.source is None or len(same) < _LEAST_SAME or not all(same):
-        return _outcome(True, "no rows", "nothing to compare with")
+        return _outcome(True, "no rows to compare", "")
     return _outcome(False, "no rows", f"rows, as on each of the {format_count(len(same), kind)} before")
 
 

@@ -88,7 +88,7 @@ class FakeBackfill(Backfill):
 
 def fake_resources(fake: FakeBuilder, home: Path = Path("nowhere")) -> dict[str, Any]:
     """``home`` has the lakehouse and the landing zone; the builder decides what is built, published and watched."""
-    settings = Settings.at(home)
+    settings = replace(Settings.at(home), repairs="pause=0,settle=0")
     spark = SharedSpark(settings=settings)
     return {
         "backfill_spark": spark,

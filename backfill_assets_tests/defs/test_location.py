@@ -74,6 +74,7 @@ def test_the_names_and_groups_of_all_assets(defs: dg.Definitions) -> None:
     assert {spec.key.to_user_string(): spec.group_name for spec in specs} == GROUPS | {
         "campaign": "under_the_hood",
         "start_here": "begin",
+        "incidents": "begin",
         "stream_sales": "under_the_hood",
         "timelines": "under_the_hood",
     }
