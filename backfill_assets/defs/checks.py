@@ -161,16 +161,10 @@ def of_rule(
     """What a rule said that is a check of its own; ``publication`` is what it judged."""
     about = {"observed": rule.observed} | ({"expected": rule.expected} if rule.expected else {})
     words = ", expected ".join(about.values()) if rule.passed else _broken_rule(rule)
-    return _verdict(
-        table,
-        rule.rule,
-        str(day),
-        words,
-        about | ({PUBLICATION: publication} if publication else {}),
-        passed=rule.passed,
-        is_warning=not rule.passed and not rule.holds_back,
-        target=target,
-    )
+    about |= {PUBLICATION: publication} if publication else {}
+    is_warning = not rule.passed and not rule.holds_back
+    passed, name = rule.passed, rule.rule
+    return _verdict(table, name, str(day), words, about, passed=passed, is_warning=is_warning, target=target)
 
 
 def _verdict(

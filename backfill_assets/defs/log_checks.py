@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, partial
+from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -97,7 +98,7 @@ class LogChecks:
     def evaluate(self, seen: Any, now: datetime) -> tuple[str, Any]:
         """Evaluates what is due ``now``; says so in words, and gives the cursor of the next look."""
         log, today = self.log.identity, now.date()
-        _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), 0)
+        _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), "")
         states = self.log.day_states(self.log.head(), self.partitions)
         due = sorted(self._due(states, settled, date.fromisoformat(ended), today), key=lambda each: each[0].sequence)
         newest = max((state.sequence for state in states.values()), default=-1)
@@ -144,13 +145,12 @@ class LogChecks:
 
     def _not_published(self, states: Mapping[TableDay, DayState]) -> Iterator[_Verdict]:
         """Of a day that a run planned and did not publish, or that was withdrawn, there is nothing to find wrong."""
-        for (check, table, text), shown in self._shown.items():
+        for check, table, text in self._shown:
             key = TableDay(table, parse_day(text))
-            state = states.get(key)
-            if check in log_judges(*self._tables[table]) and (state is None or state.content is None):
-                is_open = shown.status is CheckStatus.PLANNED and self._standing(check, key) == _OPEN
-                if is_open or shown.status is CheckStatus.FAILED:
-                    yield _Verdict(key, RuleOutcome(check, "consistency", True, "nothing is published", ""))
+            is_published = (state := states.get(key)) is not None and state.content is not None
+            is_judged = check in log_judges(*self._tables[table])
+            if is_judged and not is_published and self._standing(check, key) in (_OPEN, _FAILED):
+                yield _Verdict(key, RuleOutcome(check, "consistency", True, "nothing is published", ""))
 
     # ------------------------------------------------------------- from what landed
 
@@ -172,14 +172,15 @@ class LogChecks:
                 if rule is not None:
                     yield _Verdict(key, rule)
 
-    def _landed(self, since: int, today: date) -> Iterator[tuple[int, TableDay, Source, Sequence[str]]]:
+    def _landed(self, since: str, today: date) -> Iterator[tuple[str, TableDay, Source, Sequence[str]]]:
         """Days that are over and got a file, or a control file, since they were looked at; and when the newest came."""
         for table, source in self._sources:
-            for day, files in self.zone.paths(source.name).items() if source.sends_totals else ():
-                key, came = TableDay(table, day), control_totals.newest(self.zone, source.name, day, files)
-                standing = self._standing(AS_SENT, key)
-                is_new = standing == _OPEN or (came > since and standing != _UNDER_WAY)
-                if files and is_new and day < today and self._has_partition(key):
+            listed = self.zone.paths(source.name).items() if source.sends_totals else ()
+            for day, files in ((day, files) for day, files in listed if files):
+                key, control = TableDay(table, day), control_totals.control_file(self.zone, source.name, day)
+                came = max(str(self.zone.landed_at(path)) for path in (*files, control) if path)
+                stands = {_UNDER_WAY} if came > since else {_UNDER_WAY, _PASSED, _FAILED}
+                if self._standing(AS_SENT, key) not in stands and day < today and self._has_partition(key):
                     yield came, key, source, files
 
     def _compared(self, source: Source, day: date, files: Sequence[str]) -> RuleOutcome:
@@ -221,14 +222,13 @@ class LogChecks:
 
     def _report(self, found: Iterable[_Verdict]) -> int:
         """For the run that planned the check, so that its page has the verdict; else for a look without a run."""
-        of_table = defaultdict[str, list[_Verdict]](list)
-        for each in found:
-            of_table[each.of.table].append(each)
         of_run, look = defaultdict[str, list[dg.AssetCheckEvaluation]](list), str(uuid4())
-        for table, verdicts in of_table.items():
+        by_table = sorted(found, key=lambda each: each.of.table)
+        for table, of_table in groupby(by_table, key=lambda each: each.of.table):
+            verdicts = list(of_table)
             now = targets(self.instance, table, {str(each.of.day) for each in verdicts})
-            for each in verdicts:
-                day, shown = each.of.day, self._shown.get((each.rule.rule, table, str(each.of.day)))
+            for of, rule, publication in verdicts:
+                shown = self._shown.get((rule.rule, table, str(of.day)))
                 run = shown.planned_by if shown and shown.status is CheckStatus.PLANNED else look
-                of_run[run].append(of_rule(table, day, each.rule, each.publication, now.get(str(day))))
+                of_run[run].append(of_rule(table, of.day, rule, publication, now.get(str(of.day))))
         return sum(report_checks(self.instance, run, verdicts) for run, verdicts in of_run.items())

@@ -24,11 +24,9 @@ CONTROL = "_control.json"
 
 def sent(zone: LandingZone, source: str, day: date) -> Totals | None:
     """What ``source`` says that it sent on ``day``; None without a control file. Raises :class:`SourceUnreadable`."""
-    name = _control_file(source, day)
-    if not (zone.root / name).exists():
-        return None
+    name = control_file(zone, source, day)
     try:
-        return Totals.model_validate_json(zone.locate(name).read_bytes())
+        return Totals.model_validate_json(zone.locate(name).read_bytes()) if name else None
     except (OSError, ValidationError) as error:
         raise SourceUnreadable(
             f"{name} cannot be read: {str(error).splitlines()[0]}.",
@@ -36,11 +34,10 @@ def sent(zone: LandingZone, source: str, day: date) -> Totals | None:
         ) from error
 
 
-def newest(zone: LandingZone, source: str, day: date, files: Iterable[str]) -> int:
-    """When the newest of ``files`` and of the control file of their ``day`` was written, in nanoseconds."""
-    control = _control_file(source, day)
-    there = [*files, *([control] if (zone.root / control).exists() else [])]
-    return max((zone.locate(path).stat().st_mtime_ns for path in there), default=0)
+def control_file(zone: LandingZone, source: str, day: date) -> str:
+    """The path of the control file of ``day``; empty while there is none."""
+    name = f"{source}/{day}/{CONTROL}"
+    return name if (zone.root / name).exists() else ""
 
 
 def landed(zone: LandingZone, files: Iterable[str], fields: Collection[str]) -> Totals:
@@ -59,10 +56,6 @@ def landed(zone: LandingZone, files: Iterable[str], fields: Collection[str]) -> 
         except (OSError, EOFError, zlib.error) as error:
             raise SourceUnreadable(f"{path} cannot be read: {error}.", hint="Land the whole file again.") from error
     return Totals(rows=rows, sums=sums)
-
-
-def _control_file(source: str, day: date) -> str:
-    return f"{source}/{day}/{CONTROL}"
 
 
 def _numbers(line: bytes, fields: Collection[str]) -> Iterator[tuple[str, Decimal]]:

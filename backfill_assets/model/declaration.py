@@ -171,6 +171,9 @@ class DayRule(ABC):
     column_fields: ClassVar[tuple[str, ...]] = ("column",)
     """Those of its fields that name columns of its own table."""
     dimension: ClassVar[Dimension]
+    steady_formats: ClassVar[tuple[str, ...]] = ()
+    """Its counts that usually are a steady share of the rows, formatted like its name: a day is compared with the past.
+    """
     judged_afresh: ClassVar[bool] = False
     """Whether watchdogs judge published days by it, too. A threshold is not: it may change under old days."""
 
@@ -209,8 +212,8 @@ class DayRule(ABC):
 
     @property
     def steady(self) -> tuple[str, ...]:
-        """The counts among its metrics that usually are a steady share of the rows: a day is compared with the past."""
-        return ()
+        """The metrics that :attr:`steady_formats` names."""
+        return tuple(each.format_map(vars(self)) for each in self.steady_formats)
 
     def measure(self) -> Aggregates:
         """What it needs measured in its own table; by default nothing but what is measured of every table.

@@ -247,11 +247,9 @@ class LandedDataset:
                     hint="Take out the older class: what it computes needs other raw rows.",
                 )
         declared = (*self._landed_steps(current), *(_with_origins(step) for step in self._steps.values()))
-        steps = tuple(replace(step, tables=self._compared(step.tables)) for step in declared)
+        beyond = self.unusual_beyond
+        steps = tuple(replace(s, tables=tuple(replace(t, unusual_beyond=beyond) for t in s.tables)) for s in declared)
         return Dataset(self.name, self.description, self.owners, steps, self.first_day, self.streamed)
-
-    def _compared(self, tables: tuple[Table, ...]) -> tuple[Table, ...]:
-        return tuple(replace(table, unusual_beyond=self.unusual_beyond) for table in tables)
 
     def _landed_steps(self, current: Refinement) -> tuple[Step, Step]:
         """The steps of raw, and of bronze with quarantine, and all their rules."""

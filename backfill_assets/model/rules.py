@@ -82,15 +82,12 @@ class EverythingAccountedFor(DayRule):
     name_format = "everything_accounted_for"
     columns = ("content_hash", "deduplicated_rows", "deduplicated_hash", "superseded_by_day")
     dimension = "completeness"
+    steady_formats = ("deduplicated", "superseded")
     judged_afresh = True
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
         return _needs((OWN, "recomputed_hash_sum"), (self.raw, *_RECEIVED), (self.quarantine, "content_hash_sum"))
-
-    @property
-    def steady(self) -> tuple[str, ...]:
-        return "deduplicated", "superseded"
 
     def measure(self) -> Aggregates:
         return {
@@ -358,14 +355,11 @@ class FewNulls(DayRule):
     at_most: Decimal
     name_format = "few_nulls_{column}"
     dimension = "completeness"
+    steady_formats = ("nulls_{column}",)
 
     @property
     def compared(self) -> tuple[str, ...]:
         return (f"nulls_{self.column}",)
-
-    @property
-    def steady(self) -> tuple[str, ...]:
-        return self.compared
 
     def measure(self) -> Aggregates:
         return {f"nulls_{self.column}": lambda rows: rows.count(where=rows[self.column].isnull())}
@@ -396,10 +390,7 @@ class FewUnknown(DayRule):
     name_format = "few_unknown_{column}"
     column_fields = ("column", "lines")
     dimension = "validity"
-
-    @property
-    def steady(self) -> tuple[str, ...]:
-        return (f"unknown_{self.column}",)
+    steady_formats = ("unknown_{column}",)
 
     def measure(self) -> Aggregates:
         return {
@@ -498,10 +489,7 @@ class ArrivedWithin(DayRule):
     name_format = "arrived_within"
     columns = ("arrival_day",)
     dimension = "timeliness"
-
-    @property
-    def steady(self) -> tuple[str, ...]:
-        return ("late_rows",)
+    steady_formats = ("late_rows",)
 
     def measure(self) -> Aggregates:
         """A marker in raw has no arrival day, and did not arrive."""
@@ -531,10 +519,7 @@ class RecentReference(DayRule):
     severity: Severity = "warning"
     name_format = "recent_{column}"
     dimension = "timeliness"
-
-    @property
-    def steady(self) -> tuple[str, ...]:
-        return (f"outdated_{self.column}",)
+    steady_formats = ("outdated_{column}",)
 
     def measure(self) -> Aggregates:
         return {f"outdated_{self.column}": lambda rows: rows.count(where=self._is_outdated(rows))}

@@ -88,32 +88,19 @@ def figures_of(table: Table, step: Step) -> tuple[Figure, ...]:
 
 @dataclass(frozen=True)
 class Band:
-    """From what to what a figure is usual."""
+    """What is usual of a figure: ``reach`` more or less than the ``centre``."""
 
     centre: float
-    deviation: float
-    beyond: float
-    """As many deviations around the centre are usual."""
-
-    @classmethod
-    def of(cls, same: Sequence[float], kinds: Iterable[Sequence[float]], beyond: float, least: float = 0.0) -> Band:
-        """Around the median of ``same``, by how far the values of all ``kinds`` lie from the median of their kind."""
-        return cls(median(same), max(_OF_NORMAL * median(_deviations(kinds)), least), beyond)
-
-    @property
-    def low(self) -> float:
-        return self.centre - self.beyond * self.deviation
-
-    @property
-    def high(self) -> float:
-        return self.centre + self.beyond * self.deviation
+    reach: float
 
     def holds(self, value: float) -> bool:
-        return abs(value - self.centre) <= self.beyond * self.deviation
+        return abs(value - self.centre) <= self.reach
 
 
-def _deviations(kinds: Iterable[Sequence[float]]) -> list[float]:
-    return [abs(each - centre) for values in kinds for centre in [median(values)] for each in values]
+def learn(same: Sequence[float], kinds: Iterable[Sequence[float]], beyond: float, least: float = 0.0) -> Band:
+    """Around the median of ``same``, by how far the values of all ``kinds`` lie from the median of their kind."""
+    deviations = [abs(each - centre) for values in kinds for centre in [median(values)] for each in values]
+    return Band(median(same), beyond * max(_OF_NORMAL * median(deviations), least))
 
 
 @dataclass(frozen=True)
@@ -133,16 +120,17 @@ class Finding:
     def usual(self) -> str:
         if self.band is None:
             return f"nothing learned yet: {self.compared_with}"
-        low = max(self.band.low, 0.0) if self.band.centre >= 0 else self.band.low
-        centre, least, most = map(_number, (self.band.centre, low, self.band.high))
-        return f"{least} to {most} (median {centre} of {self.compared_with})"
+        centre, reach = self.band.centre, self.band.reach
+        low = centre - reach if centre < 0 else max(centre - reach, 0.0)
+        of = f"median {_number(centre)} of {self.compared_with}"
+        return f"{_number(low)} to {_number(centre + reach)} ({of})"
 
 
 def findings(table: Table, step: Step, days: DaysMetrics, day: date) -> list[Finding]:
     """Each figure of ``day`` that was measured, beside those of the days before it. A day never judges itself."""
     beyond = table.unusual_beyond or math.inf
     return [
-        Finding(figure, value, *_learn(figure, days, day, step.cadence, beyond))
+        Finding(figure, value, *_band(figure, days, day, step.cadence, beyond))
         for figure in figures_of(table, step)
         if (value := figure.of(days[day])) is not None
     ]
@@ -153,32 +141,20 @@ def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome
     if table.unusual_beyond is None:
         return None
     found = findings(table, step, days, day)
-    if not found:
-        return _of_empty(step, days, day)
     unusual = [each for each in found if not each.passed]
-    said = unusual or found
-    return _outcome(
-        not unusual,
-        "; ".join(f"{each.figure.name} {_number(each.value)}" for each in said),
-        "; ".join(each.usual for each in said),
-    )
+    words = [(f"{each.figure.name} {_number(each.value)}", each.usual) for each in unusual or found]
+    passed = not unusual
+    if not found:
+        # Without rows there is nothing to compare; a source that always had some on such a day is unusual.
+        kind = _kind(day, step.cadence)
+        same = [days[each]["rows"] for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
+        passed = step.source is None or len(same) < _LEAST_SAME or not all(same)
+        words = [("no rows", "" if passed else f"rows, as on each of the {format_count(len(same), kind)} before")]
+    observed, expected = ("; ".join(each) for each in zip(*words, strict=True))
+    return RuleOutcome(RULE, "consistency", passed, observed, expected, "" if passed else _NEXT_STEP, "warning")
 
 
-def _of_empty(step: Step, days: DaysMetrics, day: date) -> RuleOutcome:
-    """Rows that nothing was made of cannot be compared; a source without rows is unusual if it always had some."""
-    kind = _kind(day, step.cadence)
-    same = [days[each]["rows"] for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
-    if step.source is None or len(same) < _LEAST_SAME or not all(same):
-        return _outcome(True, "no rows to compare", "")
-    return _outcome(False, "no rows", f"rows, as on each of the {format_count(len(same), kind)} before")
-
-
-def _outcome(passed: bool, observed: str, expected: str) -> RuleOutcome:
-    next_step = "" if passed else _NEXT_STEP
-    return RuleOutcome(RULE, "consistency", passed, observed, expected, next_step, "warning")
-
-
-def _learn(figure: Figure, days: DaysMetrics, day: date, cadence: Cadence, beyond: float) -> tuple[Band | None, str]:
+def _band(figure: Figure, days: DaysMetrics, day: date, cadence: Cadence, beyond: float) -> tuple[Band | None, str]:
     past = {each: days[each] for each in _past(days, day, cadence)}
     kinds: dict[str, list[float]] = {}
     for each, measured in past.items():
@@ -190,7 +166,7 @@ def _learn(figure: Figure, days: DaysMetrics, day: date, cadence: Cadence, beyon
     if len(same) < _LEAST_SAME or sum(map(len, kinds.values())) < _LEAST:
         return None, compared_with
     least = figure.least_deviation(median(same), days[day], past.values())
-    return Band.of(same, kinds.values(), beyond, least), compared_with
+    return learn(same, kinds.values(), beyond, least), compared_with
 
 
 def _past(days: DaysMetrics, day: date, cadence: Cadence) -> list[date]:

@@ -45,18 +45,18 @@ def _days() -> Mapping[str, Mapping[date, Metrics]]:
 def test_declared_and_learned_thresholds_are_counted_beside_each_other() -> None:
     """What was not measured of a day is not counted; of the first four weeks nothing is learned."""
     found = {
-        (each.table, each.threshold, each.is_learned): (len(each.verdicts), each.broken)
-        for each in histories(SALES, _days())
-        if each.verdicts
+        (table, threshold, kind): (len(verdicts), [day for day, passed in verdicts.items() if not passed])
+        for table, threshold, kind, verdicts in histories(SALES, _days())
+        if verdicts
     }
     report = "report_department_revenue"
-    assert found["bronze_sales", "few_rejected", False] == (56, [BAD])
-    assert found["quarantine_sales", "rows per row of raw_sales", True] == (28, [BAD])
-    assert found[report, "few_unknown_department", False] == (56, [BAD])
-    assert found[report, "unknown_department per row of fact_sales_transactions", True] == (28, [BAD])
-    assert found["raw_sales", "rows", True] == (28, [])
-    assert found["raw_sales", "volume_within", False] == (56, [])
-    assert ("bronze_sales", "few_duplicates", False) not in found
+    assert found["bronze_sales", "few_rejected", "declared"] == (56, [BAD])
+    assert found["quarantine_sales", "rows per row of raw_sales", "learned"] == (28, [BAD])
+    assert found[report, "few_unknown_department", "declared"] == (56, [BAD])
+    assert found[report, "unknown_department per row of fact_sales_transactions", "learned"] == (28, [BAD])
+    assert found["raw_sales", "rows", "learned"] == (28, [])
+    assert found["raw_sales", "volume_within", "declared"] == (56, [])
+    assert ("bronze_sales", "few_duplicates", "declared") not in found
 
 
 def test_the_answer_is_a_table_and_says_how_many_verdicts_there_were(tmp_path: Path) -> None:
