@@ -35,8 +35,8 @@ _OF_NORMAL = 1.4826
 _LEAST_SHARE = 0.01
 """A deviation is never taken for less than this share of the median: a figure that never moved may begin to."""
 _NEXT_STEP = (
-    "Compare the day with its source. If it is right, nothing is to do: it becomes part of the past that is learned "
-    "from. If the table varies more than that, set a greater `unusual_beyond`."
+    "Compare the day with its source. If it is right, there is nothing to do: it is part of the past from now on. If "
+    "the table varies more than that, set a greater `unusual_beyond`."
 )
 
 
@@ -142,7 +142,7 @@ def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome
         return None
     found = findings(table, step, days, day)
     unusual = [each for each in found if not each.passed]
-    words = [(f"{each.figure.name} {_number(each.value)}", each.usual) for each in unusual or found]
+    words = [(f"{each.figure.name} {_number(each.value)}", each.usual) for each in unusual or found[:1]]
     passed = not unusual
     if not found:
         # Without rows there is nothing to compare; a source that always had some on such a day is unusual.

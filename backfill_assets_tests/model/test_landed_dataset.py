@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from typing import Annotated, Any
 
 import pytest
@@ -74,6 +74,14 @@ def test_the_source_is_what_the_row_says() -> None:
     assert (source.key_fields, source.event_day_field) == (("patient_id", "number"), "seen_at")
     assert (source.version_field, source.personal_fields) == ("sent_at", {"patient_id": "patient_token"})
     assert (source.supersession_window_days, source.days_ahead, source.earliest_day) == (7, 3, None)
+
+
+def test_when_a_delivery_is_due_and_how_much_is_unusual_is_declared_once() -> None:
+    """The source keeps what is about deliveries; each table how far its days may lie from the past."""
+    declared = visits(delivered_within=timedelta(hours=6), sends_totals=True, unusual_beyond=None)
+    declared.row("v1", "Newest of each visit.")(Visit)
+    assert (declared.source.delivered_within, declared.source.sends_totals) == (timedelta(hours=6), True)
+    assert [table.unusual_beyond for table in declared.dataset().tables] == [None] * 3
 
 
 def test_raw_bronze_and_quarantine_follow() -> None:

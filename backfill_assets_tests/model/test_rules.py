@@ -39,6 +39,12 @@ def test_every_rule_has_a_name_a_dimension_and_a_sentence(rule: DayRule) -> None
     assert rule.description.endswith(".")
 
 
+@pytest.mark.parametrize("rule", RULES.values(), ids=[rule.__name__ for rule in RULES])
+def test_what_is_steady_of_a_rule_is_measured(rule: DayRule) -> None:
+    """A day is compared with the past by it."""
+    assert set(rule.steady) <= rule.measure().keys()
+
+
 def test_the_other_tables_of_a_rule_are_those_it_needs() -> None:
     """A table of which only the rows are read is one, too."""
     assert VolumeWithin(10, made_of="fact").tables == ("fact",)
