@@ -14,15 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.campaign.approval import Approvers
-from backfill_assets.campaign.breaker import (
-    Exceeded,
-    Limits,
-    computed_seconds,
-    held_back_lines,
-    input_of,
-    judge,
-    staged_contents,
-)
+from backfill_assets.campaign.breaker import computed_seconds, held_back_lines, input_of, judge, staged_contents
 from backfill_assets.campaign.course import (
     CampaignState,
     Move,
@@ -42,6 +34,7 @@ from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, JournalEntry, Spent, campaign_of
 from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.limits import Exceeded, Limits
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.cost import sizes, step_line
 from backfill_assets.plan.keep import plan_as_kept, planned_by, rebuilt_steps, shadow_steps

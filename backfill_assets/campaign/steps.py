@@ -16,7 +16,7 @@ from backfill_assets.campaign.approval import (
     moved_days,
     moved_sentence,
 )
-from backfill_assets.campaign.breaker import Exceeded, held_back_lines
+from backfill_assets.campaign.breaker import held_back_lines
 from backfill_assets.campaign.course import Move, is_published
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.look import boundary_lines, campaign_days, plan_difference_answer, read_up_to
@@ -34,6 +34,7 @@ from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, 
 from backfill_assets.lakehouse.plans import close_plan, keep_page, open_plan, page_uri
 from backfill_assets.lakehouse.records import Notice, Publication
 from backfill_assets.lakehouse.timelines import newest_verdicts, timelines_of
+from backfill_assets.limits import Exceeded
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import NO_DAYS, Days

@@ -13,7 +13,6 @@ import pytest
 
 from backfill_assets.answers.status import campaign_table
 from backfill_assets.campaign import look as campaign_days_of_log
-from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.look import campaign_days, held_back_days
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.days import TableDay
@@ -24,6 +23,7 @@ from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignS
 from backfill_assets.lakehouse.plans import planners
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict
+from backfill_assets.limits import Limits
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Scope, Why
 from backfill_assets.plan.waves import Shares
