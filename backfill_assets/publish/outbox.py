@@ -252,7 +252,8 @@ def _announcements(storage: Storage) -> Iterable[DueNotice]:
             continue
         if notice is None:
             continue  # another process has delivered or withdrawn it since it was listed
-        yield _addressed(storage, DueNotice(key, notice, with_publication=False), key.removesuffix(_BEGINS))
+        campaign = key.removesuffix(_BEGINS).partition(".")[0]
+        yield _addressed(storage, DueNotice(key, notice, with_publication=False), campaign)
 
 
 def _notices_of_publications(publisher: Publisher) -> Sequence[DueNotice]:
