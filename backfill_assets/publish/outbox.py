@@ -125,8 +125,7 @@ def deliver(publisher: Publisher, sender: Sender) -> NoticeDelivery:
     # In this order: a mark of a notice that is not due any more is left over from one that was delivered.
     marked = _marked(publisher.storage)
     dues = due_notices(publisher)
-    left_over = marked.keys() - {due.key for due in dues}
-    for key in left_over:
+    for key in marked.keys() - {due.key for due in dues}:
         _unmark(publisher.storage, key, marked[key])
     delivering = _Round(publisher, routed, marked)
     for due in dues:
@@ -163,7 +162,10 @@ class _Round:
             self._settle(due)
 
     def messages(self, name: str, *, grouped: bool) -> Iterator[DueNotice]:
-        """What goes by a route now: the notices about a dataset as one message where people read them."""
+        """What goes by a route now, where it groups the notices about a dataset, or else of an incident, as one message.
+
+        Of an incident, what comes later cannot overtake what could not be sent.
+        """
         together: dict[str, list[DueNotice]] = {}
         for key, due in self.dues.items():
             if name in self._left(key):
@@ -171,8 +173,8 @@ class _Round:
                 if route.holds(due.notice.severity, self.publisher.now()):
                     self.waiting[key] = name
                 else:
-                    is_grouped = grouped and route.groups and due.notice.dataset
-                    together.setdefault(f"about {due.notice.dataset}" if is_grouped else key, []).append(due)
+                    about = _about(due) if grouped and route.groups else ""
+                    together.setdefault(f"about {about}" if about else key, []).append(due)
         return (_in_one_message(each) for each in together.values())
 
     def send(self, message: DueNotice, name: str, outlet: Outlet) -> None:
@@ -198,11 +200,10 @@ class _Round:
     def _is_sent(self, due: DueNotice, name: str) -> bool:
         """Whether another process has sent it since it was looked for."""
         storage = self.publisher.storage
-        if storage.exists(_routes_taken(storage).path(f"{name}/{due.key}")):
+        if due.with_publication and due.key not in self.publisher.log.head().state.due:
             return True
-        if due.with_publication:
-            return due.key not in self.publisher.log.head().state.due
-        return storage.exists(_delivered(storage).path(due.key))
+        marks = (_routes_taken(storage).path(f"{name}/{due.key}"), _delivered(storage).path(due.key))
+        return any(map(storage.exists, marks))
 
     def _settle(self, due: DueNotice) -> None:
         _mark(self.publisher, due)
@@ -215,10 +216,13 @@ def _in_one_message(dues: Sequence[DueNotice]) -> DueNotice:
     first = dues[0]
     if len(dues) == 1:
         return first
-    dataset = first.notice.dataset
     severity = max((due.notice.severity for due in dues), key=SEVERITIES.index)
-    notice = Notice(title=f"{len(dues)} notices about {dataset}", severity=severity, dataset=dataset)
+    notice = Notice(title=f"{len(dues)} notices about {_about(first)}", severity=severity)
     return DueNotice(first.key, notice, together=tuple(dues))
+
+
+def _about(due: DueNotice) -> str:
+    return due.notice.dataset or due.notice.incident
 
 
 def _routes_taken(storage: Storage) -> Documents[datetime]:

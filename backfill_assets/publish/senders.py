@@ -222,14 +222,14 @@ class AlertmanagerSender(_WebSender):
 
 def _alert(due: DueNotice, now: datetime) -> dict[str, Any]:
     told = due.notice
-    labels = {"alertname": "BackfillNotice", "severity": told.severity, "dataset": told.dataset, "notice": due.key}
+    dataset = {"dataset": told.dataset} if told.dataset else {}
+    about = {"alertname": "BackfillNotice", "notice": due.key}
     if told.incident:
-        del labels["notice"]
-        labels |= {"alertname": "BackfillIncident", "incident": told.incident}
+        about = {"alertname": "BackfillIncident", "incident": told.incident}
     ends = now if told.resolved else now + _FIRES if told.incident else None
     summary, *others = notice_lines(told, due.recipients)
     return {
-        "labels": {name: value for name, value in labels.items() if value},
+        "labels": {**about, **dataset, "severity": told.severity},
         "annotations": {"summary": summary, "description": "\n".join(others)},
         "startsAt": now.isoformat(),
         **({"endsAt": ends.isoformat()} if ends else {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -144,8 +145,12 @@ def test_quiet_hours_hold_a_route_and_no_other(lake: Lake) -> None:
 
 def test_people_get_one_message_about_a_dataset_and_machines_each_notice(lake: Lake) -> None:
     """Sixty incidents of one night are one message; each of them is marked."""
-    for number, dataset in enumerate(("sales", "sales", "fx", "", "")):
-        announce(lake.storage, f"n{number}", URGENT.model_copy(update={"dataset": dataset, "title": f"t{number}"}))
+    for number, (dataset, incident) in enumerate(
+        (("sales", "i1"), ("sales", ""), ("fx", "i2"), ("", "i3"), ("", "i3"))
+    ):
+        about = {"dataset": dataset, "incident": incident, "title": f"t{number}"}
+        announce(lake.storage, f"n{number}", URGENT.model_copy(update=about))
+        os.utime(lake.storage.uri(f"_outbox/due/n{number}.json"), (number, number))
     messages: list[str] = []
     sent: list[str] = []
 
@@ -157,7 +162,8 @@ def test_people_get_one_message_about_a_dataset_and_machines_each_notice(lake: L
     routes = parse_routes("log; file:/a")
     outlets: dict[str, Outlet] = {routes[0].name: sender_of(routes, messages.append).outlets["log"]}
     assert deliver(lake.publisher(), Routed(routes, outlets | {routes[1].name: Machine()})).sent
-    assert messages[0] == "2 notices about sales\n  [n0] t0\n  [n1] t1" and len(messages) == 4
+    assert messages[0] == "2 notices about sales\n  [n0] t0\n  [n1] t1"
+    assert [text.partition("\n")[0] for text in messages[1:]] == ["[n2] t2", "2 notices about i3"]
     assert sent == ["n0", "n1", "n2", "n3", "n4"] == delivered_keys(lake.publisher())
 
 
