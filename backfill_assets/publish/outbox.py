@@ -162,7 +162,7 @@ class _Round:
             self._settle(due)
 
     def messages(self, name: str, *, grouped: bool) -> Iterator[DueNotice]:
-        """What goes by a route now, where it groups the notices about a dataset, or else of an incident, as one message.
+        """What goes by a route now: where it groups, what is about a dataset, or else of an incident, is one message.
 
         Of an incident, what comes later cannot overtake what could not be sent.
         """
