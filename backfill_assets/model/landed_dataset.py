@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.contract import Contract, declared_types
-from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.dataset import Dataset, Streamed
 from backfill_assets.model.declaration import (
     OCCURRENCE,
     PUBLISHED_DAYS,
@@ -130,7 +130,7 @@ class LandedDataset:
     supersession_window_days: int = 0
     earliest_day: date | None = None
     days_ahead: int = 1
-    streamed: bool = False
+    streamed: Streamed = False
     _rows: list[_Row] = field(default_factory=list, init=False, repr=False)
     _steps: dict[type[Contract], Step] = field(default_factory=dict, init=False, repr=False)
 
