@@ -88,6 +88,10 @@ class EverythingAccountedFor(DayRule):
     def needs(self) -> Mapping[str, tuple[str, ...]]:
         return _needs((OWN, "recomputed_hash_sum"), (self.raw, *_RECEIVED), (self.quarantine, "content_hash_sum"))
 
+    @property
+    def steady(self) -> tuple[str, ...]:
+        return "deduplicated", "superseded"
+
     def measure(self) -> Aggregates:
         return {
             "deduplicated": lambda rows: exact_sum(rows.deduplicated_rows),
@@ -359,6 +363,10 @@ class FewNulls(DayRule):
     def compared(self) -> tuple[str, ...]:
         return (f"nulls_{self.column}",)
 
+    @property
+    def steady(self) -> tuple[str, ...]:
+        return self.compared
+
     def measure(self) -> Aggregates:
         return {f"nulls_{self.column}": lambda rows: rows.count(where=rows[self.column].isnull())}
 
@@ -388,6 +396,10 @@ class FewUnknown(DayRule):
     name_format = "few_unknown_{column}"
     column_fields = ("column", "lines")
     dimension = "validity"
+
+    @property
+    def steady(self) -> tuple[str, ...]:
+        return (f"unknown_{self.column}",)
 
     def measure(self) -> Aggregates:
         return {
@@ -487,6 +499,10 @@ class ArrivedWithin(DayRule):
     columns = ("arrival_day",)
     dimension = "timeliness"
 
+    @property
+    def steady(self) -> tuple[str, ...]:
+        return ("late_rows",)
+
     def measure(self) -> Aggregates:
         """A marker in raw has no arrival day, and did not arrive."""
         return {
@@ -515,6 +531,10 @@ class RecentReference(DayRule):
     severity: Severity = "warning"
     name_format = "recent_{column}"
     dimension = "timeliness"
+
+    @property
+    def steady(self) -> tuple[str, ...]:
+        return (f"outdated_{self.column}",)
 
     def measure(self) -> Aggregates:
         return {f"outdated_{self.column}": lambda rows: rows.count(where=self._is_outdated(rows))}
