@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from functools import partial
 
-from backfill_assets.defs.checks import AS_USUAL
+from backfill_assets.defs.checks import AS_DECLARED, AS_USUAL
+from backfill_assets.model import drift
 from backfill_assets.model.declaration import RuleOutcome, Step, Table
 from backfill_assets.quality import as_usual
 from backfill_assets.quality.as_usual import DaysMetrics
@@ -23,4 +24,6 @@ def log_judges(table: Table, step: Step) -> Mapping[str, LogJudge]:
     found: dict[str, LogJudge] = {}
     if table.unusual_beyond is not None:
         found[AS_USUAL] = partial(as_usual.judge, table, step)
+    if table.typed and step.source:
+        found[AS_DECLARED] = partial(drift.judge, step.source)
     return found

@@ -245,6 +245,8 @@ class Table:
     """Columns of few different values, such as a currency: a difference is also shown for each value."""
     made_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """What a column is computed from, as ``table.column``, where it is not carried under its own name."""
+    typed: type[Contract] | None = None
+    """Of raw, the contract of its sound rows: what lands is measured against it."""
     unusual_beyond: float | None = 5.0
     """A day is unusual if a figure of it lies further than as many deviations from its median in the recent past (the
     check ``as_usual``, a warning). None: it is not compared."""

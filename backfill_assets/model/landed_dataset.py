@@ -259,6 +259,7 @@ class LandedDataset:
             key=(),
             # Raw ingests what arrives, however late: a late row is reported, and never kept out.
             rules=(ContentIntact(source, "text"), volume, replace(self.arrives, severity="warning")),
+            typed=current.contract,
         )
         quarantine = Table(
             name=self.quarantine,
