@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache, lru_cache, partial, reduce
 from operator import or_
@@ -134,9 +134,7 @@ def _why_not(contract: type[Contract], metrics: Aggregates) -> str:
 
 def _fields_not_as_declared(storage: Storage, table: Table, files: DayFiles) -> dict[date, str]:
     """By day of raw, which fields are not as declared: two queries, over days that have any."""
-    of_declared, of_others = _drift_queries(table)
-    columns = columns_of(table.contract)
-    declared, others = _measured(storage, columns, files, of_declared), _measured(storage, columns, files, of_others)
+    declared, others = _answers(storage, columns_of(table.contract), files, _drift_queries(table))
     return {day: as_text([*_declared(declared[day]), *_others(others.get(day, {}))]) for day in declared}
 
 
@@ -196,12 +194,19 @@ def _measured(
     storage: Storage, columns: pa.Schema, files: DayFiles, asked: str, threads: int = 0
 ) -> dict[date, dict[str, Any]]:
     """The answer by day. Raises :class:`FilesUnreadable` if the files are to blame, whatever the error is."""
+    return _answers(storage, columns, files, [asked], threads)[0]
+
+
+def _answers(
+    storage: Storage, columns: pa.Schema, files: DayFiles, asked: Sequence[str], threads: int = 0
+) -> list[dict[date, dict[str, Any]]]:
+    """Of several queries about the same rows."""
     import duckdb
 
     with database(threads) as connection:
         rows = select_rows(connection, storage, columns, DAY, files)
         try:
-            return _answer(connection, f'WITH "{_ROWS}" AS NOT MATERIALIZED ({rows}) {asked}')
+            return [_answer(connection, f'WITH "{_ROWS}" AS NOT MATERIALIZED ({rows}) {each}') for each in asked]
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             if damage := _damage(connection, rows):
                 raise FilesUnreadable(damage) from error
