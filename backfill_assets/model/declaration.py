@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.lateness import Lateness
 from backfill_assets.model.placement import Placement
 from backfill_assets.text import format_count
 
@@ -358,6 +359,8 @@ class Step:
     current: str = ""
     source: Source | None = None
     cadence: Cadence = Cadence.DAILY
+    lateness: Lateness | None = None
+    """Of a step with a source; None takes rows in however late they land."""
 
     @property
     def name(self) -> str:
