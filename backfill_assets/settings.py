@@ -98,6 +98,8 @@ class Settings:
     """Days are neither computed nor published by code that the checked out commit does not contain."""
     share_spark: bool = True
     """Commands use the Spark server of this home while one runs, instead of starting a Spark of their own."""
+    automation: bool = True
+    """Schedules and sensors launch what is due. False: each of them says so, and launches nothing."""
     ui: str | None = None
     """Where Dagster's UI is, if ``backfill dev`` of this home has not started it."""
     repairs: str = ""
@@ -130,6 +132,7 @@ class Settings:
             letters=_web_address(env, "BACKFILL_LETTERS") or "",
             refuse_dirty_tree=_one_of(env, "BACKFILL_DIRTY_TREE", "allow", "refuse") == "refuse",
             share_spark=_one_of(env, "BACKFILL_SHARED_SPARK", "use", "never") == "use",
+            automation=_one_of(env, "BACKFILL_AUTOMATION", "on", "off") == "on",
             ui=_web_address(env, "BACKFILL_UI"),
             repairs=env.get("BACKFILL_REPAIRS", "").strip(),
         )

@@ -20,6 +20,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.model.deletion import OF_DELETIONS
+from backfill_assets.model.drift import FIELDS, together
 from backfill_assets.model.placement import both
 from backfill_assets.notice_routes import Severity
 
@@ -182,6 +183,8 @@ class DayContent:
         old, new = self.metrics.get(metric, absent), added.metrics.get(metric, absent)
         if isinstance(old, int) and isinstance(new, int):
             return old + new
+        if metric == FIELDS:
+            return together([old, new])
         if not metric.startswith(TOTAL) and (isinstance(old, str) or isinstance(new, str)):
             return old or new
         if old is None or new is None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.lateness import Lateness
 from backfill_assets.model.placement import Placement
 from backfill_assets.text import format_count
 
@@ -44,6 +45,8 @@ Aggregates = Mapping[str, Callable[["ir.Table"], "ir.Scalar"]]
 """How the rows of a day are aggregated, by metric: an expression of Ibis over them. The names are known without it."""
 EXAMPLE = "_example"
 """Metrics whose name ends like this are text; all others are numbers, and add up over the parts of a day."""
+FROM = "from."
+"""Begins the metrics of what a day was made of: the table, a dot, and its metric."""
 DUPLICATES = "duplicates"
 """The metric of the rows that gave way to an equal version, measured on days where it matters."""
 IDENTICAL = "duplicates_identical"
@@ -205,6 +208,11 @@ class DayRule(ABC):
         """Those of its metrics that a difference shows beside the published ones."""
         return ()
 
+    @property
+    def steady(self) -> tuple[str, ...]:
+        """The counts among its metrics that usually are a steady share of the rows: a day is compared with the past."""
+        return ()
+
     def measure(self) -> Aggregates:
         """What it needs measured in its own table; by default nothing but what is measured of every table.
 
@@ -238,6 +246,11 @@ class Table:
     """Columns of few different values, such as a currency: a difference is also shown for each value."""
     made_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """What a column is computed from, as ``table.column``, where it is not carried under its own name."""
+    typed: type[Contract] | None = None
+    """Of raw, the contract of its sound rows: what lands is measured against it."""
+    unusual_beyond: float | None = 5.0
+    """A day is unusual if a figure of it lies further than as many deviations from its median in the recent past (the
+    check ``as_usual``, a warning). None: it is not compared."""
 
     @cached_property
     def measured(self) -> Aggregates:
@@ -346,6 +359,8 @@ class Step:
     current: str = ""
     source: Source | None = None
     cadence: Cadence = Cadence.DAILY
+    lateness: Lateness | None = None
+    """Of a step with a source; None takes rows in however late they land."""
 
     @property
     def name(self) -> str:

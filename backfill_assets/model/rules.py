@@ -23,6 +23,7 @@ from backfill_assets.model.declaration import (
     Source,
 )
 from backfill_assets.model.deletion import DELETED, DELETED_HASHES
+from backfill_assets.model.lateness import LATE_ROWS
 from backfill_assets.model.measure import ContentHash, exact_sum
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 from backfill_assets.text import format_count
@@ -87,6 +88,10 @@ class EverythingAccountedFor(DayRule):
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
         return _needs((OWN, "recomputed_hash_sum"), (self.raw, *_RECEIVED), (self.quarantine, "content_hash_sum"))
+
+    @property
+    def steady(self) -> tuple[str, ...]:
+        return "deduplicated", "superseded"
 
     def measure(self) -> Aggregates:
         return {
@@ -268,10 +273,14 @@ class FewRejected(FewOfReceived):
 
     def looks_closer(self, facts: DayFacts) -> bool:
         """Whether enough rows were rejected to count those that came again, sound."""
-        return facts.count("rows", self.quarantine) > self.most(facts)
+        return self._rejected(facts) > self.most(facts)
+
+    def _rejected(self, facts: DayFacts) -> int:
+        """Without the rows that are there because they are late: what was declared of them says how many may be."""
+        return facts.count("rows", self.quarantine) - int(facts.of(self.quarantine).get(LATE_ROWS) or 0)
 
     def judge(self, facts: DayFacts) -> GateFinding:
-        received, rejected = facts.count("received", self.raw), facts.count("rows", self.quarantine)
+        received, rejected = facts.count("received", self.raw), self._rejected(facts)
         corrected, most = int(facts.own.get(CORRECTED) or 0), self.most(facts)
         again = f", {corrected} of them came again, sound" if corrected else ""
         return GateFinding(
@@ -359,6 +368,10 @@ class FewNulls(DayRule):
     def compared(self) -> tuple[str, ...]:
         return (f"nulls_{self.column}",)
 
+    @property
+    def steady(self) -> tuple[str, ...]:
+        return self.compared
+
     def measure(self) -> Aggregates:
         return {f"nulls_{self.column}": lambda rows: rows.count(where=rows[self.column].isnull())}
 
@@ -388,6 +401,10 @@ class FewUnknown(DayRule):
     name_format = "few_unknown_{column}"
     column_fields = ("column", "lines")
     dimension = "validity"
+
+    @property
+    def steady(self) -> tuple[str, ...]:
+        return (f"unknown_{self.column}",)
 
     def measure(self) -> Aggregates:
         return {
@@ -487,15 +504,19 @@ class ArrivedWithin(DayRule):
     columns = ("arrival_day",)
     dimension = "timeliness"
 
+    @property
+    def steady(self) -> tuple[str, ...]:
+        return (LATE_ROWS,)
+
     def measure(self) -> Aggregates:
         """A marker in raw has no arrival day, and did not arrive."""
         return {
-            "late_rows": lambda rows: rows.count(where=rows.arrival_day.delta(rows.day, unit="day") > self.days),
+            LATE_ROWS: lambda rows: rows.count(where=rows.arrival_day.delta(rows.day, unit="day") > self.days),
             "arrived_rows": lambda rows: rows.arrival_day.count(),
         }
 
     def judge(self, facts: DayFacts) -> GateFinding:
-        late, arrived = facts.count("late_rows"), facts.count("arrived_rows")
+        late, arrived = facts.count(LATE_ROWS), facts.count("arrived_rows")
         most = _most(arrived, self.at_most, self.tolerated_rows)
         return GateFinding(
             late <= most,
@@ -515,6 +536,10 @@ class RecentReference(DayRule):
     severity: Severity = "warning"
     name_format = "recent_{column}"
     dimension = "timeliness"
+
+    @property
+    def steady(self) -> tuple[str, ...]:
+        return (f"outdated_{self.column}",)
 
     def measure(self) -> Aggregates:
         return {f"outdated_{self.column}": lambda rows: rows.count(where=self._is_outdated(rows))}

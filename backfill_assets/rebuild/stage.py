@@ -24,9 +24,9 @@ from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
 from backfill_assets.landing.deletions import rows_that_stand
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
-from backfill_assets.model.declaration import PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
+from backfill_assets.model.declaration import FROM, PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.deletion import OF_DELETIONS
-from backfill_assets.model.refinement import Refinement, rejected
+from backfill_assets.model.refinement import Refinement, rejected_rows
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publish.publisher import Pin
 from backfill_assets.quality import gates, measures
@@ -158,7 +158,7 @@ class _Writing:
         accepted, rejects = self.timelines[bronze.name], self.timelines[quarantine.name]
         aside = stage_accepted(refinement.in_one_pass(raw), accepted, self.staged, bronze)
         of_bronze = self.measured(bronze)
-        rows = rejected(rows_set_aside(self.spark, accepted, aside, raw.schema), refinement)
+        rows = rejected_rows(rows_set_aside(self.spark, accepted, aside, raw.schema), refinement)
         if aside:
             stage(rows, rejects, self.staged, table=quarantine)
         else:
@@ -382,7 +382,6 @@ def with_cost(content: DayContent, seconds: float) -> DayContent:
     return replace(content, staged_ms=round(seconds * 1000))
 
 
-_FROM = "from."
 _ACCOUNTED = (
     "received",
     "content_hash_sum",
@@ -396,7 +395,7 @@ _ACCOUNTED = (
 
 def _accounting(upstream: Contents) -> dict[str, int | str | None]:
     return {
-        f"{_FROM}{table}.{name}": value
+        f"{FROM}{table}.{name}": value
         for table, content in upstream.items()
         for name, value in {"rows": content.rows, **content.metrics}.items()
         if name == "rows" or name in _ACCOUNTED
@@ -405,7 +404,7 @@ def _accounting(upstream: Contents) -> dict[str, int | str | None]:
 
 def recorded_upstream(content: DayContent, table: str) -> DayContent | None:
     """The accounting of ``table`` as it was when ``content`` was built from it, or None if it was not."""
-    prefix = f"{_FROM}{table}."
+    prefix = f"{FROM}{table}."
     metrics = {name.removeprefix(prefix): value for name, value in content.metrics.items() if name.startswith(prefix)}
     if not metrics:
         return None

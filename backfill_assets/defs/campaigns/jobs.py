@@ -344,7 +344,7 @@ def run_under_way(instance: dg.DagsterInstance, campaign: str, but: str = "") ->
 
 
 def campaign_sensor() -> dg.SensorDefinition:
-    """On from the start: it carries on only campaigns that were started in the UI or with ``--daemon``."""
+    """On from the start: it carries on only campaigns that were started in the UI or with ``--daemon``, by a person."""
 
     return lakehouse_sensor(
         SENSOR,
@@ -352,6 +352,7 @@ def campaign_sensor() -> dg.SensorDefinition:
         "be undone any more. Delivers the notices that are due. Each tick says what a campaign waits for.",
         _EVERY_SECONDS,
         _tick,
+        by_itself=False,
         job_name=JOB,
     )
 

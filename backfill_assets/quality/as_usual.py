@@ -1,0 +1,201 @@
+"""Whether a day is as usual: its figures beside those of the recent past, which the publication log keeps. Pure.
+
+A figure is compared with its median on the same weekday. How far it may lie from that is learned from how far the days
+of all weekdays lay from theirs. A few bad days among the past hardly move a median and a median deviation.
+
+Rows are counted where they come in. Further down, a figure is a share of the rows that the day was made of: a quiet day
+is unusual once, and not again in each table below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from statistics import median
+
+from backfill_assets.days import Cadence
+from backfill_assets.model.declaration import FROM, Metrics, RuleOutcome, Step, Table
+from backfill_assets.text import format_count
+
+RULE = "as_usual"
+DaysMetrics = Mapping[date, Metrics]
+"""What was measured of the published days of a table."""
+
+_PERIODS = 56
+"""Eight of each weekday."""
+_LEAST_SAME, _LEAST = 4, 12
+"""A band is learned from at least four days of the weekday, and twelve in all."""
+_LONGEST_DAYS = {Cadence.DAILY: 1, Cadence.WEEKLY: 7, Cadence.MONTHLY: 31}
+_OF_NORMAL = 1.4826
+"""The standard deviation of a normal distribution whose median deviation is 1."""
+_LEAST_SHARE = 0.01
+"""A deviation is never taken for less than this share of the median: a figure that never moved may begin to."""
+_NEXT_STEP = (
+    "Compare the day with its source. If it is right, nothing is to do: it becomes part of the past that is learned "
+    "from. If the table varies more than that, set a greater `unusual_beyond`."
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of a day: a metric, or its share of another one."""
+
+    metric: str
+    per: str = ""
+    counts: bool = False
+    """Whether it counts what happens by chance: n of it are usually n, give or take the root of n."""
+
+    @property
+    def name(self) -> str:
+        of = self.per.removeprefix(FROM).removesuffix("rows").removesuffix(".")
+        return self.metric.removeprefix("total_") + " per row" * bool(self.per) + f" of {of}" * bool(of)
+
+    def of(self, day: Metrics) -> float | None:
+        """None if it was not measured, and for a day without rows."""
+        value, per = day.get(self.metric), day.get(self.per or "rows")
+        if value is None or not per:
+            return None
+        return float(value) / (float(per) if self.per else 1.0)
+
+    def least_deviation(self, centre: float, day: Metrics) -> float:
+        """The smallest deviation that is believed on a day like ``day``."""
+        if not self.counts:
+            return abs(centre) * _LEAST_SHARE
+        rows = float(day[self.per] or 1)
+        return math.sqrt(max(centre * rows, 1.0)) / rows
+
+
+def figures_of(table: Table, step: Step) -> tuple[Figure, ...]:
+    """What is compared of ``table``: its volume, its totals, and what its rules count that is a steady share."""
+    if step.source is None:
+        per = f"{FROM}{step.version().reads[0].table}.rows"
+        volume = Figure("rows", per, counts=table.layer == "quarantine")
+    else:
+        per, volume = "rows", Figure("rows")
+    totals = [Figure(f"total_{name}", per) for name in table.totals]
+    counted = [Figure(name, per, counts=True) for rule in table.rules for name in rule.steady]
+    return volume, *totals, *counted
+
+
+@dataclass(frozen=True)
+class Band:
+    """From what to what a figure is usual."""
+
+    centre: float
+    deviation: float
+    beyond: float
+    """As many deviations around the centre are usual."""
+
+    @classmethod
+    def of(cls, same: Sequence[float], all_kinds: Sequence[Sequence[float]], beyond: float, least: float) -> Band:
+        """``same`` are the values of the days to compare with; ``all_kinds`` those of every weekday, ``same`` too."""
+        own, pooled = _deviations(same), [each for values in all_kinds for each in _deviations(values)]
+        return cls(median(same), max(_OF_NORMAL * median(own), _OF_NORMAL * median(pooled), least), beyond)
+
+    @property
+    def low(self) -> float:
+        return self.centre - self.beyond * self.deviation
+
+    @property
+    def high(self) -> float:
+        return self.centre + self.beyond * self.deviation
+
+    def holds(self, value: float) -> bool:
+        return abs(value - self.centre) <= self.beyond * self.deviation
+
+
+def _deviations(values: Sequence[float]) -> list[float]:
+    centre = median(values)
+    return [abs(each - centre) for each in values]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A figure of a day, and what is usual; None if too few days are known to say."""
+
+    figure: Figure
+    value: float
+    band: Band | None
+    compared_with: str
+
+    @property
+    def passed(self) -> bool:
+        return self.band is None or self.band.holds(self.value)
+
+    @property
+    def usual(self) -> str:
+        if self.band is None:
+            return f"nothing learned yet: {self.compared_with}"
+        low = max(self.band.low, 0.0) if self.band.centre >= 0 else self.band.low
+        centre, least, most = map(_number, (self.band.centre, low, self.band.high))
+        return f"usual {least} to {most} (median {centre} of {self.compared_with})"
+
+
+def findings(table: Table, step: Step, days: DaysMetrics, day: date) -> list[Finding]:
+    """Each figure of ``day`` that was measured, beside those of the days before it. A day never judges itself."""
+    beyond = table.unusual_beyond or math.inf
+    return [
+        Finding(figure, value, *_learn(figure, days, day, step.cadence, beyond))
+        for figure in figures_of(table, step)
+        if (value := figure.of(days[day])) is not None
+    ]
+
+
+def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome | None:
+    """The verdict on ``day``, a warning; None for a table that declares not to be compared with its past."""
+    if table.unusual_beyond is None:
+        return None
+    found = findings(table, step, days, day)
+    if not found:
+        return _of_empty(step, days, day)
+    unusual = [each for each in found if not each.passed]
+    said = unusual or found
+    return _outcome(
+        not unusual,
+        "; ".join(f"{each.figure.name} {_number(each.value)}" for each in said),
+        "; ".join(each.usual for each in said),
+    )
+
+
+def _of_empty(step: Step, days: DaysMetrics, day: date) -> RuleOutcome:
+    """Rows that nothing was made of cannot be compared; a source without rows is unusual if it always had some."""
+    kind = _kind(day, step.cadence)
+    same = [days[each]["rows"] for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
+    if step.source is None or len(same) < _LEAST_SAME or not all(same):
+        return _outcome(True, "no rows", "nothing to compare with")
+    return _outcome(False, "no rows", f"rows, as on each of the {format_count(len(same), kind)} before")
+
+
+def _outcome(passed: bool, observed: str, expected: str) -> RuleOutcome:
+    next_step = "" if passed else _NEXT_STEP
+    return RuleOutcome(RULE, "consistency", passed, observed, expected, next_step, "warning")
+
+
+def _learn(figure: Figure, days: DaysMetrics, day: date, cadence: Cadence, beyond: float) -> tuple[Band | None, str]:
+    kinds: dict[str, list[float]] = {}
+    for each in _past(days, day, cadence):
+        if (value := figure.of(days[each])) is not None:
+            kinds.setdefault(_kind(each, cadence), []).append(value)
+    kind = _kind(day, cadence)
+    same = kinds.get(kind, [])
+    compared_with = format_count(len(same), kind)
+    if len(same) < _LEAST_SAME or sum(map(len, kinds.values())) < _LEAST:
+        return None, compared_with
+    least = figure.least_deviation(median(same), days[day])
+    return Band.of(same, [*kinds.values()], beyond, least), compared_with
+
+
+def _past(days: DaysMetrics, day: date, cadence: Cadence) -> list[date]:
+    first = day.toordinal() - _PERIODS * _LONGEST_DAYS[cadence]
+    return [each for each in map(date.fromordinal, range(first, day.toordinal())) if each in days]
+
+
+def _kind(day: date, cadence: Cadence) -> str:
+    """Days of one kind are alike: what they are called."""
+    return f"{day:%A}" if cadence is Cadence.DAILY else cadence.noun
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
