@@ -14,6 +14,7 @@ from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaigns.jobs import campaign_jobs, campaign_sensor, campaign_spec
 from backfill_assets.defs.dagster_internals import batch_events
 from backfill_assets.defs.incidents import incidents_spec, show_incidents
+from backfill_assets.defs.log_checks import log_checks_page
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
@@ -87,6 +88,7 @@ def code_location(
     watch, (maintain, refresh) = watchdog_job(datasets, partitions), upkeep_jobs(pool)
     campaigns = campaign_jobs(datasets, partitions, pool, published)
     pages = {
+        "log_checks": log_checks_page(steps, partitions),
         "start_here": start_here_page(datasets, partitions),
         "timelines": show_timelines,
         "incidents": show_incidents,
