@@ -127,14 +127,14 @@ def deliver(publisher: Publisher, sender: Sender) -> NoticeDelivery:
     dues = due_notices(publisher)
     for key in marked.keys() - {due.key for due in dues}:
         _unmark(publisher.storage, key, marked[key])
-    delivering = _Round(publisher, routed, marked)
+    found = _Round(publisher, routed, marked)
     for due in dues:
         publisher.reached(CrashPoint.NOTICE_READ, due.key)
-        delivering.take(due)
+        found.take(due)
     for name, outlet in routed.outlets.items():
-        for message in delivering.messages(name, grouped=routed is sender):
-            delivering.send(message, name, outlet)
-    return NoticeDelivery(tuple(delivering.sent), tuple(delivering.failed.items()), tuple(delivering.waiting.items()))
+        for message in found.messages(name, grouped=routed is sender):
+            found.send(message, name, outlet)
+    return NoticeDelivery(tuple(found.sent), tuple(found.failed.items()), tuple(found.waiting.items()))
 
 
 @dataclass

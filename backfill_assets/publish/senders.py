@@ -166,8 +166,7 @@ class _WebSender:
         user, _, host = url.netloc.rpartition("@")
         address = url._replace(netloc=host, path=f"{url.path.rstrip('/')}{below}" if below else url.path).geturl()
         headers = {"Content-Type": "application/json", "Idempotency-Key": key, **_credentials(user)}
-        data = json.dumps(body).encode()
-        request = urllib.request.Request(address, data, headers, method="POST")  # noqa: S310 - routes took http only
+        request = urllib.request.Request(address, json.dumps(body).encode(), headers, method="POST")  # noqa: S310 - http
         try:
             with urllib.request.build_opener(_NoRedirect()).open(request, timeout=self.timeout) as answer:
                 answer.read(1)
