@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.dataset import Dataset
@@ -82,15 +83,16 @@ def histories(declared: Dataset, days: Mapping[str, DaysMetrics]) -> Iterator[Th
 def _declared(table: Table, step: Step, rule: DayRule, days: Mapping[str, DaysMetrics]) -> ThresholdHistory:
     verdicts = {}
     for day, own in days.get(table.name, {}).items():
-        period = step.cadence.period(day)
-        above = {
-            name: [of[each] for each in period if each in of] for name in rule.tables for of in [days.get(name, {})]
-        }
+        above = {name: _of_period(days.get(name, {}), step.cadence.period(day)) for name in rule.tables}
         try:
-            verdicts[day] = rule.judge(DayFacts(own, {name: add_up(of) for name, of in above.items()})).passed
+            verdicts[day] = rule.judge(DayFacts(own, above)).passed
         except LookupError:
             continue  # It was published before this was measured.
     return ThresholdHistory(table.name, rule.name, is_learned=False, verdicts=verdicts)
+
+
+def _of_period(days: DaysMetrics, period: DayRange) -> Metrics:
+    return add_up([days[day] for day in period if day in days])
 
 
 def _learned(table: Table, step: Step, days: DaysMetrics) -> Iterator[ThresholdHistory]:
