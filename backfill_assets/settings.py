@@ -98,6 +98,8 @@ class Settings:
     """Schedules and sensors launch what is due. False: each of them says so, and launches nothing."""
     ui: str | None = None
     """Where Dagster's UI is, if ``backfill dev`` of this home has not started it."""
+    repairs: str = ""
+    """How much repairs may do by themselves: ``days=100,money=5``, read by ``RepairBounds``; empty for the defaults."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -127,6 +129,7 @@ class Settings:
             share_spark=_one_of(env, "BACKFILL_SHARED_SPARK", "use", "never") == "use",
             automation=_one_of(env, "BACKFILL_AUTOMATION", "on", "off") == "on",
             ui=_web_address(env, "BACKFILL_UI"),
+            repairs=env.get("BACKFILL_REPAIRS", "").strip(),
         )
 
     @property

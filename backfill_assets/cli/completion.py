@@ -83,6 +83,13 @@ def complete_timeline(ctx: click.Context, param: click.Parameter, incomplete: st
     return [CompletionItem(each.name, help=each.change) for each in found if each.name.startswith(incomplete)]
 
 
+def complete_incident(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from backfill_assets.upkeep.incidents import IncidentBook
+
+    found = IncidentBook(open_storage()).open()
+    return [CompletionItem(each.id, help=each.words) for each in found if each.id.startswith(incomplete)]
+
+
 def _any_of(*offers: Offer) -> Offer:
     return lambda ctx, param, incomplete: [item for offer in offers for item in offer(ctx, param, incomplete)]
 

@@ -33,6 +33,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "show": "Show one day of a table: its state and its rows.",
         "history": "List what was published and undone, by whom, newest first.",
         "trace": "Say where a number comes from, from its landed line on.",
+        "incident": "List what went wrong by itself, and what is for you.",
     },
     "Timelines": {"timeline": "Try a version, or an earlier state, beside what is published."},
     "What came in": {

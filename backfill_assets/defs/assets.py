@@ -8,7 +8,7 @@ from datetime import date
 import dagster as dg
 
 from backfill_assets.days import parse_day
-from backfill_assets.defs.checks import check_names, evaluations
+from backfill_assets.defs.checks import evaluations
 from backfill_assets.defs.dagster_internals import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
@@ -62,12 +62,12 @@ def step_assets(
     ``table_named`` knows the tables that it reads, also those of other datasets. ``steps`` are those of all datasets,
     in build order: some of them look back to the tables of ``step``. Runs in one ``pool`` share its limit.
     """
-    lineage = lineage_metadata(step, table_named)
+    lineage, checks = lineage_metadata(step, table_named), check_specs(step, chain)
 
     @dg.multi_asset(
         name=step.name,
         specs=asset_specs(step, dataset, chain, later_readers(steps)),
-        check_specs=check_specs(step, chain),
+        check_specs=checks,
         partitions_def=chain.of(step),
         backfill_policy=chain.policy,
         can_subset=False,
@@ -90,6 +90,8 @@ def step_assets(
         result = replace(result, days=tuple(backfill.with_kept_rules(result.days)))
         for table in step.tables:
             yield from _table_events(context, table, step, result, lineage[table.name])
+        # Dagster requires all outputs. What a run does not evaluate, a job and a sensor evaluate later.
+        yield from (dg.Output(None, output_name=each.get_python_identifier()) for each in checks)
 
     return build_days
 
@@ -181,8 +183,6 @@ def _table_events(
         ],
         step.name,
     )
-    # Dagster requires all outputs. The job `watchdogs` evaluates the watchdog later.
-    yield from (dg.Output(None, output_name=f"{table.name}_{name}") for name in check_names(checks))
 
 
 def _report_failed_days(context: dg.AssetExecutionContext, step: Step, error: DaysFailed) -> None:

@@ -30,6 +30,8 @@ AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED = "as_usual", "as_sent", "as_declared"
 source says that it sent, against the declared fields, and against the time at which a delivery is due."""
 PUBLICATION, PHYSICAL = "publication", "physical"
 """In the metadata of a watchdog's verdict: what it read."""
+BROKEN, LOST = "broken", "lost"
+"""Beside it: the rules that failed, with commas, and whether files are gone or damaged."""
 MADE_OF = "made_of"
 """In the metadata of a gate that held a day back: the input fingerprint of what was built."""
 NOT_RUN = "not_run"
@@ -52,7 +54,7 @@ def gate_keys(checks: ChecksByTable) -> list[dg.AssetCheckKey]:
 
 
 def check_names(checks: Sequence[TableCheck]) -> list[str]:
-    """All checks of a table: those of its gates, and the two beside them."""
+    """The checks of a table that runs and watchdogs evaluate: those of its gates, and the two beside them."""
     return [*(check.name for check in checks), FRESH, WATCHDOG]
 
 
@@ -151,6 +153,24 @@ def not_run(table: str, check: str, day: str, run: str) -> dg.AssetCheckEvaluati
     words = f"Not run: the run {run[:8]} ended before it. Launch the day again."
     about = {NOT_RUN: dg.MetadataValue.dagster_run(run)}
     return _verdict(table, check, day, words, about, passed=False, is_warning=True)
+
+
+def of_rule(
+    table: str, day: date, rule: RuleOutcome, publication: str = "", target: Target | None = None
+) -> dg.AssetCheckEvaluation:
+    """What a rule said that is a check of its own; ``publication`` is what it judged."""
+    about = {"observed": rule.observed} | ({"expected": rule.expected} if rule.expected else {})
+    words = ", expected ".join(about.values()) if rule.passed else _broken_rule(rule)
+    return _verdict(
+        table,
+        rule.rule,
+        str(day),
+        words,
+        about | ({PUBLICATION: publication} if publication else {}),
+        passed=rule.passed,
+        is_warning=not rule.passed and not rule.holds_back,
+        target=target,
+    )
 
 
 def _verdict(

@@ -13,6 +13,8 @@ from dagster_shared.utils.warnings import disable_dagster_warnings
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaigns.jobs import campaign_jobs, campaign_sensor, campaign_spec
 from backfill_assets.defs.dagster_internals import batch_events
+from backfill_assets.defs.incidents import incidents_spec, show_incidents
+from backfill_assets.defs.log_checks import log_checks_page
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
@@ -28,6 +30,7 @@ from backfill_assets.model.catalog import Catalog, chains, discover
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.graph import build_order
 from backfill_assets.settings import Settings
+from backfill_assets.upkeep.bounds import RepairBounds
 
 
 def backfill_definitions(
@@ -46,6 +49,7 @@ def backfill_definitions(
     batch_events()
     catalog = datasets if isinstance(datasets, Catalog) else discover(datasets)
     chosen = settings or Settings.from_environment()
+    RepairBounds.parse(chosen.repairs)  # Where it is wrong, nothing is loaded.
     spark = SharedSpark(settings=chosen)
     return code_location(
         catalog.datasets,
@@ -83,12 +87,18 @@ def code_location(
     steps = build_order([step for dataset in datasets for step in dataset.steps])
     watch, (maintain, refresh) = watchdog_job(datasets, partitions), upkeep_jobs(pool)
     campaigns = campaign_jobs(datasets, partitions, pool, published)
-    pages = {"start_here": start_here_page(datasets, partitions), "timelines": show_timelines}
+    pages = {
+        "log_checks": log_checks_page(steps, partitions),
+        "start_here": start_here_page(datasets, partitions),
+        "timelines": show_timelines,
+        "incidents": show_incidents,
+    }
     everything = dg.Definitions(
         assets=[
             start_here_spec(datasets),
             campaign_spec(),
             timelines_spec(),
+            incidents_spec(),
             *_assets(datasets, days_per_run, pool, ends),
             *(stream_asset(each, stream_command) for each in streamed),
         ],

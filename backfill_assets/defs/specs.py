@@ -14,6 +14,7 @@ import dagster as dg
 
 from backfill_assets.days import Cadence
 from backfill_assets.defs.checks import FRESH, WATCHDOG
+from backfill_assets.defs.log_checks import LOG_CHECK_DESCRIPTIONS, log_checks
 from backfill_assets.defs.look_back import LATER_DAYS, later_days_text
 from backfill_assets.defs.partitions import Chain, partition_mapping
 from backfill_assets.model.contract import DeclaredField, declared_types
@@ -55,7 +56,9 @@ def asset_specs(
 
 
 def check_specs(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
-    """The checks of the gates of each table, whether it is fresh, and its watchdog, evaluated by a job of that name."""
+    """The checks of the gates of each table, whether it is fresh, its watchdog, evaluated by a job of that name, and
+    those that need no rows.
+    """
     return [
         dg.AssetCheckSpec(name=name, asset=table.name, description=text, blocking=blocks, partitions_def=chain.of(step))
         for table in step.tables
@@ -63,6 +66,7 @@ def check_specs(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
             *((check.name, _gate_description(check), check.blocks) for check in checks_of(table, step)),
             (FRESH, _FRESH_DESCRIPTION, False),
             (WATCHDOG, _watchdog_description(table), False),
+            *((name, LOG_CHECK_DESCRIPTIONS[name], False) for name in log_checks(table, step)),
         )
     ]
 

@@ -22,7 +22,7 @@ from backfill_assets.defs.own_lakehouse import IS_OFF
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.landed_files import nothing_builds
-from backfill_assets.defs.sensors.repairs import decide
+from backfill_assets.defs.sensors.repairs import look
 from backfill_assets.defs.sensors.shows_what_is import Page
 from backfill_assets.defs.specs import BEGIN
 from backfill_assets.defs.upkeep import schedule_name
@@ -40,7 +40,8 @@ from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import of_project
 from backfill_assets.text import days_options, format_count, format_ranges
 from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page
-from backfill_assets.upkeep.repair import first_ranges
+from backfill_assets.upkeep.incidents import IncidentBook
+from backfill_assets.upkeep.repair import first_ranges, repairs_needed
 
 ASSET = "start_here"
 STATE, PEOPLE, QUARANTINE = "state", "needs a person now", "in quarantine"
@@ -107,7 +108,7 @@ def lakehouse_state(
         return state_answer(built_datasets(ends, {}))
     steps, head = build_order([step for dataset in datasets for step in dataset.steps]), log.head()
     states = log.day_states(head, partitions)
-    decision = decide(instance, backfill.storage, steps, partitions)
+    decision = repairs_needed(look(instance, backfill, steps, partitions, IncidentBook(backfill.storage).open()))
     people = [
         *_campaigns_that_wait(instance, backfill.storage),
         *(Line(str(each)) for each in decision.for_people),

@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError
 from pydantic import Field
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.checks import PHYSICAL, PUBLICATION, WATCHDOG, again, check_key, publication_of
+from backfill_assets.defs.checks import BROKEN, LOST, PHYSICAL, PUBLICATION, WATCHDOG, again, check_key, publication_of
 from backfill_assets.defs.dagster_internals import Target, newest_evaluations, targets
 from backfill_assets.defs.metadata import rules_table
 from backfill_assets.defs.own_lakehouse import lakehouse_job, nightly_schedule
@@ -194,6 +194,8 @@ def _evaluation(day: WatchedDay, target: Target | None) -> dg.AssetCheckEvaluati
             "rows": day.rows,
             PUBLICATION: day.publication,
             PHYSICAL: day.physical,
+            **({} if day.passed else {BROKEN: ",".join(rule.rule for rule in day.rules if not rule.passed)}),
+            **({LOST: True} if day.lost else {}),
         },
         target_materialization_data=target,
     )

@@ -112,6 +112,8 @@ class NamedTimeline(Record):
     keep_until: datetime | None = None
     revision: int = 0
     deleted: bool = False
+    went_to: str = ""
+    """The name and the revision under which it goes on, if this is the end of a name that it had."""
     of_version: TimelineVersion | None = None
 
     def is_kept(self, now: datetime) -> bool:
@@ -207,9 +209,13 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
         update={"changed_at": renamed.changed_at, "revision": renamed.revision}
     ):
         renamed = create_timeline(storage, wanted)
+    ended = timeline.model_copy(update={"went_to": f"{name}/{renamed.revision}"})
     try:
-        _end(storage, timeline, f"renamed to {name}", now)
+        _end(storage, ended, f"renamed to {name}", now)
     except PublicationRefused:
+        newest = _newest(storage, timeline.name)
+        if newest is not None and (newest.id, newest.went_to) == (ended.id, ended.went_to):
+            return renamed  # Another process has brought the same renaming to its end.
         _end(storage, renamed, f"{timeline.name} was changed meanwhile", now)
         raise
     return renamed

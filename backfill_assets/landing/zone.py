@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -125,6 +125,10 @@ class LandingZone:
     def locate(self, path: str) -> Path:
         """Where the landed file ``path`` is on disk, with the symlink and existence checks of a listing."""
         return self._inside(self.root / path)
+
+    def landed_at(self, path: str) -> datetime:
+        """When the landed file ``path`` was written."""
+        return datetime.fromtimestamp(self.locate(path).stat().st_mtime, UTC)
 
     def verify_unchanged(self, file: LandedFile) -> None:
         """Raise if ``file`` no longer has the content it was listed with."""

@@ -248,7 +248,7 @@ class Table:
     """What a column is computed from, as ``table.column``, where it is not carried under its own name."""
     typed: type[Contract] | None = None
     """Of raw, the contract of its sound rows: what lands is measured against it."""
-    unusual_beyond: float | None = 5.0
+    unusual_beyond: float | None = 6.0
     """A day is unusual if a figure of it lies further than as many deviations from its median in the recent past (the
     check ``as_usual``, a warning). None: it is not compared."""
 
@@ -295,6 +295,10 @@ class Source:
     """Event days before this are absurd; such rows stay on the day they arrived, flagged. None: ``first_day``."""
     days_ahead: int = 1
     """Event days that lie further than this after the arrival day are absurd."""
+    delivered_within: timedelta | None = None
+    """How long after the end of a day (UTC) its files are there, see the check ``delivered``. None: any time."""
+    sends_totals: bool = False
+    """Whether each day has a file ``_control.json`` with what was sent, see the check ``as_sent``."""
     first_day: date | None = None
     """That of the dataset, which sets it. A source that is in no dataset takes any day for possible."""
 

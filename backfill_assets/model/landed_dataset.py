@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
@@ -135,6 +135,10 @@ class LandedDataset:
     earliest_day: date | None = None
     days_ahead: int = 1
     streamed: Streamed = False
+    delivered_within: timedelta | None = None
+    sends_totals: bool = False
+    unusual_beyond: float | None = 6.0
+    """See :class:`~backfill_assets.model.declaration.Table`; of all its tables."""
     _rows: list[_Row] = field(default_factory=list, init=False, repr=False)
     _steps: dict[type[Contract], Step] = field(default_factory=dict, init=False, repr=False)
 
@@ -247,12 +251,16 @@ class LandedDataset:
                     f"The rows of {self.name} in version {row.version} have other landed fields than the current ones.",
                     hint="Take out the older class: what it computes needs other raw rows.",
                 )
-        steps = (*self._landed_steps(current), *(_with_origins(step) for step in self._steps.values()))
+        declared = (*self._landed_steps(current), *(_with_origins(step) for step in self._steps.values()))
+        steps = tuple(replace(step, tables=self._compared(step.tables)) for step in declared)
         return Dataset(self.name, self.description, self.owners, steps, self.first_day, self.streamed)
 
     @property
     def _rejects_late(self) -> bool:
         return self.late_rows == "quarantine"
+
+    def _compared(self, tables: tuple[Table, ...]) -> tuple[Table, ...]:
+        return tuple(replace(table, unusual_beyond=self.unusual_beyond) for table in tables)
 
     def _landed_steps(self, current: Refinement) -> tuple[Step, Step]:
         """The steps of raw, and of bronze with quarantine, and all their rules."""
@@ -329,6 +337,8 @@ class LandedDataset:
             supersession_window_days=self.supersession_window_days,
             earliest_day=self.earliest_day,
             days_ahead=self.days_ahead,
+            delivered_within=self.delivered_within,
+            sends_totals=self.sends_totals,
         )
 
     def _only(self, row: type[Contract], mark: str) -> str:

@@ -4,22 +4,24 @@ A figure is compared with its median on the same weekday. How far it may lie fro
 of all weekdays lay from theirs. A few bad days among the past hardly move a median and a median deviation.
 
 Rows are counted where they come in. Further down, a figure is a share of the rows that the day was made of: a quiet day
-is unusual once, and not again in each table below.
+is unusual once, and not again in each table below; and rows that are missing show in how many groups they make.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from statistics import median
+from typing import Literal
 
 from backfill_assets.days import Cadence
-from backfill_assets.model.declaration import FROM, Metrics, RuleOutcome, Step, Table
+from backfill_assets.model.declaration import FROM, OWN, Metrics, RuleOutcome, Step, Table
 from backfill_assets.text import format_count
 
 RULE = "as_usual"
+Counts = Literal["", "events", "groups"]
 DaysMetrics = Mapping[date, Metrics]
 """What was measured of the published days of a table."""
 
@@ -44,8 +46,9 @@ class Figure:
 
     metric: str
     per: str = ""
-    counts: bool = False
-    """Whether it counts what happens by chance: n of it are usually n, give or take the root of n."""
+    counts: Counts = ""
+    """Of what is counted there are n, give or take the root of n: of events on a day of so many rows, of groups always.
+    """
 
     @property
     def name(self) -> str:
@@ -54,28 +57,32 @@ class Figure:
 
     def of(self, day: Metrics) -> float | None:
         """None if it was not measured, and for a day without rows."""
-        value, per = day.get(self.metric), day.get(self.per or "rows")
-        if value is None or not per:
-            return None
-        return float(value) / (float(per) if self.per else 1.0)
+        value = day.get(self.metric)
+        return float(value) / self.rows(day) if value is not None and day.get(self.per or "rows") else None
 
-    def least_deviation(self, centre: float, day: Metrics) -> float:
+    def rows(self, day: Metrics) -> float:
+        """The rows that it is a share of; 1 for none."""
+        return float(day.get(self.per) or 1) if self.per else 1.0
+
+    def least_deviation(self, centre: float, day: Metrics, past: Iterable[Metrics]) -> float:
         """The smallest deviation that is believed on a day like ``day``."""
         if not self.counts:
             return abs(centre) * _LEAST_SHARE
-        rows = float(day[self.per] or 1)
+        rows = self.rows(day) if self.counts == "events" else median(map(self.rows, past))
         return math.sqrt(max(centre * rows, 1.0)) / rows
 
 
 def figures_of(table: Table, step: Step) -> tuple[Figure, ...]:
-    """What is compared of ``table``: its volume, its totals, and what its rules count that is a steady share."""
-    if step.source is None:
-        per = f"{FROM}{step.version().reads[0].table}.rows"
-        volume = Figure("rows", per, counts=table.layer == "quarantine")
-    else:
-        per, volume = "rows", Figure("rows")
-    totals = [Figure(f"total_{name}", per) for name in table.totals]
-    counted = [Figure(name, per, counts=True) for rule in table.rules for name in rule.steady]
+    """What is compared of ``table``: its volume, its totals, and what its rules count that is a steady share.
+
+    A total that has to agree with another table is compared there.
+    """
+    per = "rows" if step.source else f"{FROM}{step.version().reads[0].table}.rows"
+    kind: Counts = "events" if table.layer == "quarantine" else "groups" if table.layer == "report" else ""
+    volume = Figure("rows") if step.source else Figure("rows", per, kind)
+    elsewhere = {name for rule in table.rules if rule.tables for name in rule.needs.get(OWN, ())}
+    totals = [Figure(name, per) for name in (f"total_{each}" for each in table.totals) if name not in elsewhere]
+    counted = [Figure(name, per, "events") for rule in table.rules for name in rule.steady]
     return volume, *totals, *counted
 
 
@@ -89,10 +96,9 @@ class Band:
     """As many deviations around the centre are usual."""
 
     @classmethod
-    def of(cls, same: Sequence[float], all_kinds: Sequence[Sequence[float]], beyond: float, least: float) -> Band:
-        """``same`` are the values of the days to compare with; ``all_kinds`` those of every weekday, ``same`` too."""
-        own, pooled = _deviations(same), [each for values in all_kinds for each in _deviations(values)]
-        return cls(median(same), max(_OF_NORMAL * median(own), _OF_NORMAL * median(pooled), least), beyond)
+    def of(cls, same: Sequence[float], kinds: Iterable[Sequence[float]], beyond: float, least: float = 0.0) -> Band:
+        """Around the median of ``same``, by how far the values of all ``kinds`` lie from the median of their kind."""
+        return cls(median(same), max(_OF_NORMAL * median(_deviations(kinds)), least), beyond)
 
     @property
     def low(self) -> float:
@@ -106,9 +112,8 @@ class Band:
         return abs(value - self.centre) <= self.beyond * self.deviation
 
 
-def _deviations(values: Sequence[float]) -> list[float]:
-    centre = median(values)
-    return [abs(each - centre) for each in values]
+def _deviations(kinds: Iterable[Sequence[float]]) -> list[float]:
+    return [abs(each - centre) for values in kinds for centre in [median(values)] for each in values]
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ class Finding:
             return f"nothing learned yet: {self.compared_with}"
         low = max(self.band.low, 0.0) if self.band.centre >= 0 else self.band.low
         centre, least, most = map(_number, (self.band.centre, low, self.band.high))
-        return f"usual {least} to {most} (median {centre} of {self.compared_with})"
+        return f"{least} to {most} (median {centre} of {self.compared_with})"
 
 
 def findings(table: Table, step: Step, days: DaysMetrics, day: date) -> list[Finding]:
@@ -164,7 +169,7 @@ def _of_empty(step: Step, days: DaysMetrics, day: date) -> RuleOutcome:
     kind = _kind(day, step.cadence)
     same = [days[each]["rows"] for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
     if step.source is None or len(same) < _LEAST_SAME or not all(same):
-        return _outcome(True, "no rows", "nothing to compare with")
+        return _outcome(True, "no rows to compare", "")
     return _outcome(False, "no rows", f"rows, as on each of the {format_count(len(same), kind)} before")
 
 
@@ -174,17 +179,18 @@ def _outcome(passed: bool, observed: str, expected: str) -> RuleOutcome:
 
 
 def _learn(figure: Figure, days: DaysMetrics, day: date, cadence: Cadence, beyond: float) -> tuple[Band | None, str]:
+    past = {each: days[each] for each in _past(days, day, cadence)}
     kinds: dict[str, list[float]] = {}
-    for each in _past(days, day, cadence):
-        if (value := figure.of(days[each])) is not None:
+    for each, measured in past.items():
+        if (value := figure.of(measured)) is not None:
             kinds.setdefault(_kind(each, cadence), []).append(value)
     kind = _kind(day, cadence)
     same = kinds.get(kind, [])
     compared_with = format_count(len(same), kind)
     if len(same) < _LEAST_SAME or sum(map(len, kinds.values())) < _LEAST:
         return None, compared_with
-    least = figure.least_deviation(median(same), days[day])
-    return Band.of(same, [*kinds.values()], beyond, least), compared_with
+    least = figure.least_deviation(median(same), days[day], past.values())
+    return Band.of(same, kinds.values(), beyond, least), compared_with
 
 
 def _past(days: DaysMetrics, day: date, cadence: Cadence) -> list[date]:
@@ -198,4 +204,4 @@ def _kind(day: date, cadence: Cadence) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.4g}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from decimal import Decimal
 
 from backfill_assets.days import TableDay
 from backfill_assets.model.declaration import Step
@@ -12,8 +13,9 @@ from backfill_assets.model.graph import Days, Presence, walk_downstream
 from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
 from backfill_assets.state.readers import reading_as_published
 from backfill_assets.text import days_options, format_count, format_ranges
+from backfill_assets.upkeep.bounds import why_beyond
+from backfill_assets.upkeep.diagnosis import Action, Cause, Diagnosis, Symptoms, diagnose
 from backfill_assets.upkeep.trouble import (
-    HeldByGates,
     RepairContext,
     StaleDay,
     StaleReason,
@@ -25,7 +27,6 @@ from backfill_assets.upkeep.trouble import (
     left_to_streams,
 )
 
-MOST_ATTEMPTS = 3
 _LONGEST_ID = 32
 _SHORT: Mapping[StaleReason, str] = {
     StaleReason.FOREIGN_WRITE: "foreign_write",
@@ -52,6 +53,8 @@ class Repair:
     """The inputs are those that the days were published from: without it, they would be found unchanged."""
     versions: Mapping[str, Mapping[str, tuple[date, ...]]] = field(default_factory=dict)
     """By step, the days that were published with another version than the current one: that one builds them again."""
+    core_seconds: Decimal = Decimal(0)
+    """What it takes at most, as far as days were timed."""
 
     @property
     def description(self) -> str:
@@ -73,6 +76,10 @@ class ManualAction:
     days: tuple[date, ...]
     why: str
     next_step: str
+    diagnosis: Diagnosis | None = None
+    """None where nothing is wrong with the days, and a person chooses."""
+    too_large: bool = False
+    """It is beyond the bounds of repairs: a plan of it can wait for an approval."""
 
     def __str__(self) -> str:
         return f"{self.table} {first_ranges(self.days)}: {self.why} -> {self.next_step}"
@@ -85,49 +92,63 @@ class RepairDecision:
     launch: tuple[Repair, ...] = ()
     waiting: tuple[str, ...] = ()
     for_people: tuple[ManualAction, ...] = ()
+    later: tuple[StaleDay, ...] = ()
+    """Days that are repaired by themselves, after a pause or when nothing comes in any more."""
+    diagnoses: Mapping[StaleDay, Diagnosis] = field(default_factory=dict)
+    """Of all that is wrong, by day."""
 
 
 def repairs_needed(seen: RepairContext) -> RepairDecision:
     """One backfill for all days with the same reason. Days that a running backfill may write wait for the next look.
 
-    A person must decide about raw days with a foreign write, days that failed :data:`MOST_ATTEMPTS` times, days that
-    their gates would hold back again, days that a person has rolled back, and days whose version is no longer declared.
-    Days that are made of such a day wait with it. Days that a running stream follows are left to it. A repair builds
-    each day with the version that it was published with. Days that a plan is rebuilding are left to that, and to the
-    person who approves it.
+    The diagnosis says what is repaired and what a person must decide; so does a person about days that failed as often
+    as the bounds allow, and about a repair beyond them. Days that are made of a raw day that waits for a person wait
+    with it. Days that a running stream follows are left to it, and days of an open plan to that. A repair builds each
+    day with the version that it was published with.
     """
     statuses = day_statuses(seen.steps, seen.observed, as_published=True)
     raw, found = find_stale_days(seen, statuses)
     left = set(left_to_streams(seen, found))
     stale = [trouble for trouble in found if trouble not in left]
+    other_code = tuple(_other_code(seen, statuses))
     if not raw and not stale:
-        quiet = RepairDecision(waiting=tuple(in_words(left)), for_people=tuple(_other_code(seen, statuses)))
-        return _left_to_plans(seen, quiet)
+        return _left_to_plans(seen, _with_suspicions(seen, RepairDecision((), tuple(in_words(left)), other_code)))
     nowhere = [trouble for trouble in stale if not seen.has_partition(trouble.table, trouble.day)]
-    back = [trouble for trouble in stale if seen.is_rolled_back(trouble.table, trouble.day)]
-    free_to_build = [trouble for trouble in stale if trouble not in nowhere and trouble not in back]
-    gone = [trouble for trouble in free_to_build if seen.version(trouble.table, trouble.day) is None]
-    there = [trouble for trouble in free_to_build if trouble not in gone]
+    diagnoses = {trouble: seen.diagnose(trouble) for trouble in (*raw, *stale) if trouble not in nowhere}
     held = _downstream(seen, raw)
-    free = [trouble for trouble in there if trouble.day not in held.get(trouble.table, ())]
-    gates = {trouble: gate for trouble in free if (gate := seen.fails_again(trouble))}
-    open_to_repair = [trouble for trouble in free if trouble not in gates]
-    tried = [trouble for trouble in open_to_repair if seen.attempts.get(trouble.evidence, 0) >= MOST_ATTEMPTS]
-    launch, waiting = _launches(seen, _roots(seen, [trouble for trouble in open_to_repair if trouble not in tried]))
-    if len(free) < len(there):
-        waiting += (f"{format_count(len(there) - len(free), 'day')} made of raw days that wait for a person",)
-    waiting += tuple(in_words(left))
-    later = [trouble for trouble in nowhere if _is_after_partitions(seen, trouble)]
-    waiting += tuple(_after_partitions(later))
-    people = (
-        *_raw(raw),
-        *_held_back(seen, gates),
-        *_after_most_attempts(tried),
-        *_before_partitions(trouble for trouble in nowhere if trouble not in later),
-        *_rolled_back(back),
-        *_of_gone_versions(seen, gone),
+    with_raw = [each for each in diagnoses if each not in raw and each.day in held.get(each.table, ())]
+    rebuilt = [
+        each for each, found in diagnoses.items() if found.action is Action.REBUILD and each not in {*raw, *with_raw}
+    ]
+    by_plan = {each for each in rebuilt if TableDay(each.table, each.day) in seen.rebuilt_by}
+    tried = [each for each in rebuilt if each not in by_plan and seen.tries(each) >= seen.bounds.attempts]
+    roots = _roots(seen, [each for each in rebuilt if each not in by_plan and each not in tried])
+    later = _later(seen, roots)
+    launch, waiting, beyond = _launches(seen, [each for each in roots if each not in later])
+    after = [each for each in nowhere if _is_after_partitions(seen, each)]
+    waiting += (
+        *_in_words(later),
+        *_of_plans(seen, by_plan),
+        *([f"{format_count(len(with_raw), 'day')} made of raw days that wait for a person"] if with_raw else ()),
+        *in_words(left),
+        *_after_partitions(after),
     )
-    return _left_to_plans(seen, RepairDecision(launch, waiting, (*people, *_other_code(seen, statuses))))
+    people = (
+        *_for_people(
+            seen,
+            {
+                each: found
+                for each, found in diagnoses.items()
+                if found.action is not Action.REBUILD and each not in with_raw
+            },
+        ),
+        *_after_most_attempts(seen, tried, diagnoses),
+        *beyond,
+        *_before_partitions(trouble for trouble in nowhere if trouble not in after),
+        *other_code,
+    )
+    decision = RepairDecision(launch, waiting, people, tuple(later), diagnoses)
+    return _left_to_plans(seen, _with_suspicions(seen, decision))
 
 
 def first_ranges(days: Iterable[date]) -> str:
@@ -166,20 +187,39 @@ def _roots(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[StaleDay]:
     return [trouble for trouble in troubles if trouble.day not in reached.get(trouble.table, ())]
 
 
-def _launches(seen: RepairContext, roots: Sequence[StaleDay]) -> tuple[tuple[Repair, ...], tuple[str, ...]]:
+def _launches(
+    seen: RepairContext, roots: Sequence[StaleDay]
+) -> tuple[tuple[Repair, ...], tuple[str, ...], tuple[ManualAction, ...]]:
+    """What is launched, what waits for something under way, and what is beyond the bounds."""
     launch: list[Repair] = []
     waiting: list[str] = []
+    beyond: list[ManualAction] = []
     busy = {table: list(writes) for table, writes in seen.busy.items()}
+    spent = seen.spent_lately
     for group in _groups(seen, roots):
         for part in _apart(seen, group, busy):
             repair = _repair(seen, part)
             if first := _met(busy, repair):
                 waiting.append(f"{repair.title}: waits for {first.name}")
-            else:
-                launch.append(repair)
-                for table, days in repair.days.items():
-                    busy.setdefault(table, []).append(WriteUnderWay(f"the repair {repair.id}", frozenset(days)))
-    return tuple(launch), tuple(waiting)
+                continue
+            days = sum(map(len, repair.days.values()))
+            if why := why_beyond(seen.bounds, days, repair.core_seconds, spent, seen.core_hour_price):
+                beyond += _beyond(seen, part, why)
+                continue
+            spent += repair.core_seconds
+            launch.append(repair)
+            for table, dates in repair.days.items():
+                busy.setdefault(table, []).append(WriteUnderWay(f"the repair {repair.id}", frozenset(dates)))
+    return tuple(launch), tuple(waiting), tuple(beyond)
+
+
+def _beyond(seen: RepairContext, group: Sequence[StaleDay], why: str) -> Iterator[ManualAction]:
+    diagnoses = {trouble: seen.diagnose(trouble) for trouble in group}
+    for found, days in _by_diagnosis(diagnoses):
+        table = days[0].table
+        own = tuple(sorted(each.day for each in days))
+        words = f"{found.cause}, and its repair is beyond the bounds of repairs: {why}"
+        yield ManualAction(table, own, words, _run_downstream(seen.step_of[table], own), found, too_large=True)
 
 
 def _apart(seen: RepairContext, group: list[StaleDay], busy: Busy) -> list[list[StaleDay]]:
@@ -203,7 +243,7 @@ def _groups(seen: RepairContext, roots: Sequence[StaleDay]) -> list[list[StaleDa
     """By reason; on a second attempt, the days that failed their gates go by themselves, after the others."""
     groups: dict[tuple[StaleReason, bool], list[StaleDay]] = {}
     for root in roots:
-        again = seen.attempts.get(root.evidence, 0) > 0
+        again = seen.tries(root) > 0
         groups.setdefault((root.reason, again and (root.table, root.day) in seen.failed_gates), []).append(root)
     order = list(StaleReason)
     return [groups[key] for key in sorted(groups, key=lambda key: (order.index(key[0]), key[1]))]
@@ -211,7 +251,7 @@ def _groups(seen: RepairContext, roots: Sequence[StaleDay]) -> list[list[StaleDa
 
 def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
     days = _downstream(seen, group)
-    attempts = sorted((trouble.evidence, seen.attempts.get(trouble.evidence, 0)) for trouble in group)
+    attempts = sorted((trouble.evidence, seen.tries(trouble)) for trouble in group)
     again = max(attempt for _, attempt in attempts)
     return Repair(
         id=_id(group, attempts),
@@ -220,7 +260,16 @@ def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
         days={table: tuple(sorted(dates)) for table, dates in days.items()},
         force=group[0].reason is StaleReason.WATCHDOG,
         versions=_older_versions(seen, days),
+        core_seconds=_core_seconds(seen, days),
     )
+
+
+def _core_seconds(seen: RepairContext, days: Days) -> Decimal:
+    """At most, as the days were staged before: on all cores. A day that was never timed counts for nothing."""
+    steps = {seen.step_of[table].name for table in days}
+    states = (seen.observed.states.get(TableDay(name, day)) for name in steps for day in days.get(name, ()))
+    timed = (state.content.staged_ms for state in states if state and state.content and state.content.staged_ms)
+    return Decimal(sum(timed)) / 1000 * seen.cores
 
 
 def _id(group: Sequence[StaleDay], attempts: object) -> str:
@@ -278,26 +327,130 @@ def _by_plan(seen: RepairContext, table: str, days: Iterable[date]) -> dict[str,
     return found
 
 
-def _raw(troubles: Sequence[StaleDay]) -> list[ManualAction]:
-    next_step = (
-        "landed files count once, so it cannot be built again: put the published files back, see Foreign writes in "
-        "docs/operations.md"
-    )
-    return _manual_actions(troubles, "raw is not what was published", next_step)
+_RESTORE = (
+    "landed files count once, so it cannot be built again: put the published files back, see Foreign writes in "
+    "docs/operations.md"
+)
+_NEXT_STEPS: Mapping[Cause, str] = {
+    Cause.LOST_RAW: "its landed files are read once more, and what they bring must be the rows that are lost",
+    Cause.FOREIGN_RAW: _RESTORE,
+    Cause.ROLLED_BACK: "launch it when it is to be built again",
+    Cause.DISAGREES: "find out which table is wrong (backfill trace), and put its logic or its source right",
+    Cause.TOO_LATE: "look at the rows (backfill trace); to take them in, launch the days",
+    Cause.INCOMPLETE: "wait for the delivery, or ask the source for it; a repeated delivery is taken in by itself",
+    Cause.DRIFT: "declare the field, or tell the source (backfill status names fields and since when)",
+    Cause.UNUSUAL: "look at the day (backfill show); if it is right, backfill incident close",
+}
+_WORDS: Mapping[Cause, str] = {
+    Cause.FOREIGN_RAW: "raw is not what was published",
+    Cause.LOST_RAW: "raw lost files",
+    Cause.ROLLED_BACK: "a person has rolled it back",
+}
 
 
-def _after_most_attempts(troubles: Sequence[StaleDay]) -> list[ManualAction]:
+def _by_diagnosis(diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[tuple[Diagnosis, list[StaleDay]]]:
+    """Days of one table with one cause, with the diagnosis of the first."""
+    groups: dict[tuple[str, Cause], list[StaleDay]] = {}
+    for trouble, found in sorted(diagnoses.items(), key=lambda each: each[0].day):
+        groups.setdefault((trouble.table, found.cause), []).append(trouble)
+    order = list(Cause)
+    for days in sorted(groups.values(), key=lambda each: order.index(diagnoses[each[0]].cause)):
+        yield diagnoses[days[0]], days
+
+
+def _for_people(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[ManualAction]:
+    """In the words of what was seen, with what to do next."""
+    for found, troubles in _by_diagnosis(diagnoses):
+        table, days = troubles[0].table, tuple(sorted(each.day for each in troubles))
+        if found.cause is Cause.GONE_VERSION:
+            yield from _of_gone_versions(seen, troubles, found)
+            continue
+        why = _WORDS.get(found.cause, found.words)
+        next_step = _NEXT_STEPS.get(found.cause, "")
+        if found.cause is Cause.HELD_BACK:
+            # At once, in the gate's own words: from the same inputs, the same logic makes the same rows.
+            why = f"its gates hold it back, and would again ({days[0]}: {found.words})"
+            next_step = f"put the source or the logic right, then {_run_downstream(seen.step_of[table], days)}"
+        yield ManualAction(table, days, why, next_step or _run_downstream(seen.step_of[table], days), found)
+
+
+def _after_most_attempts(
+    seen: RepairContext, troubles: Collection[StaleDay], diagnoses: Mapping[StaleDay, Diagnosis]
+) -> Iterator[ManualAction]:
     next_step = "read the gates of these partitions, fix the cause (data, code or threshold), and launch them by hand"
-    return _manual_actions(troubles, f"{MOST_ATTEMPTS} repairs did not put it right", next_step)
+    why = f"{seen.bounds.attempts} repairs did not put it right"
+    for found, days in _by_diagnosis({each: diagnoses[each] for each in troubles}):
+        yield ManualAction(days[0].table, tuple(sorted(each.day for each in days)), why, next_step, found)
 
 
-def _held_back(seen: RepairContext, gates: Mapping[StaleDay, HeldByGates]) -> Iterator[ManualAction]:
-    """At once, in the gate's own words: from the same inputs, the same logic makes the same rows."""
-    for table, days in by_table(gates).items():
-        first = min(trouble for trouble in gates if trouble.table == table)
-        why = f"its gates hold it back, and would again ({first.day}: {gates[first].words})"
-        launch = _run_downstream(seen.step_of[table], days)
-        yield ManualAction(table, tuple(sorted(days)), why, f"put the source or the logic right, then {launch}")
+def _later(seen: RepairContext, roots: Iterable[StaleDay]) -> dict[StaleDay, str]:
+    """Why some are repaired, but not now. While rows come in to one day of a table, its others wait with it."""
+    coming = {(each.table, each.reason) for each in roots if seen.comes_in(each)}
+    later: dict[StaleDay, str] = {}
+    for each in roots:
+        if until := seen.pause(each):
+            later[each] = f"attempt {seen.tries(each) + 1} not before {until:%H:%M:%S} UTC"
+        elif (each.table, each.reason) in coming:
+            later[each] = f"until nothing came for {seen.bounds.settle:.0f} s"
+    return later
+
+
+def _in_words(later: Mapping[StaleDay, str]) -> Iterator[str]:
+    """What is repaired by itself and not now, by the reason why."""
+    groups: dict[tuple[str, StaleReason, str], list[date]] = {}
+    for each, why in later.items():
+        groups.setdefault((each.table, each.reason, why), []).append(each.day)
+    for (table, reason, why), days in groups.items():
+        yield f"{table} {first_ranges(days)}: {reason}: {why}"
+
+
+def _of_plans(seen: RepairContext, troubles: Iterable[StaleDay]) -> Iterator[str]:
+    groups: dict[tuple[str, StaleReason, str], list[date]] = {}
+    for each in sorted(troubles):
+        plan = seen.rebuilt_by[TableDay(each.table, each.day)]
+        groups.setdefault((each.table, each.reason, plan), []).append(each.day)
+    for (table, reason, plan), days in groups.items():
+        yield f"{table} {first_ranges(days)}: {reason}; {plan} is rebuilding these days"
+
+
+_CAUSES: Mapping[str, Callable[[str], Symptoms]] = {
+    "delivered": lambda words: Symptoms(incomplete=words),
+    "as_sent": lambda words: Symptoms(incomplete=words),
+    "as_declared": lambda words: Symptoms(drifted=words),
+    "as_usual": lambda words: Symptoms(unusual=words),
+}
+
+
+def cause_of(check: str) -> Cause:
+    """What a failing check that needs no rows points to."""
+    return diagnose(_CAUSES[check](check)).cause
+
+
+def _with_suspicions(seen: RepairContext, decision: RepairDecision) -> RepairDecision:
+    """With what the checks say that need no rows: of a day only about the earliest table that is wrong."""
+    wrong = {(each.table, each.day) for each in decision.diagnoses}
+    found: dict[tuple[str, Diagnosis], list[date]] = {}
+    for step in seen.steps:
+        for key, check, words in _suspicions_of(seen, step):
+            above = {(read.table, day) for read in step.reads for day in read.days(step.cadence.period(key.day))}
+            if wrong.isdisjoint(above):
+                diagnosis = diagnose(_CAUSES[check](words))
+                group = next(
+                    (each for each in found if each[0] == key.table and each[1].cause is diagnosis.cause), None
+                )
+                found.setdefault(group or (key.table, diagnosis), []).append(key.day)
+            wrong.add((key.table, key.day))
+    people = tuple(
+        ManualAction(table, tuple(sorted(set(days))), each.words, _NEXT_STEPS[each.cause], each)
+        for (table, each), days in found.items()
+    )
+    return replace(decision, for_people=(*decision.for_people, *people))
+
+
+def _suspicions_of(seen: RepairContext, step: Step) -> Iterator[tuple[TableDay, str, str]]:
+    for key, said in sorted(seen.suspicions.items()):
+        if key.table in step.table_names:
+            yield from ((key, check, words) for check, words in said.items())
 
 
 def _is_after_partitions(seen: RepairContext, trouble: StaleDay) -> bool:
@@ -319,11 +472,7 @@ def _before_partitions(troubles: Iterable[StaleDay]) -> list[ManualAction]:
     return _manual_actions(troubles, "Dagster has no such partition", next_step)
 
 
-def _rolled_back(troubles: Sequence[StaleDay]) -> list[ManualAction]:
-    return _manual_actions(troubles, "a person has rolled it back", "launch it when it is to be built again")
-
-
-def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[ManualAction]:
+def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnosis: Diagnosis) -> list[ManualAction]:
     """The logic that built these days is not there any more; the current one would change what they say."""
     by_version: dict[tuple[str, StaleReason, str, str], list[date]] = {}
     for trouble in troubles:
@@ -336,6 +485,7 @@ def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay]) -> list
             tuple(sorted(days)),
             f"{reason.value}, and it was published with {version}, which is not declared any more",
             _declare_or_build(seen.step_of[table], version, days),
+            diagnosis,
         )
         for (table, reason, version, _), days in by_version.items()
     ]

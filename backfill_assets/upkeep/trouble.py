@@ -8,18 +8,24 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import cached_property
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.model.declaration import Step, Version
+from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.graph import missing_inputs, step_by_table
 from backfill_assets.plan.status import DayStatus, Statuses
+from backfill_assets.quality.watchdogs import CONTENT, FILES
 from backfill_assets.rebuild import decide
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.readers import published_version
 from backfill_assets.state.rolled_back import Rollbacks
 from backfill_assets.text import format_ranges
+from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, RepairBounds
+from backfill_assets.upkeep.diagnosis import Diagnosis, Symptoms, diagnose
+from backfill_assets.upkeep.incidents import Incident
 
 
 class StaleReason(enum.StrEnum):
@@ -40,6 +46,15 @@ class FailedWatch:
     day: date
     publication: str
     physical: str
+    broken: tuple[str, ...] = (CONTENT,)
+    """The rules that failed."""
+    lost: bool = False
+    """Files of it are gone or damaged."""
+
+    @property
+    def differs(self) -> bool:
+        """Its files or rows are not those of its publication: more than a sum that disagrees."""
+        return self.lost or not {FILES, CONTENT}.isdisjoint(self.broken)
 
 
 @dataclass(frozen=True)
@@ -75,11 +90,15 @@ class WriteUnderWay:
         return self.days is None or any(day in self.days for day in days)
 
 
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+
+def _leaves_nothing(table: str, day: date) -> str:
+    return ""
+
+
 def _anywhere(table: str, day: date) -> bool:
     return True
-
-
-_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 def _unknown_moment(publication: str) -> datetime | None:
@@ -103,8 +122,20 @@ class RepairContext:
     steps: Sequence[Step]
     observed: LogView
     failed_watches: Collection[FailedWatch] = ()
-    attempts: Mapping[str, int] = field(default_factory=dict)
-    """How many repairs were launched before, by evidence."""
+    incidents: Mapping[TableDay, Sequence[Incident]] = field(default_factory=dict)
+    """What is open about a day, with the repairs that were launched before."""
+    bounds: RepairBounds = DEFAULT_BOUNDS
+    spent_lately: Decimal = Decimal(0)
+    """Core seconds that repairs of the last 24 hours took, as estimated."""
+    cores: int = 1
+    core_hour_price: Decimal | None = None
+    now: datetime = _END_OF_TIME
+    suspicions: Mapping[TableDay, Mapping[str, str]] = field(default_factory=dict)
+    """What the checks said that need no rows, by the name of the check, where they fail."""
+    not_run: Collection[TableDay] = ()
+    """Days whose last run ended before their gates were judged."""
+    leaves_late_rows: Callable[[str, date], str] = _leaves_nothing
+    """Why the dataset of a table leaves the late rows of a day to a person; empty if it does not."""
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
     """What is under way, by the tables that it may write."""
     failed_gates: Mapping[TableDay, HeldByGates] = field(default_factory=dict)
@@ -158,6 +189,86 @@ class RepairContext:
         wanted = decide.wanted(step, version, [stale.day], logicals)[stale.day].input_fingerprint
         return next((gate for gate in failed if gate.made_of == wanted), None)
 
+    def tries(self, stale: StaleDay) -> int:
+        """The repairs that left the day as it is, or after which its check failed again."""
+        known = self.incidents.get(TableDay(stale.table, stale.day), ())
+        return max((each.tries(stale.day, stale.evidence) for each in known), default=0)
+
+    def pause(self, stale: StaleDay) -> datetime | None:
+        """Until when a day waits after its last attempt; None if it need not."""
+        known = self.incidents.get(TableDay(stale.table, stale.day), ())
+        ends = [each.ended or each.at for found in known for each in found.attempts if stale.day in each.evidence]
+        tries = self.tries(stale)
+        until = max(ends) + self.bounds.pause_after(tries) if tries and ends else None
+        return until if until and self.now < until else None
+
+    def comes_in(self, stale: StaleDay) -> bool:
+        """Did rows or inputs of it come just now? Of one that is open for long, that counts no more."""
+        if stale.reason not in (StaleReason.LATE_ROWS, StaleReason.INPUT_CHANGED):
+            return False
+        settle = timedelta(seconds=self.bounds.settle)
+        known = self.incidents.get(TableDay(stale.table, stale.day), ())
+        if any(self.now - each.opened > _LONGEST_SETTLING * settle for each in known):
+            return False
+        published = (self.streams.published_at(self.publication(key)) for key in self.moved(stale))
+        return any(at is not None and timedelta(0) <= self.now - at < settle for at in published)
+
+    def publication(self, key: TableDay) -> str:
+        state = self.observed.states.get(key)
+        return state.publication if state else ""
+
+    def moved(self, stale: StaleDay) -> list[TableDay]:
+        """The days that the stale day is made of and that were published after it."""
+        step, version = self.step_of[stale.table], self.version(stale.table, stale.day)
+        own = max((self._sequence(TableDay(table, stale.day)) for table in step.table_names), default=-1)
+        period = step.cadence.period(stale.day)
+        read = (TableDay(read.table, day) for read in (version.reads if version else ()) for day in read.days(period))
+        return [key for key in read if self._sequence(key) > own]
+
+    def _sequence(self, key: TableDay) -> int:
+        state = self.observed.states.get(key)
+        return state.sequence if state else -1
+
+    @cached_property
+    def watches(self) -> Mapping[TableDay, FailedWatch]:
+        """The watchdogs that failed on what is published now."""
+        return {
+            TableDay(each.table, each.day): each for each in self.failed_watches if _still_speaks(each, self.observed)
+        }
+
+    def diagnose(self, stale: StaleDay) -> Diagnosis:
+        return diagnose(self._symptoms(stale), self.bounds.confidence)
+
+    def _symptoms(self, stale: StaleDay) -> Symptoms:
+        step, gone = self.step_of[stale.table], self.version(stale.table, stale.day) is None
+        keys = [TableDay(table, stale.day) for table in step.table_names]
+        watches = [self.watches[key] for key in keys if key in self.watches]
+        moved = self.moved(stale) if stale.reason in (StaleReason.LATE_ROWS, StaleReason.INPUT_CHANGED) else []
+        from_raw = [key for key in moved if self.step_of[key.table].source]
+        looks_back = {read.table for read in step.version().reads if read.first < 0} if moved else set()
+        gate = self.fails_again(stale)
+        late = stale.reason is StaleReason.LATE_ROWS
+        return Symptoms(
+            is_raw=step.source is not None,
+            foreign=stale.reason is StaleReason.FOREIGN_WRITE,
+            broken={rule for watch in watches for rule in watch.broken},
+            lost=any(watch.lost for watch in watches),
+            late=late,
+            corrected=any(self._took_back(key) for key in from_raw),
+            reference=bool(moved) and looks_back.issuperset(key.table for key in moved),
+            changed=stale.reason is StaleReason.INPUT_CHANGED,
+            missing=stale.reason is StaleReason.MISSING,
+            run_failed=any(key in self.not_run for key in keys),
+            gates=gate.words if gate else "",
+            asks=self.leaves_late_rows(stale.table, stale.day) if late else "",
+            rolled_back=self.is_rolled_back(stale.table, stale.day),
+            version_gone=gone and step.source is None,
+        )
+
+    def _took_back(self, key: TableDay) -> bool:
+        state = self.observed.states.get(key)
+        return bool(state and state.content and state.content.figure(DELETED))
+
     def may_build(self, table: str, day: date) -> bool:
         free = self.has_partition(table, day) and not self.is_rolled_back(table, day)
         return free and (self.step_of[table].source is not None or self.version(table, day) is not None)
@@ -173,7 +284,6 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
 
     ``statuses`` compare each day with the version that it was published with: an older version is not stale.
     """
-    watched = {TableDay(watch.table, watch.day) for watch in seen.failed_watches if _still_speaks(watch, seen.observed)}
     raw: list[StaleDay] = []
     others: list[StaleDay] = []
     for step in seen.steps:
@@ -181,7 +291,7 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
             reasons = [
                 (reason, table.name)
                 for table in step.tables
-                if (reason := _reason(seen, step, table.name, day, statuses, watched))
+                if (reason := _reason(seen, step, table.name, day, statuses))
             ]
             if reasons and day < seen.today:
                 reason, table = min(reasons, key=lambda each: list(StaleReason).index(each[0]))
@@ -190,13 +300,12 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
     return raw, others
 
 
-def _reason(
-    seen: RepairContext, step: Step, table: str, day: date, statuses: Statuses, watched: Collection[TableDay]
-) -> StaleReason | None:
-    status = statuses[table].get(day, DayStatus.FRESH)
+def _reason(seen: RepairContext, step: Step, table: str, day: date, statuses: Statuses) -> StaleReason | None:
+    """A sum that disagrees on a day whose inputs are newer says no more than that."""
+    status, watch = statuses[table].get(day, DayStatus.FRESH), seen.watches.get(TableDay(table, day))
     if status is DayStatus.FOREIGN_WRITE:
         return StaleReason.FOREIGN_WRITE
-    if (table, day) in watched:
+    if watch and (watch.differs or status is not DayStatus.INPUT_CHANGED):
         return StaleReason.WATCHDOG
     if status is DayStatus.INPUT_CHANGED:
         sources = {each.name for other in seen.steps if other.source for each in other.tables}
@@ -248,7 +357,7 @@ def digest(value: object, length: int) -> str:
 
 LEFT_FOR = timedelta(minutes=10)
 """A stream follows its own rows within seconds; what is stale for longer is repaired although it runs."""
-_MOST_RANGES = 4
+_MOST_RANGES, _LONGEST_SETTLING = 4, 10
 
 
 def left_to_streams(seen: RepairContext, stale: Sequence[StaleDay]) -> list[StaleDay]:
@@ -284,7 +393,7 @@ def _is_left(seen: RepairContext, stale: StaleDay) -> bool:
     if stale.reason is StaleReason.LATE_ROWS:
         return any(_is_new(seen, name) for name in _raw_publications(seen, stale) if is_of_stream(name))
     if stale.reason is StaleReason.INPUT_CHANGED:
-        own = _publication(seen, stale.table, stale.day)
+        own = seen.publication(TableDay(stale.table, stale.day))
         return not is_of_stream(own) and _is_new(seen, own)
     return False
 
@@ -293,16 +402,11 @@ def _raw_publications(seen: RepairContext, stale: StaleDay) -> list[str]:
     """The newest publications of the raw days with a stream that the day is made of."""
     version, cadence = seen.version(stale.table, stale.day), seen.step_of[stale.table].cadence
     return [
-        _publication(seen, read.table, day)
+        seen.publication(TableDay(read.table, day))
         for read in (version.reads if version else ())
         if read.table in seen.streams.tables
         for day in read.days(cadence.period(stale.day))
     ]
-
-
-def _publication(seen: RepairContext, table: str, day: date) -> str:
-    state = seen.observed.states.get(TableDay(table, day))
-    return state.publication if state else ""
 
 
 def _is_new(seen: RepairContext, publication: str) -> bool:

@@ -50,6 +50,8 @@ class WatchedDay:
     rules: tuple[RuleOutcome, ...]
     is_behind: bool = False
     """Whether rows came since, to what it is made of or to what it is judged by: then tables may disagree."""
+    lost: bool = False
+    """Whether files of it are gone or damaged."""
 
     @property
     def passed(self) -> bool:
@@ -188,7 +190,8 @@ class Watch:
         own = self._measured[TableDay(table.name, day)]
         facts = DayFacts(own, upstream=self._others(table, day))
         rules = watchdogs.judge(table, recorded, facts, self._unread(table, day))
-        return WatchedDay(table.name, day, publication, physical, int(str(own["rows"])), rules)
+        lost = bool(recorded.missing_files or recorded.unreadable)
+        return WatchedDay(table.name, day, publication, physical, int(str(own["rows"])), rules, lost=lost)
 
     def _others(self, table: Table, day: date) -> dict[str, Metrics]:
         """What the tables that the rules look at hold in the period of ``day``, together."""

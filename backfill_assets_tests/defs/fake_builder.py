@@ -88,7 +88,7 @@ class FakeBackfill(Backfill):
 
 def fake_resources(fake: FakeBuilder, home: Path = Path("nowhere"), *, automation: bool = True) -> dict[str, Any]:
     """``home`` has the lakehouse and the landing zone; the builder decides what is built, published and watched."""
-    settings = replace(Settings.at(home), automation=automation)
+    settings = replace(Settings.at(home), automation=automation, repairs="pause=0,settle=0")
     spark = SharedSpark(settings=settings)
     return {
         "backfill_spark": spark,

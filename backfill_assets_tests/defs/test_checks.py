@@ -172,6 +172,6 @@ def test_a_verdict_that_is_shown_again_and_again_says_once_why() -> None:
     assert str(found.description).count("unchanged: ") == 1 and found.metadata["publication"].value == "p1"
 
 
-def test_all_checks_of_a_table_are_outputs_of_its_step() -> None:
+def test_what_a_run_and_the_watchdogs_evaluate_of_a_table_has_a_name() -> None:
     names = check_names(checks_of(CATALOG.table(REVENUE), CATALOG.step(REVENUE)))
     assert names == ["contract_holds", "keys_unique", "revenue_agrees_with_fact", "volume_within", "fresh", "watchdog"]

@@ -78,7 +78,7 @@ class Place:
         return NOT_RUN in self.newest(check, day).metadata
 
     def failed_gates(self) -> set[date]:
-        return {key.day for key in _failed_gates(self.instance, {TABLE: CHECKS[TABLE]})}
+        return {key.day for key in _failed_gates(self.instance, {TABLE: CHECKS[TABLE]})[0]}
 
 
 @pytest.fixture

@@ -74,6 +74,7 @@ def test_the_names_and_groups_of_all_assets(defs: dg.Definitions) -> None:
     assert {spec.key.to_user_string(): spec.group_name for spec in specs} == GROUPS | {
         "campaign": "under_the_hood",
         "start_here": "begin",
+        "incidents": "begin",
         "stream_sales": "under_the_hood",
         "timelines": "under_the_hood",
     }
@@ -132,7 +133,7 @@ def test_each_edge_has_a_check_that_is_named_for_what_it_enforces(defs: dg.Defin
         ("fact_daily_revenue", "revenue_agrees_with_fact"),
         ("report_monthly_close", "revenue_agrees_with_fact"),
         ("report_sea_temperature", "bronze_sea_temperatures_to_report_sea_temperature_reconciles"),
-        *((table, check) for table in GROUPS for check in ("contract_holds", "fresh", "watchdog")),
+        *((table, check) for table in GROUPS for check in ("contract_holds", "fresh", "watchdog", "as_usual")),
         *((table, "keys_unique") for table in GROUPS if not table.startswith("raw_")),
     ):
         assert (table, check) in specs
@@ -143,7 +144,7 @@ def test_a_check_of_gates_blocks_and_lists_its_rules(defs: dg.Definitions) -> No
     specs = defs.get_assets_def("bronze_sales").check_specs
     sales = {spec.name: spec for spec in specs if spec.asset_key == dg.AssetKey("bronze_sales")}
     blocking = {name for name, spec in sales.items() if spec.blocking}
-    assert {name for name in sales if name not in blocking} == {"arrived_within", "fresh", "watchdog"}
+    assert {name for name in sales if name not in blocking} == {"arrived_within", "fresh", "watchdog", "as_usual"}
     edge = str(sales["raw_sales_to_bronze_sales_reconciles"].description)
     assert "- `everything_accounted_for` (completeness): Raw equals winners" in edge
     assert "published with a warning" in str(sales["arrived_within"].description)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,22 @@ def test_a_renaming_that_died_between_its_two_names_ends_when_it_is_typed_again(
         rename_timeline(storage, changed, "other", NOW)
     same = change_timeline(storage, made.model_copy(update={"revision": 1}), "as it was", NOW)
     assert rename_timeline(storage, same, "other", NOW + timedelta(days=1)).id == made.id
+    assert [each.name for each in kept_timelines(storage, NOW)] == ["other"]
+
+
+def test_two_that_rename_it_to_one_name_have_renamed_it_both(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slower one finds the name written and the old one ended: it takes nothing back."""
+    made, end = create_timeline(storage, timeline()), named_timelines._end
+
+    def ends_after_another(*given: Any) -> None:
+        monkeypatch.setattr(named_timelines, "_end", end)
+        assert rename_timeline(storage, made, "other", NOW).name == "other"
+        end(*given)
+
+    begun = made.model_copy(update={"name": "other", "change": "renamed from fx-again"})
+    create_timeline(storage, begun)
+    monkeypatch.setattr(named_timelines, "_end", ends_after_another)
+    assert rename_timeline(storage, made, "other", NOW).id == made.id
     assert [each.name for each in kept_timelines(storage, NOW)] == ["other"]
 
 

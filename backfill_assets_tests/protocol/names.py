@@ -74,6 +74,9 @@ class Names:
         self.actors: list[Actor] = []
         self.answered: dict[str, NamedTimeline] = {}
         """The newest revision by each name that an actor has had as its answer."""
+        self.renamings = 0
+        self.may_go: set[str] = set()
+        """The timelines that someone has tried to delete."""
 
     def start(self, work: Callable[[Storage], object]) -> Actor:
         actor = Actor(f"actor {len(self.actors)}", self._stepped(work))
@@ -109,9 +112,12 @@ class Names:
         return lambda storage: self._answered(create_timeline(storage, made))
 
     def renaming(self, timeline: NamedTimeline, name: str) -> Callable[[Storage], object]:
-        return lambda storage: self._answered(rename_timeline(storage, timeline, name, self.now))
+        self.renamings += 1
+        at = self.now + timedelta(milliseconds=self.renamings)  # No two clocks are the same.
+        return lambda storage: self._answered(rename_timeline(storage, timeline, name, at))
 
     def deleting(self, timeline: NamedTimeline) -> Callable[[Storage], object]:
+        self.may_go.add(timeline.id)
         return lambda storage: delete_timeline(storage, timeline, self.now)
 
     def keeping_longer(self, timeline: NamedTimeline) -> Callable[[Storage], object]:
@@ -140,6 +146,9 @@ class Names:
             actor.crash()
         self.judge()
         kept = {each.name: each.id for each in kept_timelines(self.storage, self.now)}
+        for answered in self.answered.values():
+            stays = answered.keep_until is None and answered.id not in self.may_go
+            assert not stays or answered.id in kept.values(), f"{answered.id} is lost"
         for name, answered in self.answered.items():
             newest = _newest(self.storage, name)
             assert newest is not None, f"{name} is gone"

@@ -35,6 +35,11 @@ def two_renames(names: Names) -> tuple[Deed, ...]:
     return names.renaming(names.made("a"), "n"), names.renaming(names.made("b"), "n")
 
 
+def one_rename_by_two(names: Names) -> tuple[Deed, ...]:
+    made = names.made("a")
+    return names.renaming(made, "n"), names.renaming(made, "n")
+
+
 def kept_longer_and_create(names: Names) -> tuple[Deed, ...]:
     longer = names.keeping_longer(names.made("n", ages=True))
     names.age()
@@ -72,6 +77,7 @@ PAIRS = [
     creators,
     rename_and_create,
     two_renames,
+    one_rename_by_two,
     kept_longer_and_create,
     kept_longer_and_rename,
     renamed_away_and_create,

@@ -110,7 +110,7 @@ def _halting(function: Callable[..., Any], before: str, after: str | None = None
 
 
 repairs.EVERY_SECONDS = 5
-repairs.decide = _halting(repairs.decide, BEFORE)
+repairs.look = _halting(repairs.look, BEFORE)
 repairs.launch = _halting(repairs.launch, IN, AFTER)
 _settings = Settings.at(HOME)
 _spark = SharedSpark(settings=_settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -10,7 +9,8 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.upkeep.repair import MOST_ATTEMPTS, RepairDecision, repairs_needed
+from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS
+from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import HeldByGates, RepairContext, StaleReason, WriteUnderWay
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import (
@@ -29,12 +29,14 @@ from backfill_assets_tests.upkeep.weeks import (
     overwritten,
     published,
     published_by,
+    repaired,
     two_version_world,
 )
 
 SALES = ("bronze", "quarantine", "fact", "revenue")
 OLD = two_version_world
 OLD_FACTS = "fact 2017-03-06..2017-03-12: built by other code -> "
+MOST_ATTEMPTS = DEFAULT_BOUNDS.attempts
 RUN, OTHER_RUN = "the run 0123", "the run 4567"
 
 
@@ -277,26 +279,25 @@ def test_the_same_evidence_gives_the_same_id(world: World) -> None:
 
 def test_three_attempts_then_a_person(world: World) -> None:
     """Each attempt is a backfill of its own; a day that got other inputs starts anew."""
-    happened(world, late(D))
-    attempts: Counter[str] = Counter()
-    ids = set()
-    for number in range(1, MOST_ATTEMPTS + 1):
-        (repair,) = _decide(world, attempts=attempts).launch
-        assert ("attempt" in repair.title) == (number > 1)
+    (first,) = _decide(happened(world, late(D))).launch
+    ids = {first.id}
+    for times in range(1, MOST_ATTEMPTS):
+        (repair,) = _decide(world, incidents=repaired(*first.troubles, times=times)).launch
+        assert f"(attempt {times + 1})" in repair.title
         ids.add(repair.id)
-        attempts.update(trouble.evidence for trouble in repair.troubles)
     assert len(ids) == MOST_ATTEMPTS
-    decision = _decide(world, attempts=attempts)
+    tried = repaired(*first.troubles, times=MOST_ATTEMPTS)
+    decision = _decide(world, incidents=tried)
     assert decision.launch == ()
     assert "3 repairs did not put it right" in str(decision.for_people[0])
-    assert len(_decide(happened(world, published("raw", D, checksum="11", rows=4)), attempts=attempts).launch) == 1
+    assert len(_decide(happened(world, published("raw", D, checksum="11", rows=4)), incidents=tried).launch) == 1
 
 
 def test_a_bad_day_does_not_hold_the_good_ones_back_twice(world: World) -> None:
     """A run publishes all its days or none: on the second attempt those that failed their gates go alone, later."""
     (first,) = _decide(happened(world, late(D, E))).launch
-    attempts = Counter(trouble.evidence for trouble in first.troubles)
-    decision = _decide(world, attempts=attempts, failed_gates={TableDay("bronze", D): HeldByGates("broken")})
+    tried = repaired(*first.troubles)
+    decision = _decide(world, incidents=tried, failed_gates={TableDay("bronze", D): HeldByGates("broken")})
     (second,) = decision.launch
     assert second.days["bronze"] == (E,)
     assert "2017-03-07" in decision.waiting[0]

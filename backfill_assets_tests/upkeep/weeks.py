@@ -10,7 +10,9 @@ from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.state.rolled_back import FileMove, Rollbacks
-from backfill_assets.upkeep.trouble import FailedWatch
+from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.upkeep.incidents import Attempt, Incident
+from backfill_assets.upkeep.trouble import FailedWatch, StaleDay
 from backfill_assets_tests.plan import world as plan_world
 from backfill_assets_tests.plan.world import Anything, World
 
@@ -65,6 +67,7 @@ def failed_watch(world: World, table: str, day: date) -> FailedWatch:
     return FailedWatch(table, day, state.publication, state.physical)
 
 
+Incidents = dict[TableDay, list[Incident]]
 Event = Callable[[World], None]
 """What happens in a world."""
 
@@ -110,3 +113,23 @@ def published_by(publication: str, table: str, *days: date) -> Event:
             world.states[key] = replace(world.states[key], publication=publication)
 
     return name
+
+
+def repaired(*troubles: StaleDay, times: int = 1, at: datetime = datetime(2017, 4, 1, tzinfo=UTC)) -> Incidents:
+    """What is known after ``times`` repairs of ``troubles`` that changed nothing."""
+    found: dict[TableDay, list[Incident]] = {}
+    for each in troubles:
+        attempt = Attempt(id="r", at=at, ended=at, title="Repair", days={}, evidence={each.day: each.evidence})
+        incident = Incident(
+            id="i",
+            table=each.table,
+            cause=Cause.LATE,
+            severity="info",
+            confidence="1",
+            days=(each.day,),
+            words="",
+            opened=at,
+            attempts=(attempt,) * times,
+        )
+        found[TableDay(each.table, each.day)] = [incident]
+    return found

@@ -1,17 +1,26 @@
-"""The sensor ``repairs``: launches a native backfill of exactly the days that need repair."""
+"""The sensor ``repairs``: finds what is wrong, launches one native backfill of exactly the days that need it, has the
+failed check asked again, and keeps an incident of each. It may die at any moment: what is written is done again.
+"""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
-import json
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
 import dagster as dg
 
-from backfill_assets.days import TableDay, parse_day
+from backfill_assets.days import DayRange, TableDay, parse_day
 from backfill_assets.defs.checks import (
+    AS_DECLARED,
+    AS_SENT,
+    AS_USUAL,
+    BROKEN,
+    DELIVERED,
+    LOST,
     MADE_OF,
     NOT_RUN,
     PHYSICAL,
@@ -23,6 +32,7 @@ from backfill_assets.defs.checks import (
     gate_keys,
 )
 from backfill_assets.defs.dagster_internals import (
+    PRIORITY_TAG,
     SENSOR_NAME_TAG,
     BaseAssetGraph,
     CheckStatus,
@@ -33,74 +43,154 @@ from backfill_assets.defs.own_lakehouse import lakehouse_sensor
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
-from backfill_assets.defs.under_way import busy_days, launch_backfill
+from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_backfill
+from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import build_order
-from backfill_assets.plan.keep import days_of_open_plans
+from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
+from backfill_assets.plan.records import PlanRequest
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.state.observed import observe
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
-from backfill_assets.upkeep.repair import Repair, RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams, StaleReason
+from backfill_assets.text import format_range
+from backfill_assets.upkeep.bounds import RepairBounds
+from backfill_assets.upkeep.heal import heal
+from backfill_assets.upkeep.incidents import Attempt, Incident, IncidentBook, by_days
+from backfill_assets.upkeep.repair import cause_of
+from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams
 
 SENSOR, REPAIR_TAG = "repairs", "backfill/repair"
 EVERY_SECONDS = 60
-_NEWEST = 1000
+SUSPICIONS = (AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED)
+_AFTER_ALL_ELSE = "-10"
+_A_DAY = timedelta(days=1)
 
 
 def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
     """On from the start: most wrong days are repaired before a person sees them."""
     steps = build_order([step for dataset in datasets for step in dataset.steps])
+    dataset_of = {table.name: dataset.name for dataset in datasets for table in dataset.tables}
 
-    def repair(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SkipReason:
-        decision = decide(context.instance, backfill.storage, steps, partitions)
-        for each in decision.launch:
-            launch(context.instance, asset_graph(context), each)
-        lines = list(_in_words(decision))
+    def repair(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
+        hands = _Hands(context.instance, backfill, steps, partitions, asset_graph(context), dataset_of)
+        healed = heal(backfill.storage, hands, datetime.now(UTC))
+        lines = list(healed.lines())
         for line in lines:
             context.log.info(line)
-        return dg.SkipReason("\n".join(lines) or "Nothing to repair.")
+        # Dagster starts one run of a key, however often it is asked.
+        if requests := [_proof(attempt, days) for attempt, days in healed.proofs.items()]:
+            return dg.SensorResult(run_requests=requests)
+        return dg.SensorResult(skip_reason="\n".join(lines) or "Nothing to repair.")
 
     return lakehouse_sensor(
         SENSOR,
         "Builds days again that need repair (a failed watchdog, a foreign write, late rows, changed inputs, days that "
-        "can be built and never were) and what is downstream: one backfill for each reason, at most three attempts. "
-        "Each day is built with the version that it was published with. It leaves days that a running stream follows "
-        "to it. To people it leaves days that their gates would hold back again, new code over history, and raw "
-        "tables: the tick says what to do.",
+        "can be built and never were) and what is downstream: one backfill for each reason, within the bounds of "
+        "BACKFILL_REPAIRS. Each day is built with the version that it was published with; then its check is asked "
+        "again. It leaves days that a running stream or an open plan follows to them. What no rebuild puts right it "
+        "leaves to people: `backfill incident list` and the asset `incidents` have all of it.",
         EVERY_SECONDS,
         repair,
+        job_name=JOB,
     )
 
 
-def decide(
-    instance: dg.DagsterInstance, storage: Storage, steps: Sequence[Step], partitions: Mapping[str, Partitions]
-) -> RepairDecision:
+@dataclass(frozen=True)
+class _Hands:
+    """Looks at Dagster and the lakehouse, and launches."""
+
+    instance: dg.DagsterInstance
+    backfill: Backfill
+    steps: Sequence[Step]
+    partitions: Mapping[str, Partitions]
+    graph: "BaseAssetGraph[Any]"
+    datasets: Mapping[str, str]
+
+    def launch(self, attempt: Attempt) -> None:
+        launch(self.instance, self.graph, attempt)
+
+    def ended(self, attempts: Iterable[Attempt]) -> dict[str, str]:
+        launched = {each.id: self.instance.get_backfill(each.id) for each in attempts}
+        return {
+            id: found.status.value.lower().replace("_", " ")
+            for id, found in launched.items()
+            if found and not is_backfill_alive(self.instance, found, datetime.now(UTC))
+        }
+
+    def look(self, known: Sequence[Incident]) -> RepairContext:
+        return look(self.instance, self.backfill, self.steps, self.partitions, known)
+
+    def verdicts(self, table: str, publications: Mapping[str, str]) -> dict[date, bool]:
+        said = newest_verdicts(self.instance, table, publications)
+        return {parse_day(day): verdict.passed for day, verdict in said.items()}
+
+    def dataset_of(self, table: str) -> str:
+        return self.datasets.get(table, "")
+
+    def plan(self, table: str, days: Sequence[date]) -> str:
+        asked = PlanRequest(target=table, days=format_range(DayRange(days[0], days[-1])))
+        return plan_and_keep(self.backfill.settings, self.backfill.catalog, asked)[0].id
+
+
+def _proof(attempt: str, days: Mapping[str, Sequence[Any]]) -> dg.RunRequest:
+    wanted = sorted({day for dates in days.values() for day in dates})
+    config = {"days": ",".join(map(str, wanted)), "tables": sorted(days)}
+    return dg.RunRequest(
+        run_key=f"proof-{attempt}", run_config={"ops": {STEP: {"config": config}}}, tags={REPAIR_TAG: attempt}
+    )
+
+
+def look(
+    instance: dg.DagsterInstance,
+    backfill: Backfill,
+    steps: Sequence[Step],
+    partitions: Mapping[str, Partitions],
+    known: Sequence[Incident],
+) -> RepairContext:
     """Reads what is under way before the lakehouse: a write that ends in between is waited for, not repeated."""
-    busy = busy_days(instance, partitions)
-    earlier = list(_earlier(instance))
-    streams = running_streams(storage)
+    storage, now = backfill.storage, datetime.now(UTC)
+    busy, streams, book = busy_days(instance, partitions), running_streams(storage), IncidentBook(storage)
     observed = observe(storage, partitions)
-    forced = {TableDay(table, day) for table, day, reason, _ in earlier if reason == StaleReason.WATCHDOG.value}
-    return repairs_needed(
-        RepairContext(
-            observed.with_current(steps),
-            observed,
-            failed_watches=_failed_watches(instance, partitions, forced),
-            attempts=Counter(evidence for _, _, _, evidence in earlier),
-            busy=busy,
-            failed_gates=_failed_gates(instance, checks_by_table(steps)),
-            has_partition=lambda table, day: partitions[table].has_partition_key(day.isoformat()),
-            today=datetime.now(UTC).date(),
-            rollbacks=lambda: rollbacks(storage),
-            streams=streams,
-            rebuilt_by=days_of_open_plans(storage),
-        )
+    lately = {
+        attempt.id: attempt.core_seconds
+        for incident in (*known, *book.closed_since(now - _A_DAY))
+        for attempt in incident.attempts
+        if now - attempt.at < _A_DAY
+    }
+    accepted = {(each.table, day, each.cause) for each in book.closings().values() for day in each.days}
+    forced = {
+        TableDay(table, day)
+        for incident in known
+        for attempt in incident.attempts
+        if attempt.force
+        for table, days in attempt.days.items()
+        for day in days
+    }
+    gates, not_run = _failed_gates(instance, checks_by_table(steps))
+    return RepairContext(
+        observed.with_current(steps),
+        observed,
+        failed_watches=_failed_watches(instance, partitions, forced),
+        incidents=by_days(known),
+        bounds=RepairBounds.parse(backfill.settings.repairs),
+        spent_lately=Decimal(sum(lately.values())),
+        cores=os.cpu_count() or 1,
+        core_hour_price=backfill.settings.core_hour_price,
+        now=now,
+        suspicions=_suspicions(instance, partitions, accepted),
+        not_run=not_run,
+        busy=busy,
+        failed_gates=gates,
+        has_partition=lambda table, day: partitions[table].has_partition_key(day.isoformat()),
+        today=now.date(),
+        rollbacks=lambda: rollbacks(storage),
+        streams=streams,
+        rebuilt_by=days_of_open_plans(storage),
     )
 
 
@@ -116,22 +206,25 @@ def running_streams(storage: Storage) -> RunningStreams:
     return RunningStreams(frozenset(tables), now, cache(published_at))
 
 
-def launch(instance: dg.DagsterInstance, asset_graph: "BaseAssetGraph[Any]", repair: Repair) -> None:
-    """One native backfill. Its days are kept with their evidence first: attempts are counted by them.
+def launch(instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", attempt: Attempt) -> None:
+    """One native backfill; one that is there already stays as it is.
 
-    Each run of it builds every day with the version that the day was published with.
+    Each run of it builds every day with the version that the day was published with, after all else that waits.
     """
-    kept = [(each.table, str(each.day), each.reason.value, each.evidence) for each in repair.troubles]
-    instance.daemon_cursor_storage.set_cursor_values({_kept_under(repair.id): json.dumps(kept)})
-    tags = {SENSOR_NAME_TAG: SENSOR, REPAIR_TAG: repair.id, VERSION_TAG: AS_PUBLISHED}
+    tags = {
+        SENSOR_NAME_TAG: SENSOR,
+        REPAIR_TAG: attempt.id,
+        VERSION_TAG: AS_PUBLISHED,
+        PRIORITY_TAG: _AFTER_ALL_ELSE,
+    }
     launch_backfill(
         instance,
-        asset_graph,
-        repair.days,
-        title=repair.title,
-        tags=tags | ({FORCE_TAG: "watchdog"} if repair.force else {}),
-        backfill_id=repair.id,
-        description=repair.description,
+        graph,
+        attempt.days,
+        title=attempt.title,
+        tags=tags | ({FORCE_TAG: "watchdog"} if attempt.force else {}),
+        backfill_id=attempt.id,
+        description=attempt.description,
     )
 
 
@@ -140,25 +233,6 @@ def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
     if context.repository_def is None:
         raise InvalidRequest("The sensor was evaluated outside a code location.", hint="Evaluate it in the daemon.")
     return context.repository_def.asset_graph
-
-
-def _in_words(decision: RepairDecision) -> Iterator[str]:
-    yield from (f"Launched {repair.id}: {repair.title}" for repair in decision.launch)
-    yield from (f"Waiting: {text}" for text in decision.waiting)
-    yield from (f"For a person: {each}" for each in decision.for_people)
-
-
-def _earlier(instance: dg.DagsterInstance) -> Iterator[tuple[str, date, str, str]]:
-    """Table, day, reason and evidence of every earlier repair, in success or failure."""
-    newest = instance.get_backfills(limit=_NEWEST)
-    ids = {_kept_under(each.backfill_id) for each in newest if each.tags.get(REPAIR_TAG) == each.backfill_id}
-    for kept in instance.daemon_cursor_storage.get_cursor_values(ids).values() if ids else ():
-        for table, day, reason, evidence in json.loads(kept):
-            yield table, date.fromisoformat(day), reason, evidence
-
-
-def _kept_under(repair: str) -> str:
-    return f"{REPAIR_TAG}/{repair}"
 
 
 def _failed_watches(
@@ -179,21 +253,43 @@ def _newest_verdict(instance: dg.DagsterInstance, of: TableDay) -> list[FailedWa
     if not newest or newest[0].passed:
         return []
     values = {name: str(value.value) for name, value in newest[0].metadata.items()}
-    return [FailedWatch(of.table, of.day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""))]
+    broken, lost = values.get(BROKEN), bool(values.get(LOST))
+    more = {"broken": tuple(broken.split(","))} if broken else {}
+    return [FailedWatch(of.table, of.day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""), lost=lost, **more)]
 
 
-def _failed_gates(instance: dg.DagsterInstance, checks: ChecksByTable) -> dict[TableDay, HeldByGates]:
-    """Days that a gate holds back; without those whose run was killed before: nothing was found wrong with them."""
+def _suspicions(
+    instance: dg.DagsterInstance, tables: Iterable[str], accepted: Collection[tuple[str, Any, Any]]
+) -> dict[TableDay, dict[str, str]]:
+    """What checks say that need no rows, where they fail, without what a person has accepted."""
+    found: dict[TableDay, dict[str, str]] = {}
+    for each in shown_checks(instance, [check_key(table, check) for table in tables for check in SUSPICIONS]):
+        key = TableDay(each.table, parse_day(each.day))
+        if each.status is not CheckStatus.FAILED or (*key, cause_of(each.check)) in accepted:
+            continue
+        said = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
+        if said and not said[0].passed:
+            found.setdefault(key, {})[each.check] = said[0].description or each.check
+    return found
+
+
+def _failed_gates(
+    instance: dg.DagsterInstance, checks: ChecksByTable
+) -> tuple[dict[TableDay, HeldByGates], set[TableDay]]:
+    """Days that a gate holds back; and those whose run was killed before: nothing was found wrong with them."""
     failed: dict[TableDay, HeldByGates] = {}
+    not_run: set[TableDay] = set()
     for each in shown_checks(instance, gate_keys(checks)):
         if each.status is CheckStatus.FAILED:
+            key = TableDay(each.table, parse_day(each.day))
             newest = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
+            not_run.update(key for said in newest if NOT_RUN in said.metadata)
             for verdict in (said for said in newest if NOT_RUN not in said.metadata and said.severity is _ERROR):
-                key, made_of = TableDay(each.table, parse_day(each.day)), verdict.metadata.get(MADE_OF)
+                made_of = verdict.metadata.get(MADE_OF)
                 before = [failed[key].words] if key in failed else []
                 words = "; ".join([*before, verdict.description or each.check])
                 failed[key] = HeldByGates(words, str(made_of.value) if made_of else "")
-    return failed
+    return failed, not_run
 
 
 _ERROR = dg.AssetCheckSeverity.ERROR

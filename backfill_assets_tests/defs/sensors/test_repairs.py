@@ -38,6 +38,10 @@ PARTITION = "dagster/partition"
 DAY, OTHER = date(2017, 3, 4), date(2017, 3, 6)
 
 
+def _sensor() -> dg.SensorDefinition:
+    return repair_sensor([SMALL], table_partitions([SMALL]))
+
+
 class World:
     """A lakehouse, an instance, and a sensor that is evaluated as the daemon does."""
 
@@ -48,12 +52,14 @@ class World:
         self.defs = code_location([SMALL], self.resources)
 
     def tick(self) -> str:
-        sensor = repair_sensor([SMALL], table_partitions([SMALL]))
+        sensor = _sensor()
         repository = self.defs.get_repository_def()
         with dg.build_sensor_context(
             instance=self.instance, repository_def=repository, resources=self.resources
         ) as context:
-            return str(sensor.evaluate_tick(context).skip_message)
+            found = sensor.evaluate_tick(context)
+        requests = [str(each.run_key) for each in found.run_requests or ()]
+        return f"Asked: {', '.join(requests)}" if requests else str(found.skip_message)
 
     def backfills(self) -> list[PartitionBackfill]:
         return list(self.instance.get_backfills())
@@ -97,7 +103,7 @@ def _days(backfill: PartitionBackfill) -> dict[str, set[str]]:
 
 def test_nothing_wrong_launches_nothing(world: World) -> None:
     """It is on from the start: on a sound lakehouse it only says so."""
-    sensor = repair_sensor([SMALL], table_partitions([SMALL]))
+    sensor = _sensor()
     assert (sensor.name, sensor.default_status) == (SENSOR, dg.DefaultSensorStatus.RUNNING)
     assert world.tick() == "Nothing to repair."
     assert world.backfills() == []
@@ -184,6 +190,7 @@ def test_a_repair_that_worked_is_over(world: World) -> None:
     world.tick()
     publish_chain(world.lakehouse, "again", [DAY])
     world.end(BulkActionStatus.COMPLETED_SUCCESS)
+    assert "Closed late-rows-bronze-sales-20170304-1: repaired by late_rows_20170304_" in world.tick()
     assert world.tick() == "Nothing to repair."
 
 
@@ -206,7 +213,8 @@ def test_a_watchdog_whose_verdicts_were_wiped_stops_no_repair(world: World) -> N
     job = world.defs.resolve_job_def("daily_small")
     assert job.execute_in_process(instance=world.instance, partition_key=str(DAY)).success
     world.late_row(OTHER)
-    assert "Launched late_rows_" in world.tick()
+    assert world.tick().startswith("Asked: proof-watchdog_20170304_")
+    assert [_days(each).get("bronze_sales") for each in world.backfills()] == [{str(OTHER)}, None]
 
 
 def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
@@ -265,7 +273,7 @@ def test_raw_is_right_again_once_the_published_files_are_restored(world: World) 
     assert f"For a person: raw_sales {DAY}: raw is not what was published" in world.tick()
     assert world.backfills() == []
     world.lakehouse.newest("raw_sales").restore(before)
-    assert world.tick() == "Nothing to repair."
+    assert world.tick() == "Closed foreign-write-to-raw-raw-sales-20170304-1: right again, without a repair"
     world.late_row(DAY)
     assert "Launched" in world.tick()
 

@@ -1,0 +1,178 @@
+"""Why a day is wrong, how sure that is, and whether building it again helps. Pure: the first case that fits counts."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from decimal import Decimal
+
+from backfill_assets.lakehouse.records import Severity
+from backfill_assets.quality.watchdogs import CONTENT, FILES
+
+
+class Action(enum.StrEnum):
+    """What follows from a diagnosis."""
+
+    REBUILD = "rebuild"
+    RESTORE = "restore"
+    """Raw is never computed again: its rows are read once more from the landed files, and must be the same ones."""
+    WAIT = "wait"
+    ASK = "a person"
+
+
+class Cause(enum.StrEnum):
+    """What made a day wrong."""
+
+    LOST_RAW = "raw lost files"
+    FOREIGN_RAW = "foreign write to raw"
+    INCOMPLETE = "delivery incomplete"
+    DRIFT = "fields changed"
+    UNUSUAL = "unusual figures"
+    ROLLED_BACK = "rolled back"
+    GONE_VERSION = "version not declared"
+    HELD_BACK = "held back by gates"
+    TOO_LATE = "too late by declaration"
+    LOST_FILES = "files lost"
+    FOREIGN_WRITE = "foreign write"
+    CONTENT = "content not as published"
+    DISAGREES = "tables disagree"
+    CORRECTED = "rows corrected"
+    LATE = "late rows"
+    REFERENCE = "reference data changed"
+    INPUT = "input rebuilt"
+    FAILED_RUN = "run failed"
+    NEVER_BUILT = "never built"
+
+
+@dataclass(frozen=True)
+class Symptoms:
+    """What is seen of one day of one step. Texts are empty where nothing is."""
+
+    is_raw: bool = False
+    foreign: bool = False
+    """Main holds files that no publication named."""
+    broken: Collection[str] = ()
+    """The rules of the watchdog that failed on what is published now."""
+    lost: bool = False
+    """Files of it are gone or cannot be read."""
+    late: bool = False
+    """Raw gained rows since."""
+    corrected: bool = False
+    """And some of raw's rows were taken back."""
+    reference: bool = False
+    """Data changed that the day looks back at."""
+    changed: bool = False
+    """Any input is another one than the day was built from."""
+    missing: bool = False
+    run_failed: bool = False
+    """Its last run ended before its gates were judged."""
+    gates: str = ""
+    """What its gates said when it was built from just what there is now."""
+    asks: str = ""
+    """Why its dataset leaves these late rows to a person."""
+    rolled_back: bool = False
+    version_gone: bool = False
+    incomplete: str = ""
+    """What the check of a delivery said: less came than was sent, or nothing by its time."""
+    drifted: str = ""
+    unusual: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cause, what it is known by, and how sure that makes it."""
+
+    cause: Cause
+    fits: Callable[[Symptoms], bool]
+    action: Action
+    confidence: Decimal
+    known_by: str
+    severity: Severity = "warning"
+
+
+_NOT_PUBLISHED = {FILES, CONTENT}
+_REBUILD, _ASK = Action.REBUILD, Action.ASK
+
+
+def _case(
+    cause: Cause,
+    action: Action,
+    percent: int,
+    fits: Callable[[Symptoms], bool],
+    known_by: str,
+    severity: Severity = "warning",
+) -> Case:
+    return Case(cause, fits, action, Decimal(percent) / 100, known_by, severity)
+
+
+def _is_foreign_raw(seen: Symptoms) -> bool:
+    return seen.is_raw and (seen.foreign or not _NOT_PUBLISHED.isdisjoint(seen.broken))
+
+
+def _differs(seen: Symptoms) -> bool:
+    return not _NOT_PUBLISHED.isdisjoint(seen.broken)
+
+
+_SAME_ROWS = "its files, rows and inputs are as published, and its sums disagree: a rebuild makes the same rows"
+CASES: tuple[Case, ...] = (
+    _case(
+        Cause.LOST_RAW, Action.RESTORE, 95, lambda s: s.is_raw and s.lost, "raw files are gone or damaged", "critical"
+    ),
+    _case(Cause.FOREIGN_RAW, _ASK, 100, _is_foreign_raw, "raw holds what no publication brought", "critical"),
+    _case(
+        Cause.INCOMPLETE, Action.WAIT, 90, lambda s: bool(s.incomplete), "`delivered` or `as_sent` fails", "critical"
+    ),
+    _case(Cause.DRIFT, _ASK, 90, lambda s: bool(s.drifted), "the check `as_declared` fails"),
+    _case(Cause.UNUSUAL, _ASK, 60, lambda s: bool(s.unusual), "`as_usual` fails, and of no table that it is made of"),
+    _case(Cause.ROLLED_BACK, _ASK, 100, lambda s: s.rolled_back, "a person put it back, and its inputs are newer"),
+    _case(Cause.GONE_VERSION, _ASK, 100, lambda s: s.version_gone, "its version is not declared any more"),
+    _case(Cause.HELD_BACK, _ASK, 100, lambda s: bool(s.gates), "its gates held it back, built from just these inputs"),
+    _case(Cause.TOO_LATE, _ASK, 100, lambda s: bool(s.asks), "its rows are later than its dataset takes by itself"),
+    _case(Cause.LOST_FILES, _REBUILD, 100, lambda s: s.lost, "files are gone or damaged"),
+    _case(Cause.FOREIGN_WRITE, _REBUILD, 100, lambda s: s.foreign, "main holds files that no publication named"),
+    _case(Cause.CONTENT, _REBUILD, 95, _differs, "its rows are not those of its publication"),
+    _case(Cause.CORRECTED, _REBUILD, 95, lambda s: s.late and s.corrected, "raw gained rows and lost others", "info"),
+    _case(Cause.LATE, _REBUILD, 95, lambda s: s.late, "raw gained rows since", "info"),
+    _case(Cause.REFERENCE, _REBUILD, 95, lambda s: s.reference, "what it looks back at was provisional", "info"),
+    _case(Cause.INPUT, _REBUILD, 95, lambda s: s.changed, "an input was published again since", "info"),
+    _case(Cause.DISAGREES, _ASK, 40, lambda s: bool(s.broken), _SAME_ROWS),
+    _case(Cause.FAILED_RUN, _REBUILD, 70, lambda s: s.missing and s.run_failed, "its run ended before its gates"),
+    _case(Cause.NEVER_BUILT, _REBUILD, 90, lambda s: s.missing, "it can be built and never was", "info"),
+)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The cause, what to do, how sure it is (a share of 1), and in the words of what was seen."""
+
+    cause: Cause
+    action: Action
+    confidence: Decimal
+    severity: Severity
+    words: str
+
+
+def diagnose(seen: Symptoms, least: Decimal = Decimal(0)) -> Diagnosis:
+    """The first of :data:`CASES` that fits; a person decides where it is less sure than ``least``.
+
+    Raises ``LookupError`` where nothing is wrong.
+    """
+    case = next((each for each in CASES if each.fits(seen)), None)
+    if case is None:
+        raise LookupError("Nothing of this is a symptom.")
+    said = {
+        Cause.INCOMPLETE: seen.incomplete,
+        Cause.DRIFT: seen.drifted,
+        Cause.UNUSUAL: seen.unusual,
+        Cause.HELD_BACK: seen.gates,
+        Cause.TOO_LATE: seen.asks,
+    }
+    sure = case.confidence >= least
+    return Diagnosis(
+        case.cause,
+        case.action if sure else Action.ASK,
+        case.confidence,
+        case.severity,
+        said.get(case.cause, "") or case.known_by,
+    )

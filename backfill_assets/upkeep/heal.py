@@ -1,0 +1,135 @@
+"""One look at what is wrong, and all that follows from it: launched, proven, told. It may die at any line.
+
+What is decided is written first. Whatever is written is done again at each look until the document says that it was
+done, under the same id: a backfill, a proof and a notice exist once, however often they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from typing import Protocol
+
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.outbox import announce
+from backfill_assets.state.observed import LogView
+from backfill_assets.text import format_count
+from backfill_assets.upkeep.incident_course import Progress, advance, launches, proofs_to_ask, proven
+from backfill_assets.upkeep.incidents import Attempt, Incident, IncidentBook, by_days, notice_of, record, stages_to_tell
+from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
+from backfill_assets.upkeep.trouble import RepairContext
+
+_KEPT_CLOSED = timedelta(days=90)
+
+
+class Hands(Protocol):
+    """What looks and acts in Dagster's place."""
+
+    def launch(self, attempt: Attempt) -> None:
+        """One backfill; nothing if it was launched before."""
+
+    def ended(self, attempts: Iterable[Attempt]) -> Mapping[str, str]:
+        """How those ended that are over, by id."""
+
+    def look(self, known: Sequence[Incident]) -> RepairContext: ...
+
+    def verdicts(self, table: str, publications: Mapping[str, str]) -> Mapping[date, bool]:
+        """What the watchdog said of days of ``table``, where it has read just these publications."""
+
+    def dataset_of(self, table: str) -> str: ...
+
+    def plan(self, table: str, days: Sequence[date]) -> str:
+        """The id of a plan that waits for a person; raises :class:`BackfillError`."""
+
+
+class Healed:
+    """What was done at one look: the decision, the incidents that are open, and those that were closed."""
+
+    def __init__(self, decision: RepairDecision, open_: Sequence[Incident], closed: Sequence[Incident]) -> None:
+        self.decision, self.open, self.closed = decision, open_, closed
+
+    def lines(self) -> Iterator[str]:
+        yield from (f"Launched {repair.id}: {repair.title}" for repair in self.decision.launch)
+        yield from (f"Waiting: {text}" for text in self.decision.waiting)
+        yield from (f"For a person: {each}" for each in self.decision.for_people)
+        yield from (f"Closed {each.id}: {each.outcome}" for each in self.closed)
+
+    @property
+    def proofs(self) -> Mapping[str, Mapping[str, Sequence[date]]]:
+        """The days that the watchdog is to read now, by attempt and table."""
+        return proofs_to_ask(self.open)
+
+
+def heal(storage: Storage, hands: Hands, now: datetime) -> Healed:
+    """How backfills ended is asked before the lakehouse is looked at: what they published then is seen."""
+    book = IncidentBook(storage)
+    known = book.open()
+    for attempt in launches(known):
+        hands.launch(attempt)
+    ended = hands.ended(launches(known))
+    seen = hands.look(known)
+    progress = Progress(
+        now,
+        ended,
+        proofs=dict(_verdicts(hands, known, seen.observed)),
+        closings=book.closings(),
+        figures=lambda key: _figures(seen.observed, key),
+        dataset_of=hands.dataset_of,
+        free_number=book.free_number,
+    )
+    before = {each.id: each for each in known}
+    known = proven(known, progress)
+    decision = repairs_needed(replace(seen, incidents=by_days(known)))
+    found = advance(known, decision, progress)
+    closed = [each for each in found if each.closed]
+    opened = [_with_plan(each, decision, hands, now) for each in found if not each.closed]
+    for each in opened:
+        if each != before.get(each.id):
+            book.write(each)
+    for attempt in launches(opened):
+        hands.launch(attempt)
+    for each in opened:
+        if (told := _told(storage, each)) != each:
+            book.write(told)
+    for each in closed:
+        # A closed one is not looked at again: what is told of it comes first.
+        book.write(_told(storage, each))
+    book.forget_closed(now - _KEPT_CLOSED)
+    return Healed(decision, opened, closed)
+
+
+def _verdicts(hands: Hands, known: Sequence[Incident], observed: LogView) -> Iterator[tuple[TableDay, bool]]:
+    for days in proofs_to_ask(known).values():
+        for table, dates in days.items():
+            states = ((day, observed.states.get(TableDay(table, day))) for day in dates)
+            publications = {str(day): state.publication for day, state in states if state}
+            for day, passed in hands.verdicts(table, publications).items():
+                yield TableDay(table, day), passed
+
+
+def _figures(observed: LogView, key: TableDay) -> str:
+    state = observed.states.get(key)
+    if state is None or state.content is None:
+        return "nothing"
+    return f"{format_count(state.content.rows, 'row')}, content {state.content.logical[:8]}"
+
+
+def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: datetime) -> Incident:
+    """With a plan that waits for a person, of a repair beyond its bounds."""
+    large = {(each.table, each.diagnosis.cause) for each in decision.for_people if each.too_large and each.diagnosis}
+    if incident.plan or incident.state != "person" or (incident.table, incident.cause) not in large:
+        return incident
+    plan = hands.plan(incident.table, incident.days)
+    step = f"backfill run {plan}, then backfill approve {plan}"
+    return incident.then(now, f"planned as {plan}", plan=plan, next_step=step)
+
+
+def _told(storage: Storage, incident: Incident) -> Incident:
+    stages = list(stages_to_tell(incident))
+    for stage in stages:
+        record(PublicationLog(storage), incident, stage)
+        announce(storage, f"{incident.id}-{stage}", notice_of(incident, stage))
+    return incident.model_copy(update={"told": (*incident.told, *stages)})

@@ -1,0 +1,247 @@
+"""Incidents: what went wrong with days of a table, what was tried, and how it ended. One document each.
+
+The document is the memory of repairs. It is written before anything is launched or told, and each of these is done
+again until the document says that it was done: under the same id, so that a process may die at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime
+from typing import Literal
+
+from pydantic import Field
+
+from backfill_assets.days import TableDay
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.document import Documents
+from backfill_assets.lakehouse.records import Notice, Record, Severity
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.log import Entry, Head, PublicationLog
+from backfill_assets.text import format_count, format_ranges, suggest_or_list
+from backfill_assets.upkeep.diagnosis import Cause
+
+_MEND = "Remove the file: what is still wrong is found again."
+_MOST_RANGES, _EVENT = 4, "incident"
+State = Literal["waiting", "repairing", "proving", "person", "closed"]
+Proof = Literal["", "passed", "failed"]
+
+
+class Attempt(Record):
+    """One native backfill, or one reading of raw again. It has all that is needed to launch it once more."""
+
+    id: str
+    at: datetime
+    title: str
+    description: str = ""
+    days: Mapping[str, tuple[date, ...]]
+    force: bool = False
+    evidence: Mapping[date, str] = Field(default_factory=dict)
+    """The state that each day of the incident was in."""
+    core_seconds: int = 0
+    """As estimated."""
+    ended: datetime | None = None
+    proof: Proof = ""
+
+
+class Happened(Record):
+    """A line of an incident's history."""
+
+    at: datetime
+    words: str
+
+
+class Incident(Record):
+    """Days of one table that are wrong for one cause."""
+
+    id: str
+    table: str
+    dataset: str = ""
+    cause: Cause
+    severity: Severity
+    confidence: str
+    days: tuple[date, ...]
+    words: str
+    next_step: str = ""
+    """What a person does; empty while none is needed."""
+    state: State = "waiting"
+    opened: datetime
+    attempts: tuple[Attempt, ...] = ()
+    plan: str = ""
+    """The plan that waits for an approval, of a repair beyond its bounds."""
+    before: Mapping[date, str] = Field(default_factory=dict)
+    """What each day held when the incident was opened."""
+    after: Mapping[date, str] = Field(default_factory=dict)
+    told: tuple[str, ...] = ()
+    """The stages that were told to people."""
+    closed: datetime | None = None
+    outcome: str = ""
+    history: tuple[Happened, ...] = ()
+
+    @property
+    def under_way(self) -> Attempt | None:
+        """The attempt that has not ended."""
+        return next((each for each in self.attempts if each.ended is None), None)
+
+    @property
+    def first_ranges(self) -> str:
+        return format_ranges(self.days, _MOST_RANGES)
+
+    def then(self, at: datetime, said: str, **changes: object) -> Incident:
+        """This incident with ``changes``, and a line about them."""
+        return self.model_copy(update={**changes, "history": (*self.history, Happened(at=at, words=said))})
+
+    def tries(self, day: date, evidence: str) -> int:
+        """The attempts that left the day in the state ``evidence``, or after which its check failed again."""
+        return sum(
+            day in each.evidence and (each.proof == "failed" or each.evidence[day] == evidence)
+            for each in self.attempts
+        )
+
+
+class Closing(Record):
+    """That a person has closed an incident. It is a file of its own: the sensor alone changes an incident."""
+
+    by: str
+    reason: str
+    at: datetime
+    table: str
+    cause: Cause
+    days: tuple[date, ...]
+
+
+def incident_id(table: str, cause: Cause, first: date, number: int) -> str:
+    """``late-rows-fact-sales-20170304-1``: the same table, cause and first day count on."""
+    return f"{cause.value}-{table}-{first:%Y%m%d}-{number}".replace(" ", "-").replace("_", "-")
+
+
+class IncidentBook:
+    """The incidents of a lakehouse."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._open = Documents(storage, "_incidents/open", Incident, _MEND)
+        self._closed = Documents(storage, "_incidents/closed", Incident, _MEND)
+        self._closings = Documents(storage, "_incidents/closings", Closing, _MEND)
+
+    def open(self) -> list[Incident]:
+        """In the order of their ids. One whose writer died while it closed it is closed."""
+        closed = self._closed.files().keys() if (names := self._open.files()) else ()
+        for name in names.keys() & closed:
+            self._open.delete(name)
+        return [each for each in self._open.readable() if each.id not in closed]
+
+    def closed_since(self, moment: datetime) -> list[Incident]:
+        """Those that were closed after ``moment``, oldest first."""
+        newest = [name for name, file in self._closed.files().items() if file.modified_ms >= moment.timestamp() * 1000]
+        found = (self._closed.get(name) for name in newest)
+        return sorted((each for each in found if each), key=lambda each: (each.closed or moment, each.id))
+
+    def get(self, id: str) -> Incident:
+        """Raises :class:`InvalidRequest` if there is none."""
+        found = self._closed.get(id) or self._open.get(id)
+        if found is None:
+            known = suggest_or_list(id, [*self._open.files()], "Open incidents")
+            raise InvalidRequest(f"There is no incident {id!r}.", hint=known)
+        return found
+
+    def free_number(self, table: str, cause: Cause, first: date) -> int:
+        start = incident_id(table, cause, first, 0)[:-1]
+        taken = {name for name in (*self._open.files(), *self._closed.files()) if name.startswith(start)}
+        return next(number for number in range(1, len(taken) + 2) if f"{start}{number}" not in taken)
+
+    def write(self, incident: Incident) -> None:
+        """As it is now. One that is closed moves, and is there at every moment."""
+        if incident.closed is None:
+            self._open.replace(incident.id, incident)
+            return
+        self._closed.replace(incident.id, incident)
+        self._open.delete(incident.id)
+
+    def ask_to_close(self, incident: Incident, by: str, reason: str, at: datetime) -> bool:
+        """False if somebody has asked for it before."""
+        asked = Closing(by=by, reason=reason, at=at, table=incident.table, cause=incident.cause, days=incident.days)
+        return self._closings.create(incident.id, asked)
+
+    def closings(self) -> dict[str, Closing]:
+        found = {name: self._closings.get(name) for name in self._closings.files()}
+        return {name: each for name, each in found.items() if each}
+
+    def forget_closed(self, before: datetime) -> int:
+        """Delete those that were closed before; returns how many."""
+        old = [name for name, file in self._closed.files().items() if file.modified_ms < before.timestamp() * 1000]
+        for name in old:
+            self._closed.delete(name)
+            self._closings.delete(name)
+        return len(old)
+
+
+def record(log: PublicationLog, incident: Incident, stage: str) -> None:
+    """A row of the audit log that ``incident`` came to ``stage``, once."""
+
+    def row(head: Head) -> Entry | None:
+        known = log.files().rows(["publication", "outcome"], event=[_EVENT]).to_pylist()
+        if any((each["publication"], each["outcome"]) == (incident.id, stage) for each in known):
+            return None
+        said = {"event": _EVENT, "publication": incident.id, "kind": incident.cause.value, "outcome": stage}
+        more = {
+            "table": incident.table,
+            "reason": incident.outcome or incident.words,
+            "detail": incident.model_dump_json(),
+        }
+        return [{**said, **more}], lambda _: head.state
+
+    log.settle(f"Recording the incident {incident.id}", row)
+
+
+def by_days(incidents: Iterable[Incident]) -> dict[TableDay, list[Incident]]:
+    found: dict[TableDay, list[Incident]] = {}
+    for each in incidents:
+        for day in each.days:
+            found.setdefault(TableDay(each.table, day), []).append(each)
+    return found
+
+
+# ------------------------------------------------------------------ what people are told
+
+OPENED, GIVEN_UP, OVER = "opened", "given-up", "closed"
+
+
+def stages_to_tell(incident: Incident) -> Iterator[str]:
+    """What is true of ``incident``, is worth a word to people, and was not told yet.
+
+    What heals by itself and is common, as late rows, is only listed.
+    """
+    given_up = incident.state == "person" and bool(incident.attempts)
+    stages = {
+        OPENED: not given_up and (incident.severity != "info" or incident.state == "person"),
+        GIVEN_UP: given_up,
+        OVER: incident.state == "closed" and bool(incident.told),
+    }
+    yield from (stage for stage, is_due in stages.items() if is_due and stage not in incident.told)
+
+
+def notice_of(incident: Incident, stage: str) -> Notice:
+    """What is told at ``stage``."""
+    title = f"{incident.table} {incident.first_ranges}: {incident.cause}"
+    lines = [incident.words, *(f"Attempt {n}: {each.title}" for n, each in enumerate(incident.attempts, 1))]
+    if stage == OVER:
+        title, lines = f"Over: {title}", [incident.outcome, *_compared(incident)]
+    elif stage == GIVEN_UP:
+        title = f"Given up after {format_count(len(incident.attempts), 'attempt')}: {title}"
+    if incident.next_step and stage != OVER:
+        lines.append(f"To do: {incident.next_step}")
+    return Notice(
+        title=title,
+        lines=(*lines, f"backfill incident show {incident.id}"),
+        severity="critical" if stage == GIVEN_UP else incident.severity,
+        dataset=incident.dataset,
+        incident=incident.id,
+        resolved=stage == OVER,
+    )
+
+
+def _compared(incident: Incident) -> Iterator[str]:
+    for day in incident.days:
+        before, after = incident.before.get(day, "nothing"), incident.after.get(day, "nothing")
+        if before != after:
+            yield f"{day}: {before} -> {after}"

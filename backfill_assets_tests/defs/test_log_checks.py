@@ -1,0 +1,173 @@
+"""Checks that need no rows are evaluated by looking at the log and at what landed, once for each thing that happens."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+
+from backfill_assets.defs.checks import AS_SENT, AS_USUAL, DELIVERED, check_key
+from backfill_assets.defs.dagster_internals import newest_evaluations, shown_checks
+from backfill_assets.defs.location import code_location, table_partitions
+from backfill_assets.defs.log_checks import LogChecks, _whole_publications
+from backfill_assets.lakehouse.records import DayState
+from backfill_assets.landing.control_totals import CONTROL
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.dataset import Dataset
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
+from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+RAW = "raw_sales"
+FIRST, LAST = date(2017, 3, 1), date(2017, 4, 30)
+MORNING = datetime(2017, 5, 1, 7, tzinfo=UTC)
+"""An hour after the delivery of the last day is due."""
+_SALES = SMALL.steps[0]
+assert _SALES.source
+DECLARED: Dataset = replace(
+    SMALL,
+    steps=(
+        replace(_SALES, source=replace(_SALES.source, delivered_within=timedelta(hours=6), sends_totals=True)),
+        *SMALL.steps[1:],
+    ),
+)
+
+
+class Place:
+    """A small lakehouse, its landing zone, and what Dagster shows of the checks of a raw table."""
+
+    def __init__(self, home: Path, instance: dg.DagsterInstance) -> None:
+        self.lakehouse = SmallLakehouse(home / "lakehouse", DECLARED.steps)
+        self.instance, self.zone = instance, LandingZone(home / "landing")
+        self.defs = code_location([DECLARED], fake_resources(FakeBuilder(), home))
+        self.seen: Any = None
+
+    def publish(self, id: str, rows: int, *days: date) -> None:
+        self.lakehouse.metrics[RAW] = {"rows": rows}
+        self.lakehouse.publish(id, {RAW: {day: range(rows) for day in days}})
+
+    def land(self, day: date, lines: int, name: str = "a") -> Path:
+        folder = self.zone.root / "sales" / str(day)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(b'{"amount":"1.5"}\n' * lines))
+        return folder
+
+    def look(self, now: datetime = MORNING) -> str:
+        looked = LogChecks(
+            self.instance, self.lakehouse.publisher.log, self.zone, DECLARED.steps, table_partitions([DECLARED])
+        )
+        words, self.seen = looked.evaluate(self.seen, now)
+        return words
+
+    def planned(self, *days: date, ended: bool = True) -> str:
+        """A run that has planned the checks of ``days`` and evaluates none of them."""
+        run = self.instance.create_run_for_job(
+            self.defs.resolve_implicit_global_asset_job_def(),
+            asset_selection={dg.AssetKey(RAW)},
+            tags={ASSET_PARTITION_RANGE_START_TAG: str(days[0]), ASSET_PARTITION_RANGE_END_TAG: str(days[-1])},
+        )
+        if ended:
+            self.instance.report_run_failed(run)
+        return run.run_id
+
+    def newest(self, check: str, day: date) -> dg.AssetCheckEvaluation:
+        return newest_evaluations(self.instance, check_key(RAW, check), day=str(day))[0]
+
+    def statuses(self, check: str) -> dict[str, str]:
+        return {each.day: each.status.value for each in shown_checks(self.instance, [check_key(RAW, check)])}
+
+
+@pytest.fixture
+def place(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Place:
+    return Place(tmp_path, dagster_instance)
+
+
+def days(first: date = FIRST, last: date = LAST) -> Sequence[date]:
+    return [first + timedelta(n) for n in range((last - first).days + 1)]
+
+
+def test_a_published_day_is_compared_with_the_past_once_and_again_when_it_is_published_again(place: Place) -> None:
+    """The words of the warning have the numbers, and the publication that they are about."""
+    place.publish("p1", 4, *days())
+    assert place.look() == "Evaluated 61 checks of the log and of what landed."
+    assert not place.look()
+    place.publish("p2", 1, LAST)
+    assert place.look() == "Evaluated 1 check of the log and of what landed."
+    verdict = place.newest(AS_USUAL, LAST)
+    assert not verdict.passed
+    assert verdict.severity is dg.AssetCheckSeverity.WARN
+    assert str(verdict.description).startswith(
+        "warning, as_usual: expected 3.76 to 4.24 (median 4 of 8 Sundays), observed rows 1 -> Compare the day"
+    )
+    assert verdict.metadata["publication"].value == "p2"
+
+
+def test_a_day_is_judged_when_it_has_ended(place: Place) -> None:
+    """A stream fills the day that goes on: until then it has fewer rows than any."""
+    place.publish("p1", 4, *days())
+    place.look(MORNING - timedelta(days=1))
+    assert str(LAST) not in place.statuses(AS_USUAL)
+    place.look()
+    assert place.statuses(AS_USUAL)[str(LAST)] == "SUCCEEDED"
+
+
+def test_what_a_run_planned_and_did_not_come_to_is_evaluated_for_that_run(place: Place) -> None:
+    """It found one day unchanged, and did not publish the other one. A run under way is waited for."""
+    place.publish("p1", 4, *days(FIRST, date(2017, 4, 29)))
+    place.look()
+    run = place.planned(date(2017, 4, 29), LAST)
+    assert place.look() == "Evaluated 2 checks of the log and of what landed."
+    assert place.newest(AS_USUAL, date(2017, 4, 29)).passed
+    assert str(place.newest(AS_USUAL, LAST).description).startswith("nothing is published")
+    said = place.instance.get_records_for_run(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records
+    assert len(said) == 2
+    place.planned(FIRST, ended=False)
+    assert not place.look()
+
+
+def test_a_delivery_fails_when_it_is_due_and_passes_when_it_lands(place: Place) -> None:
+    place.publish("p1", 4, FIRST)
+    for day in days(date(2017, 4, 28), date(2017, 4, 29)):
+        place.land(day, 4)
+    place.look(MORNING - timedelta(hours=2))
+    assert str(LAST) not in place.statuses(DELIVERED)
+    place.look()
+    assert place.statuses(DELIVERED) == {"2017-04-28": "SUCCEEDED", "2017-04-29": "SUCCEEDED", "2017-04-30": "FAILED"}
+    assert not place.look()
+    place.land(LAST, 4)
+    place.look()
+    assert place.newest(DELIVERED, LAST).passed
+    assert " late" in str(place.newest(DELIVERED, LAST).description)
+
+
+def test_what_landed_is_compared_with_what_was_sent_whenever_a_file_comes(place: Place) -> None:
+    """A control file that comes later, and the rest of the rows, end a failure."""
+    place.publish("p1", 4, FIRST)
+    folder = place.land(LAST, 3)
+    place.look()
+    assert "_control.json beside the files" in str(place.newest(AS_SENT, LAST).description)
+    (folder / CONTROL).write_text('{"rows": 4, "sums": {"amount": "6.00"}}')
+    place.look()
+    assert "expected rows 4, amount 6.00, observed rows 3, amount 4.5" in str(place.newest(AS_SENT, LAST).description)
+    place.land(LAST, 1, "b")
+    place.look()
+    assert place.newest(AS_SENT, LAST).passed
+    assert not place.look()
+    (folder / CONTROL).write_text("{}")
+    place.look()
+    assert "_control.json cannot be read" in str(place.newest(AS_SENT, LAST).description)
+
+
+def test_no_publication_is_cut_in_two() -> None:
+    """The place in the log would say that all of it was judged."""
+    due = [(DayState(RAW, FIRST, "p", sequence, "", None), AS_USUAL) for sequence in (1, 2, 2, 2, 3)]
+    for most, judged in ((1, 1), (2, 4), (4, 4), (5, 5), (9, 5)):
+        now, left = _whole_publications(due, most)
+        assert (len(now), len(left)) == (judged, 5 - judged)

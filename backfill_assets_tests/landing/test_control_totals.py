@@ -1,0 +1,72 @@
+"""What a source says that it sent is in a file beside what landed, and is compared with it to the last digit."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.errors import SourceUnreadable
+from backfill_assets.landing import control_totals
+from backfill_assets.landing.control_totals import CONTROL
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.quality.deliveries import Totals
+
+DAY = date(2017, 3, 1)
+LINES = (
+    '{"store":"1","amount":"0.10"}',
+    "",
+    '{"store":"2","amount":0.2}',
+    '{"store":"3","amount":"much"}',
+    '{"store":"4","amount":"NaN"}',
+    '{"store":"5"}',
+    "[7]",
+    "no JSON",
+)
+
+
+@pytest.fixture
+def zone(tmp_path: Path) -> LandingZone:
+    folder = tmp_path / "sales" / str(DAY)
+    folder.mkdir(parents=True)
+    for name, lines in (("a", LINES), ("b", ['{"amount":"1000000000000.01"}'])):
+        (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    return LandingZone(tmp_path)
+
+
+def control(zone: LandingZone) -> Path:
+    return zone.root / "sales" / str(DAY) / CONTROL
+
+
+def test_all_lines_of_a_day_are_counted_and_their_numbers_added(zone: LandingZone) -> None:
+    """Of all its files. What is no number counts as a line, and as 0."""
+    paths = zone.paths("sales")[DAY]
+    assert control_totals.landed(zone, paths, ()) == Totals(8)
+    sums = {"amount": Decimal("1000000000000.31"), "store": Decimal(15)}
+    assert control_totals.landed(zone, paths, sums) == Totals(8, sums)
+
+
+def test_a_control_file_is_no_landed_file_and_makes_the_day_newer(zone: LandingZone) -> None:
+    files = zone.paths("sales")[DAY]
+    before = control_totals.newest(zone, "sales", DAY, files)
+    assert control_totals.sent(zone, "sales", DAY) is None
+    control(zone).write_text('{"rows": 8, "sums": {"amount": "1000000000000.31"}, "sender": "till"}')
+    assert control_totals.sent(zone, "sales", DAY) == Totals(8, {"amount": Decimal("1000000000000.31")})
+    assert zone.paths("sales")[DAY] == files
+    assert not zone.strays("sales")
+    assert control_totals.newest(zone, "sales", DAY, files) > before
+
+
+def test_what_cannot_be_read_is_named_with_what_to_do(zone: LandingZone) -> None:
+    for text in ("rows: 8", '{"sums": {}}', '{"rows": 1.5}'):
+        control(zone).write_text(text)
+        with pytest.raises(SourceUnreadable, match=r"_control\.json cannot be read") as refused:
+            control_totals.sent(zone, "sales", DAY)
+        assert '{"rows": 4025' in str(refused.value.hint)
+    whole = zone.root / "sales" / str(DAY) / "a.jsonl.gz"
+    whole.write_bytes(whole.read_bytes()[:-9])
+    with pytest.raises(SourceUnreadable, match=r"a\.jsonl\.gz cannot be read"):
+        control_totals.landed(zone, ["sales/2017-03-01/a.jsonl.gz"], ())

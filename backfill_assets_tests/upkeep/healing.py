@@ -1,0 +1,223 @@
+"""A year of tables that goes wrong and is repaired: Dagster's part is played in memory, and may die at any call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+
+from backfill_assets.days import Cadence, DayRange, TableDay
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.graph import step_by_table
+from backfill_assets.quality.watchdogs import CONTENT
+from backfill_assets.upkeep.bounds import RepairBounds
+from backfill_assets.upkeep.heal import Healed, heal
+from backfill_assets.upkeep.incidents import Attempt, Incident, IncidentBook, by_days
+from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams, WriteUnderWay
+from backfill_assets_tests.plan.world import World
+from backfill_assets_tests.protocol.names import SteppedStorage
+from backfill_assets_tests.upkeep.weeks import ALL, STEPS
+
+YEAR, WEEKS = DayRange.parse("2017-01-02..2017-12-31"), DayRange.parse("2017-01-02..2017-01-22")
+BEGIN = datetime(2018, 1, 1, tzinfo=UTC)
+
+
+class Dies(BaseException):
+    """Stands for kill -9."""
+
+
+@dataclass
+class Lakehouse(World):
+    """Publications have names, an order and moments; a day's content is a function of what it is made of."""
+
+    sequence: int = 0
+    metrics: dict[TableDay, dict[str, int]] = field(default_factory=dict)
+
+    def put(self, table: str, day: date, content: DayContent | None, physical: str) -> None:
+        super().put(table, day, content, physical)
+        self.sequence += 1
+        key = TableDay(table, day)
+        if content is not None:
+            content = replace(content, metrics=self.metrics.get(key, {}), staged_ms=100)
+        self.states[key] = DayState(table, day, f"p{self.sequence}", self.sequence, physical, content)
+
+    def build(self, table: str, day: date) -> None:
+        """As a run does: from what there is now."""
+        inputs = self._inputs(table, day, "v2")
+        checksum = str(int(inputs[:12], 16)) if inputs else str(day.toordinal())
+        content = DayContent(rows=1, checksum=checksum, code_version="v2", inputs=inputs)
+        self.put(table, day, content, fingerprints.physical([f"{table}/{day}/{self.sequence}"]))
+
+
+@dataclass
+class Life:
+    """The year, Dagster, and all that is told. ``die_at`` is the number of the call that is the last one."""
+
+    storage: Storage
+    world: Lakehouse = field(default_factory=lambda: Lakehouse({}, {}, {}, STEPS))
+    now: datetime = BEGIN
+    bounds: RepairBounds = field(default_factory=RepairBounds)
+    watches: dict[TableDay, FailedWatch] = field(default_factory=dict)
+    damaged: dict[TableDay, str] = field(default_factory=dict)
+    """Days whose files are wrong, with the publication that brought these files."""
+    bad: set[TableDay] = field(default_factory=set)
+    """Days that their gates hold back, whatever they are made of."""
+    flaky: dict[TableDay, int] = field(default_factory=dict)
+    """Days whose next runs die, and how many."""
+    gates: dict[TableDay, HeldByGates] = field(default_factory=dict)
+    not_run: set[TableDay] = field(default_factory=set)
+    suspicions: dict[TableDay, dict[str, str]] = field(default_factory=dict)
+    plans_of_campaigns: dict[TableDay, str] = field(default_factory=dict)
+    launched: dict[str, Attempt] = field(default_factory=dict)
+    over: dict[str, str] = field(default_factory=dict)
+    proofs: set[str] = field(default_factory=set)
+    built: list[TableDay] = field(default_factory=list)
+    planned: list[tuple[str, Sequence[date]]] = field(default_factory=list)
+    published_at: dict[str, datetime] = field(default_factory=dict)
+    calls: int = 0
+    die_at: int = 0
+
+    @classmethod
+    def beginning(cls, storage: Storage, world: Lakehouse) -> Life:
+        copied = Lakehouse(dict(world.states), _copy(world.newest), _copy(world.pinned), STEPS)
+        copied.sequence = world.sequence
+        return cls(storage, copied)
+
+    # ------------------------------------------------------------------ what Dagster does
+
+    def _call(self) -> None:
+        self.calls += 1
+        if self.calls == self.die_at:
+            raise Dies
+
+    def launch(self, attempt: Attempt) -> None:
+        self._call()
+        self.launched.setdefault(attempt.id, attempt)
+        self._call()
+
+    def ended(self, attempts: Iterable[Attempt]) -> Mapping[str, str]:
+        self._call()
+        return {each.id: self.over[each.id] for each in attempts if each.id in self.over}
+
+    def look(self, known: Sequence[Incident]) -> RepairContext:
+        self._call()
+        streams = RunningStreams((), self.now, self.published_at.get)
+        busy: dict[str, list[WriteUnderWay]] = {}
+        for attempt in (each for id, each in self.launched.items() if id not in self.over):
+            for table, days in attempt.days.items():
+                busy.setdefault(table, []).append(WriteUnderWay(attempt.id, days))
+        return RepairContext(
+            STEPS,
+            self.world.observed(),
+            failed_watches=list(self.watches.values()),
+            incidents=by_days(known),
+            failed_gates=self.gates,
+            not_run=self.not_run,
+            suspicions=self.suspicions,
+            rebuilt_by=self.plans_of_campaigns,
+            bounds=self.bounds,
+            now=self.now,
+            streams=streams,
+            busy=busy,
+        )
+
+    def verdicts(self, table: str, publications: Mapping[str, str]) -> Mapping[date, bool]:
+        self._call()
+        days = map(date.fromisoformat, publications if self.proofs else ())
+        return {day: TableDay(table, day) not in self.watches for day in days}
+
+    def dataset_of(self, table: str) -> str:
+        return "sales"
+
+    def plan(self, table: str, days: Sequence[date]) -> str:
+        self._call()
+        self.planned.append((table, days))
+        return "plan-1"
+
+    # ------------------------------------------------------------------ time goes on
+
+    def tick(self) -> Healed:
+        healed = heal(SteppedStorage(self.storage.root, reached=lambda _: self._call()), self, self.now)
+        self.proofs |= healed.proofs.keys()
+        for days in healed.proofs.values():
+            self.read_again(TableDay(table, day) for table, dates in days.items() for day in dates)
+        return healed
+
+    def run_backfills(self) -> None:
+        for id, attempt in self.launched.items():
+            if id not in self.over:
+                self.over[id] = self._run(attempt)
+
+    def _run(self, attempt: Attempt) -> str:
+        """All days of a step or none, as a run does."""
+        steps = [step for step in STEPS if step.name in attempt.days]
+        for step in steps:
+            keys = [TableDay(table, day) for table in step.table_names for day in attempt.days.get(step.name, ())]
+            failing = [key for key in keys if key in self.bad]
+            for key in failing:
+                inputs = fingerprints.input_fingerprint("v2", "", self.world._inputs(key.table, key.day, "v2"))
+                self.gates[key] = HeldByGates("rejected_at_most: expected 1 %, observed 30 %", inputs)
+            dying = [key for key in keys if self.flaky.get(key)]
+            for key in dying:
+                self.flaky[key] -= 1
+            self.not_run.update(dying)
+            if failing or dying:
+                return "failed"
+            for key in keys:
+                self.world.build(*key)
+                self.built.append(key)
+                self.gates.pop(key, None)
+                self.not_run.discard(key)
+                self.damaged.pop(key, None)
+        return "success"
+
+    def read_again(self, keys: Iterable[TableDay]) -> None:
+        """The watchdog looks: at what is published now."""
+        for key in keys:
+            state = self.world.states[key]
+            wrong = self.damaged.get(key) == state.publication
+            self.watches.pop(key, None)
+            if wrong:
+                self.watches[key] = FailedWatch(*key, state.publication, self.world.newest[key.table][key.day])
+
+    def damage(self, key: TableDay, *, lost: bool = False, broken: str = CONTENT) -> None:
+        """The watchdog has seen it."""
+        state = self.world.states[key]
+        self.damaged[key] = state.publication
+        physical = self.world.newest[key.table][key.day]
+        self.watches[key] = FailedWatch(*key, state.publication, physical, (broken,), lost=lost)
+
+    def go_on(self, ticks: int = 40, minutes: int = 2) -> None:
+        for _ in range(ticks):
+            self.tick()
+            self.run_backfills()
+            self.now += timedelta(minutes=minutes)
+
+    # ------------------------------------------------------------------ what is asked afterwards
+
+    @property
+    def book(self) -> IncidentBook:
+        return IncidentBook(self.storage)
+
+    def told(self) -> list[str]:
+        return sorted(file.path.rpartition("/")[2] for file in self.storage.files("_outbox/due"))
+
+    def closed(self) -> list[Incident]:
+        return self.book.closed_since(datetime(2000, 1, 1, tzinfo=UTC))
+
+
+def _copy(days: Mapping[str, Mapping[date, str]]) -> dict[str, dict[date, str]]:
+    return {table: dict(each) for table, each in days.items()}
+
+
+def sound(days: DayRange) -> Lakehouse:
+    """Everything published from what it is made of."""
+    world = Lakehouse({}, {}, {}, STEPS)
+    steps = step_by_table(STEPS)
+    for table in (*ALL, "weekly"):
+        cadence: Cadence = steps[table].cadence
+        for day in cadence.starts(days):
+            world.build(table, day)
+    return world
