@@ -41,8 +41,8 @@ LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
         "and how far days usually lie from them. A day that is unusual is a warning."
     ),
     AS_DECLARED: (
-        "The fields that landed are those that the source declares, of its types. What differs is a warning: since "
-        "when, the share of rows, and an example."
+        "Fields that land and are not declared, that are declared and missing, or that are of another type: since "
+        "when, in which share of the rows, with an example. A day that has any is a warning."
     ),
     AS_SENT: f"What landed is what the source says in `{control_totals.CONTROL}` that it sent: rows, sums of fields.",
     DELIVERED: "The files of the day landed by the time that the dataset declares. It passes as soon as they land.",

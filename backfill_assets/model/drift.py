@@ -116,11 +116,15 @@ def drifts(source: Source, days: Mapping[date, Metrics], until: date | None = No
     """
     newest = until or max(days, default=date.min)
     found: dict[tuple[DriftKind, str], list[tuple[date, FieldRows]]] = {}
+    known_until = newest
     for day in sorted((day for day in days if day <= newest), reverse=True):
+        if known_until - day > RECENT:
+            break
         for each in _of_day(source, days[day]):
             known = found.setdefault((each.kind, each.field), [])
             if (known[-1][0] if known else newest) - day <= RECENT:
                 known.append((day, each))
+                known_until = day
     return [
         Drift(
             kind,
@@ -137,11 +141,10 @@ def drifts(source: Source, days: Mapping[date, Metrics], until: date | None = No
     ]
 
 
-def judge(source: Source, days: Mapping[date, Metrics], day: date) -> RuleOutcome | None:
-    """The verdict on a day of raw, a warning; None for one that was published before this was measured."""
-    if FIELDS not in days[day]:
-        return None
+def judge(source: Source, days: Mapping[date, Metrics], day: date) -> RuleOutcome:
+    """The verdict on a day of raw: a warning. One that was published before this was measured passes, and says so."""
     found = [each for each in drifts(source, days, day) if each.last == day]
+    measured = f"{format_count(_received(days[day]), 'row')} as declared"
     next_step = (
         "Ask the source. If it is right, declare it: a field that rows carried before is read from what raw kept of "
         "it (`rescued=True`); rows of another type are in quarantine until a new version of the rows takes them."
@@ -150,7 +153,7 @@ def judge(source: Source, days: Mapping[date, Metrics], day: date) -> RuleOutcom
         RULE,
         "validity",
         not found,
-        "; ".join(map(str, found)) or f"{format_count(_received(days[day]), 'row')} as declared",
+        "; ".join(map(str, found)) or (measured if FIELDS in days[day] else "not measured when it was published"),
         f"the declared fields of {source.name}, each of its type",
         next_step if found else "",
         "warning",

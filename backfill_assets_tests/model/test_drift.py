@@ -72,10 +72,10 @@ def test_a_drift_in_words() -> None:
 
 
 def test_the_check_of_a_day_warns_and_looks_back_alone() -> None:
-    """A day that was published before this was measured gets no verdict."""
+    """Nothing is said against a day that was published before this was measured."""
     measured = {**days((0, [TIER]), (1, [TIER]), (2, [])), FIRST + timedelta(3): {"received": 9}}
     first, second, third, unmeasured = (judge(SOURCE, measured, FIRST + timedelta(after)) for after in range(4))
-    assert first and not first.passed and not first.holds_back and "5 of 100 rows" in first.observed
-    assert second and "10 of 200 rows (5.0 %) on 2 days since 2017-03-01" in second.observed
-    assert third and third.passed and third.observed == "100 rows as declared" and not third.next_step
-    assert unmeasured is None
+    assert not first.passed and not first.holds_back and "5 of 100 rows" in first.observed
+    assert "10 of 200 rows (5.0 %) on 2 days since 2017-03-01" in second.observed
+    assert third.passed and third.observed == "100 rows as declared" and not third.next_step
+    assert unmeasured.passed and unmeasured.observed == "not measured when it was published"
