@@ -46,7 +46,7 @@ class SmallLakehouse:
         self.minutes: float = 0
         self.publisher = Publisher(self.storage, now=self.now, reached=self._reached)
         self.crash_at: CrashPoint | None = None
-        self.metrics: dict[str, Mapping[str, int]] = {}
+        self.metrics: dict[str, Mapping[str, int | str]] = {}
         """What was measured of each day that is published, beside its rows, by table."""
 
     def now(self) -> datetime:

@@ -14,11 +14,12 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
 from backfill_assets.model.current_versions import switch_notes
 from backfill_assets.model.declaration import Step
+from backfill_assets.model.drift import Drift, drifts
 from backfill_assets.model.graph import expand_tables, steps_of
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.status import Statuses, day_statuses
 from backfill_assets.publish.publisher import Publisher
-from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned
 from backfill_assets.state.damage import damaged_days
 from backfill_assets.state.observed import LogView, gc_paused, observe
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
@@ -45,6 +46,8 @@ class FoundStatus:
     """Days that were seen without their files, and these files: no log shows it."""
     rejected: Sequence[tuple[RejectedRows, str]] = ()
     """What published days lack, by source, and the commonest reason of the worst day."""
+    drift: Sequence[tuple[str, Drift]] = ()
+    """By raw table, the fields that land and are not as declared."""
 
     def status_of(self, table: str, day: date) -> str:
         return DAMAGED if TableDay(table, day) in self.damaged else self.statuses[table][day].value
@@ -80,6 +83,7 @@ def look_at_main(
             (each, commonest_reason(storage, observed.versions[each.quarantine], each.quarantine, each.worst))
             for each in rejected
         ],
+        drift=list(_drift(declared, observed, chosen, days)),
     )
 
 
@@ -99,10 +103,26 @@ def _rejected(
     declared: Sequence[Step], observed: LogView, tables: Sequence[str], days: DayRange | None
 ) -> list[RejectedRows]:
     """What the sources of ``tables`` lack, and those of all that they are made of."""
-    shown = steps_of(declared, expand_tables(declared, tables, upstream=True)) if tables else declared
     return rejected_rows(
-        shown, {key: state for key, state in observed.states.items() if days is None or key.day in days}
+        _with_origins(declared, tables),
+        {key: state for key, state in observed.states.items() if days is None or key.day in days},
     )
+
+
+def _drift(
+    declared: Sequence[Step], observed: LogView, tables: Sequence[str], days: DayRange | None
+) -> Iterator[tuple[str, Drift]]:
+    """Of the same sources; of ``days`` what was seen on one of them, and since when."""
+    for step in _with_origins(declared, tables):
+        own = {key.day: each.content for key, each in observed.states.items() if key.table == step.name}
+        measured = {day: content.metrics for day, content in own.items() if content}
+        for each in drifts(step.source, measured, days.last if days else None) if step.source else ():
+            if days is None or each.last >= days.first:
+                yield step.name, each
+
+
+def _with_origins(declared: Sequence[Step], tables: Sequence[str]) -> Sequence[Step]:
+    return steps_of(declared, expand_tables(declared, tables, upstream=True)) if tables else declared
 
 
 def _campaign_days(storage: Storage, plan: str, tables: Sequence[str]) -> list[CampaignDays]:
@@ -123,7 +143,8 @@ def status_answer(found: FoundStatus) -> Answer:
     if not any(found.statuses.values()):
         return Answer(parts=(*_before(found), Line("Nothing was published yet.")))
     lacks: list[Part] = [rejected_table(found.rejected), *_look_at_rejected(found)] if found.rejected else []
-    parts = (*_before(found), _summary(found), *_damaged(found), *lacks)
+    differ = [drift_table(found.drift)] if found.drift else []
+    parts = (*_before(found), _summary(found), *_damaged(found), *lacks, *differ)
     sections = [*(_days(found, table) for table in found.chosen), *(_campaign(*each) for each in found.under_way)]
     return Answer(parts=parts, sections=tuple(sections))
 
@@ -211,6 +232,26 @@ def rejected_table(found: Sequence[tuple[RejectedRows, str]]) -> Grid:
         for each, reason in found
     ]
     return Grid("rejected", columns, rows, title="Received rows that are in quarantine", drop=("days", "received"))
+
+
+def drift_table(found: Sequence[tuple[str, Drift]]) -> Grid:
+    """A line for each field that is not as declared; ``share`` is that of the rows of its days."""
+    columns = ("table", "field", "how", "since", "last", "days", "rows", "share", "example")
+    rows = [
+        (
+            table,
+            each.field,
+            Toned(each.kind.value, Tone.WARN),
+            each.since,
+            each.last,
+            each.days,
+            each.rows,
+            Quantity(each.share, "share"),
+            each.example,
+        )
+        for table, each in found
+    ]
+    return Grid("drift", columns, rows, title="Fields that are not as declared", drop=("last", "rows", "days"))
 
 
 def _look_at_rejected(found: FoundStatus) -> Iterator[Line]:

@@ -71,6 +71,7 @@ from dagster._core.storage.tags import (
     SCHEDULE_NAME_TAG,
     SENSOR_NAME_TAG,
     USER_TAG,
+    WILL_RETRY_TAG,
 )
 from sqlalchemy.engine import Connection
 
@@ -196,10 +197,10 @@ def reload_code(origin: object, timeout_seconds: int, after_seconds: float) -> b
     return True
 
 
-def is_on(instance: dg.DagsterInstance, name: str) -> bool:
-    """Whether a schedule or sensor that is off from the start was turned on. An instance for a test keeps nothing."""
+def is_stopped(instance: dg.DagsterInstance, name: str) -> bool:
+    """Whether a schedule or sensor that is on from the start was turned off. An instance for a test keeps nothing."""
     states = instance.all_instigator_state() if instance.schedule_storage else []
-    return any(state.is_running for state in states if state.instigator_name == name)
+    return any(not state.is_running for state in states if state.instigator_name == name)
 
 
 # ------------------------------------------------------------------ the run launcher of dagster.yaml

@@ -10,7 +10,6 @@ from typing import Any
 import dagster as dg
 from dagster_shared.utils.warnings import disable_dagster_warnings
 
-from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaigns.jobs import campaign_jobs, campaign_sensor, campaign_spec
 from backfill_assets.defs.dagster_internals import batch_events
@@ -115,7 +114,7 @@ def code_location(
         resources=dict(resources),
         executor=executor,
     )
-    return dg.Definitions.merge(everything, *(daily(_name(chain), _daily_tables(chain)) for chain in chains(datasets)))
+    return dg.Definitions.merge(everything, *(daily(chain, partitions) for chain in chains(datasets)))
 
 
 def streamed_datasets(datasets: Sequence[Dataset]) -> list[StreamedDataset]:
@@ -161,9 +160,3 @@ def _assets(
 def _name(chain: Sequence[Dataset]) -> str:
     """A chain is named for what it leads to: the dataset that reads the others."""
     return chain[-1].name
-
-
-def _daily_tables(chain: Sequence[Dataset]) -> list[str]:
-    """Weeks and months follow when their days are there; a job has partitions of one kind."""
-    daily = [step for dataset in chain for step in dataset.steps if step.cadence is Cadence.DAILY]
-    return [table.name for step in daily for table in step.tables]

@@ -18,7 +18,7 @@ from uuid import uuid4
 import dagster as dg
 
 from backfill_assets.days import DayRange, TableDay, parse_day
-from backfill_assets.defs.checks import AS_SENT, AS_USUAL, DELIVERED, check_key, of_rule
+from backfill_assets.defs.checks import AS_DECLARED, AS_SENT, AS_USUAL, DELIVERED, check_key, of_rule
 from backfill_assets.defs.dagster_internals import CheckStatus, ShownCheck, report_checks, shown_checks, targets
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
@@ -27,6 +27,7 @@ from backfill_assets.errors import SourceUnreadable
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing import control_totals
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model import drift
 from backfill_assets.model.declaration import Metrics, RuleOutcome, Source, Step, Table
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality import as_usual, deliveries
@@ -39,6 +40,10 @@ LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
     AS_USUAL: (
         "The volume, the totals and the counts of a day beside those of the recent past: medians of the same weekday, "
         "and how far days usually lie from them. A day that is unusual is a warning."
+    ),
+    AS_DECLARED: (
+        "Fields that land and are not declared, that are declared and missing, or that are of another type: since "
+        "when, in which share of the rows, with an example. A day that has any is a warning."
     ),
     AS_SENT: f"What landed is what the source says in `{control_totals.CONTROL}` that it sent: rows, sums of fields.",
     DELIVERED: "The files of the day landed by the time that the dataset declares. It passes as soon as they land.",
@@ -54,6 +59,8 @@ def log_judges(table: Table, step: Step) -> Mapping[str, LogJudge]:
     found: dict[str, LogJudge] = {}
     if table.unusual_beyond is not None:
         found[AS_USUAL] = partial(as_usual.judge, table, step)
+    if table.typed and step.source:
+        found[AS_DECLARED] = partial(drift.judge, step.source)
     return found
 
 

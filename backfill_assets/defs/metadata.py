@@ -14,6 +14,7 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.landing.quarantine import rejected_of
 from backfill_assets.model.declaration import Metric, RuleOutcome
 from backfill_assets.model.deletion import DELETED
+from backfill_assets.model.drift import FIELDS, from_text
 from backfill_assets.model.placement import is_ingestion
 from backfill_assets.quality.gates import DimensionQuality, chart, from_record, score, summarize
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed
@@ -43,6 +44,7 @@ def day_metadata(day: BuiltDay) -> dict[str, Any]:
     return {
         "dagster/partition_row_count": day.rows,
         **_accounting(day),
+        **_not_as_declared(day),
         **_totals(day),
         "gates": gates_summary(day),
         **quality_metadata(day),
@@ -67,6 +69,16 @@ def _accounting(day: BuiltDay) -> dict[str, int]:
         "deleted": _metric_of(day, "raw_", DELETED),
     }
     return {name: int(count) for name, count in counts.items() if count is not None}
+
+
+def _not_as_declared(day: BuiltDay) -> dict[str, Any]:
+    """The fields of a day of raw that differ from what is declared, if any does; a few defects among them."""
+    found = from_text(day.metrics.get(FIELDS))
+    columns = {"field": "string", "how": "string", "rows": "int", "example": "string"}
+    rows: list[dict[str, str | int]] = [
+        {"field": each.field, "how": each.kind.value, "rows": each.rows, "example": each.example} for each in found
+    ]
+    return {"not as declared": metadata_table(columns, rows)} if found else {}
 
 
 def rejects_metadata(day: BuiltDay) -> dict[str, int]:

@@ -16,6 +16,7 @@ from backfill_assets.publish.log import anything_published
 
 _KEY = "backfill_assets/lakehouse"
 """Names the lakehouse that a Dagster instance is about: with two, it would show days that one of them lacks."""
+IS_OFF = "Nothing is launched by itself: BACKFILL_AUTOMATION is off."
 Tick = dg.SensorResult | dg.SkipReason
 
 
@@ -61,9 +62,14 @@ def lakehouse_sensor(
     description: str,
     every_seconds: int,
     tick: Callable[[dg.SensorEvaluationContext, Backfill], Tick],
+    *,
+    by_itself: bool = True,
     **more: Any,
 ) -> dg.SensorDefinition:
-    """A sensor that is on from the start. A tick that raises shows a traceback where people look for what to do."""
+    """A sensor that is on from the start. A tick that raises shows a traceback where people look for what to do.
+
+    One that acts ``by_itself`` launches what no person has asked for: the settings may forbid that.
+    """
 
     @dg.sensor(
         name=name,
@@ -77,7 +83,7 @@ def lakehouse_sensor(
             require_own_lakehouse(context.instance, backfill.storage)
         except LakehouseUnusable as error:
             return dg.SkipReason(str(error))
-        return tick(context, backfill)
+        return dg.SkipReason(IS_OFF) if by_itself and not backfill.settings.automation else tick(context, backfill)
 
     return sensor
 
@@ -104,6 +110,8 @@ def nightly_schedule(
         description=description,
     )
     def every_night(backfill: Backfill) -> dg.RunRequest | dg.SkipReason:
+        if not backfill.settings.automation:
+            return dg.SkipReason(IS_OFF)
         if not backfill.publications():
             return dg.SkipReason("Nothing was published yet.")
         idle = why_idle(backfill)

@@ -14,6 +14,7 @@ from backfill_assets.errors import SparkLost
 from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
+from backfill_assets.model.dataset import Dataset
 from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.builder import Builder
@@ -129,6 +130,13 @@ class Backfill(dg.ConfigurableResource[Any]):
     def publications(self) -> PublicationLog | None:
         """The publication log; None as long as nothing was published."""
         return PublicationLog(self.storage) if anything_published(self.storage) else None
+
+    def built_of(self, datasets: Sequence[Dataset]) -> list[Dataset]:
+        """Those of which a day of some table is published."""
+        log = self.publications()
+        states = log.day_states(log.head(), {table.name for each in datasets for table in each.tables}) if log else {}
+        built = {key.table for key, state in states.items() if state.content is not None}
+        return [each for each in datasets if not built.isdisjoint(table.name for table in each.tables)]
 
     def with_kept_rules(self, days: Sequence[BuiltDay]) -> Sequence[BuiltDay]:
         """``days`` with what the gates said of those that were reused, when they were published."""

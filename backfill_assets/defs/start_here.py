@@ -16,8 +16,9 @@ from backfill_assets.days import Cadence, TableDay
 from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
 from backfill_assets.defs.campaigns.pages import LOCATION
-from backfill_assets.defs.dagster_internals import is_on
+from backfill_assets.defs.dagster_internals import is_stopped
 from backfill_assets.defs.metadata import digest
+from backfill_assets.defs.own_lakehouse import IS_OFF
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.landed_files import nothing_builds
@@ -65,8 +66,9 @@ def _description(datasets: Sequence[Dataset]) -> str:
         f"[Backfills]({BACKFILLS}) shows it. Readers see each table change at once, when all days are good."
     )
     repair = (
-        "**2. Let sensors repair.** Late rows, damaged files and changed inputs are built again by themselves: under "
-        "[Automation](/automation), each tick of the sensor `repairs` says what it did and why."
+        "**2. Let sensors repair.** Late rows, damaged files and changed inputs are built again by themselves, and "
+        "each night the day that has ended, once something was built. Under [Automation](/automation), each tick says "
+        "what it did and why, and when the next one is. `BACKFILL_AUTOMATION=off` forbids it."
     )
     ci = (
         "**3. Materialize in CI.** One line, which exits with an error when a gate fails: "
@@ -114,7 +116,7 @@ def lakehouse_state(
     ]
     return state_answer(
         built_datasets(ends, states),
-        newest=_newest(log, states),
+        newest=_newest(log, states) + ("" if backfill.settings.automation else f" {IS_OFF}"),
         is_at_work=bool(decision.launch or decision.waiting),
         people=people,
         quarantine=list(_in_quarantine(backfill.storage, head.state.versions, rejected_rows(steps, states))),
@@ -186,10 +188,11 @@ def _landed_and_left(
     partitions: Mapping[str, Partitions],
     location: str,
 ) -> Iterator[Line]:
-    """New days that are left to a daily job which is off."""
+    """New days that are left to a daily job which a person or the settings have turned off."""
     for chain in chains(datasets):
         schedule = schedule_name(chain[-1].name)
-        if not is_on(instance, schedule) and (waiting := nothing_builds(instance, backfill, chain, partitions)):
+        is_off = is_stopped(instance, schedule) or not backfill.settings.automation
+        if is_off and (waiting := nothing_builds(instance, backfill, chain, partitions)):
             landed = ", ".join(f"{raw} {first_ranges(days)}" for raw, days in waiting.items())
             days = days_options({day for of_raw in waiting.values() for day in of_raw}, _MOST_RANGES)
             yield Line(

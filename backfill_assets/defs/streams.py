@@ -328,11 +328,18 @@ _MOST_EARLIER = 12
 
 
 def stream_sensor(streamed: Sequence[StreamedDataset]) -> dg.SensorDefinition:
-    """On from the start: it starts only a stream that a person has started before."""
+    """On from the start: it starts a stream that a person has started before, or that is declared to run always."""
 
     def restart(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
-        decisions = [(each, decide(context.instance, backfill.storage, each)) for each in streamed]
-        requests = [request(context.instance, each, decision.repeat) for each, decision in decisions if decision.repeat]
+        always = backfill.built_of([each.dataset for each in streamed if each.dataset.streamed == "always"])
+        decisions = [
+            (each, decide(context.instance, backfill.storage, each, begins=each.dataset in always)) for each in streamed
+        ]
+        requests = [
+            request(context.instance, each, decision.repeat)
+            for each, decision in decisions
+            if decision.repeat or decision.begin
+        ]
         words = "\n".join(decision.reason for _, decision in decisions)
         context.log.info(words)
         return dg.SensorResult(run_requests=requests) if requests else dg.SensorResult(skip_reason=words)
@@ -340,15 +347,17 @@ def stream_sensor(streamed: Sequence[StreamedDataset]) -> dg.SensorDefinition:
     return lakehouse_sensor(
         SENSOR,
         "Starts a stream again whose run has failed: after a crash, a restart of the machine, or an error; later each "
-        "time that it fails early. A stream that a person has stopped stays off. The tick says what is on, with its "
-        "delay and rate.",
+        "time that it fails early. Starts one that is declared to run always once something of its dataset is "
+        "published. A stream that a person has stopped stays off. The tick says what is on, with its delay and rate.",
         EVERY_SECONDS,
         restart,
         asset_selection=dg.AssetSelection.assets(*(each.asset for each in streamed)),
     )
 
 
-def decide(instance: dg.DagsterInstance, storage: Storage, streamed: StreamedDataset) -> RestartDecision:
+def decide(
+    instance: dg.DagsterInstance, storage: Storage, streamed: StreamedDataset, *, begins: bool = False
+) -> RestartDecision:
     """Reads Dagster's runs before the lease: a run that starts in between is seen by its lease."""
     now = datetime.now(UTC)
     under_way = _under_way(instance, streamed.asset, now)
@@ -356,14 +365,14 @@ def decide(instance: dg.DagsterInstance, storage: Storage, streamed: StreamedDat
     status = read_stream(storage, streamed.raw.name)
     running = stream_line(status) if status and status.is_running(now) else ""
     holder = status.holder.run if status else ""
-    return decide_restart(streamed.asset, running, under_way, earlier, now, holder)
+    return decide_restart(streamed.asset, running, under_way, earlier, now, holder, begins=begins)
 
 
-def request(instance: dg.DagsterInstance, streamed: StreamedDataset, repeat: EarlierStart) -> dg.RunRequest:
-    """The same run again. Its key is that of the run before: two ticks ask for one run."""
-    run = instance.get_run_by_id(repeat.run)
+def request(instance: dg.DagsterInstance, streamed: StreamedDataset, repeat: EarlierStart | None) -> dg.RunRequest:
+    """The same run again, or the first one. Its key is that of the run before: two ticks ask for one run."""
+    run = instance.get_run_by_id(repeat.run) if repeat else None
     return dg.RunRequest(
-        run_key=f"after-{repeat.run}",
+        run_key=f"after-{repeat.run}" if repeat else f"first-{streamed.asset}",
         run_config=dict(run.run_config) if run else {},
         tags={STREAM_TAG: streamed.asset, SENSOR_NAME_TAG: SENSOR},
         asset_selection=[dg.AssetKey(streamed.asset)],

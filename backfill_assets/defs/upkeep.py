@@ -1,16 +1,19 @@
 """The daily and the nightly jobs, and when they run: what they did is in the log of their runs."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
+from backfill_assets.days import Cadence
 from backfill_assets.defs.dagster_internals import PRIORITY_TAG
-from backfill_assets.defs.own_lakehouse import lakehouse_job, nightly_schedule
+from backfill_assets.defs.own_lakehouse import IS_OFF, lakehouse_job, nightly_schedule
+from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.defs.specs import VERIFY_TAG, VERSION_TAG
 from backfill_assets.errors import BackfillError
 from backfill_assets.model.current_versions import switch_notes
+from backfill_assets.model.dataset import Dataset
 from backfill_assets.publish.log import utc_now
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.text import format_count, format_size
@@ -103,29 +106,50 @@ _HOUR_UTC = 2
 _BEFORE_ANY_BACKFILL = "10"
 
 
-def daily(chain: str, tables: Sequence[str]) -> dg.Definitions:
+def daily(chain: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.Definitions:
     """A job for one day through all daily steps of ``chain``, in one process on one Spark session, and its schedule.
 
-    Yesterday, every day at two o'clock UTC, once its arrivals are complete. It is off until a person turns it on:
-    cloning this repository must not start work by itself.
+    Yesterday, every day at two o'clock UTC, once its arrivals are complete. It is on from the start, and takes up a
+    dataset once something of it is published: cloning this repository starts no work before a person has.
     """
+    name, tables = chain[-1].name, [table for dataset in chain for table in daily_tables(dataset)]
     job = dg.define_asset_job(
-        f"daily_{chain}",
+        f"daily_{name}",
         selection=dg.AssetSelection.assets(*tables),
-        description=f"Ingests what arrived on a day and brings it through to the daily tables of {chain}. A day that a "
+        description=f"Ingests what arrived on a day and brings it through to the daily tables of {name}. A day that a "
         "stream has extended is built whole, and published if it differs. A day that is published keeps the version of "
         "the logic that it was published with; a new day gets the current one.",
         executor_def=dg.in_process_executor,
         tags={PRIORITY_TAG: _BEFORE_ANY_BACKFILL, VERIFY_TAG: "extended days", VERSION_TAG: AS_PUBLISHED},
     )
-    schedule = dg.build_schedule_from_partitioned_job(
-        job,
-        name=schedule_name(chain),
-        description="Builds the day that has just ended (UTC). Off until you turn it on.",
-        hour_of_day=_HOUR_UTC,
-        default_status=dg.DefaultScheduleStatus.STOPPED,
+
+    @dg.schedule(
+        name=schedule_name(name),
+        job=job,
+        cron_schedule=f"0 {_HOUR_UTC} * * *",
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Builds the day that has just ended (UTC), of each dataset of which something is published.",
     )
-    return dg.Definitions(jobs=[job], schedules=[schedule])
+    def every_day(context: dg.ScheduleEvaluationContext, backfill: Backfill) -> dg.RunRequest | dg.SkipReason:
+        if not backfill.settings.automation:
+            return dg.SkipReason(IS_OFF)
+        begun = backfill.built_of(chain)
+        days = partitions[tables[0]].get_partition_keys(context.scheduled_execution_time)
+        if not begun or not days:
+            return dg.SkipReason(
+                f"Nothing is published of {name} yet: materialize it once, then this schedule goes on."
+            )
+        some = None if len(begun) == len(chain) else [dg.AssetKey(t) for each in begun for t in daily_tables(each)]
+        return dg.RunRequest(days[-1], partition_key=days[-1], asset_selection=some)
+
+    return dg.Definitions(jobs=[job], schedules=[every_day])
+
+
+def daily_tables(dataset: Dataset) -> list[str]:
+    """Weeks and months follow when their days are there; a job has partitions of one kind."""
+    daily_steps = (step for step in dataset.steps if step.cadence is Cadence.DAILY)
+    return [table.name for step in daily_steps for table in step.tables]
 
 
 def schedule_name(chain: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache, lru_cache, partial, reduce
 from operator import or_
@@ -27,8 +27,9 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.canonical import sum_of_hashes
 from backfill_assets.model.checks import KINDS, CheckKind
 from backfill_assets.model.contract import Contract
-from backfill_assets.model.declaration import Aggregates, Metrics, Table
-from backfill_assets.model.measure import RowHash, WrittenHash, hashes_of
+from backfill_assets.model.declaration import EXAMPLE, Aggregates, Metrics, Table
+from backfill_assets.model.drift import FIELDS, NOT_AS_DECLARED, DriftKind, FieldRows, as_text
+from backfill_assets.model.measure import RowHash, WrittenHash, fields_not_as_declared, hashes_of, undeclared_fields
 from backfill_assets.quality import measures
 from backfill_assets.quality.gates import VIOLATING
 
@@ -79,6 +80,9 @@ def measure_files(
     if shown:
         texts = _measured(storage, columns, of_days(files, shown), query(table.contract, measures.examples(table)))
         found |= {day: {**found[day], **texts[day]} for day in shown}
+    if drifting := [day for day, has in found.items() if has.get(NOT_AS_DECLARED)]:
+        fields = _fields_not_as_declared(storage, table, of_days(files, drifting))
+        found |= {day: {**found[day], FIELDS: fields[day]} for day in drifting}
     return {day: measures.complete(has, table) for day, has in found.items()}
 
 
@@ -128,6 +132,39 @@ def _why_not(contract: type[Contract], metrics: Aggregates) -> str:
     return ""
 
 
+def _fields_not_as_declared(storage: Storage, table: Table, files: DayFiles) -> dict[date, str]:
+    """By day of raw, which fields are not as declared: two queries, over days that have any."""
+    declared, others = _answers(storage, columns_of(table.contract), files, _drift_queries(table))
+    return {day: as_text([*_declared(declared[day]), *_others(others.get(day, {}))]) for day in declared}
+
+
+@cache
+def _drift_queries(table: Table) -> tuple[str, str]:
+    import ibis
+
+    source, typed = measures.source_of(table), table.typed
+    if source is None or typed is None:
+        raise LookupError(f"{table.name} has no declared fields to measure it against.")
+    rows = ibis.table(ibis.Schema.from_pyarrow(columns_of(table.contract)), name=_ROWS)
+    counts = {name: made(rows) for name, made in fields_not_as_declared(source, typed).items()}
+    found = rows.group_by(DAY).agg(**counts), undeclared_fields(rows)
+    of_declared, of_others = (str(ibis.to_sql(each, dialect="duckdb")) for each in found)
+    return of_declared, of_others
+
+
+def _declared(measured: Metrics) -> Iterator[FieldRows]:
+    for name, rows in measured.items():
+        if not name.endswith(EXAMPLE):
+            kind, _, field = name.partition(" ")
+            yield FieldRows(DriftKind[kind], field, int(rows or 0), str(measured.get(f"{name}{EXAMPLE}", "")))
+
+
+def _others(measured: Metrics) -> Iterator[FieldRows]:
+    for each in json.loads(str(measured.get("fields") or "[]")):
+        example = json.loads(each["kept"]).get(each["field"])
+        yield FieldRows(DriftKind.UNDECLARED, each["field"], each["rows"], str(example))
+
+
 # ------------------------------------------------------------------ one query
 
 
@@ -157,12 +194,19 @@ def _measured(
     storage: Storage, columns: pa.Schema, files: DayFiles, asked: str, threads: int = 0
 ) -> dict[date, dict[str, Any]]:
     """The answer by day. Raises :class:`FilesUnreadable` if the files are to blame, whatever the error is."""
+    return _answers(storage, columns, files, [asked], threads)[0]
+
+
+def _answers(
+    storage: Storage, columns: pa.Schema, files: DayFiles, asked: Sequence[str], threads: int = 0
+) -> list[dict[date, dict[str, Any]]]:
+    """Of several queries about the same rows."""
     import duckdb
 
     with database(threads) as connection:
         rows = select_rows(connection, storage, columns, DAY, files)
         try:
-            return _answer(connection, f'WITH "{_ROWS}" AS NOT MATERIALIZED ({rows}) {asked}')
+            return [_answer(connection, f'WITH "{_ROWS}" AS NOT MATERIALIZED ({rows}) {each}') for each in asked]
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             if damage := _damage(connection, rows):
                 raise FilesUnreadable(damage) from error

@@ -20,7 +20,9 @@ from backfill_assets.days import DayRange
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.model.deletion import OF_DELETIONS
+from backfill_assets.model.drift import FIELDS, together
 from backfill_assets.model.placement import both
+from backfill_assets.notice_routes import Severity
 
 Kind = Literal["replace", "append", "compact", "rollback"]
 Mode = Literal["replace", "append"]
@@ -105,10 +107,6 @@ class Provenance(Record):
     """The publication whose before-images this one puts back."""
 
 
-Severity = Literal["info", "warning", "critical"]
-"""How urgent a notice is: for the record, for the next working day, or now."""
-
-
 class Notice(Record):
     """A message that is sent once to the readers of reports: plain sentences that need no knowledge of tables."""
 
@@ -185,6 +183,8 @@ class DayContent:
         old, new = self.metrics.get(metric, absent), added.metrics.get(metric, absent)
         if isinstance(old, int) and isinstance(new, int):
             return old + new
+        if metric == FIELDS:
+            return together([old, new])
         if not metric.startswith(TOTAL) and (isinstance(old, str) or isinstance(new, str)):
             return old or new
         if old is None or new is None:

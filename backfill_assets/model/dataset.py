@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Literal
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
@@ -33,6 +34,8 @@ ADDED_BY_INGESTION = (
 _FOLDER = re.compile(r"[a-z][a-z0-9_]*")
 _TOTAL = "total_"
 
+Streamed = bool | Literal["always"]
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -44,8 +47,10 @@ class Dataset:
     steps: tuple[Step, ...]
     first_day: date
     """The first day that can have data; what reads each other across datasets must share it."""
-    streamed: bool = False
-    """Rows of its first source may come all day: Dagster has an asset for the stream."""
+    streamed: Streamed = False
+    """Rows of its first source may come all day: Dagster has an asset for the stream, which a person starts. One that
+    runs ``always`` begins by itself once something of the dataset is published. What a person has stopped stays off.
+    """
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self._begin(step) for step in self.steps))

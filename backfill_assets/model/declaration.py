@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.lateness import Lateness
 from backfill_assets.model.placement import Placement
 from backfill_assets.text import format_count
 
@@ -248,6 +249,8 @@ class Table:
     """Columns of few different values, such as a currency: a difference is also shown for each value."""
     made_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """What a column is computed from, as ``table.column``, where it is not carried under its own name."""
+    typed: type[Contract] | None = None
+    """Of raw, the contract of its sound rows: what lands is measured against it."""
     unusual_beyond: float | None = 6.0
     """A day is unusual if a figure of it lies further than as many deviations from its median in the recent past (the
     check ``as_usual``, a warning). None: it is not compared."""
@@ -363,6 +366,8 @@ class Step:
     current: str = ""
     source: Source | None = None
     cadence: Cadence = Cadence.DAILY
+    lateness: Lateness | None = None
+    """Of a step with a source; None takes rows in however late they land."""
 
     @property
     def name(self) -> str:

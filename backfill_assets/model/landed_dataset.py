@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.contract import Contract, declared_types
-from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.dataset import Dataset, Streamed
 from backfill_assets.model.declaration import (
     OCCURRENCE,
     PUBLISHED_DAYS,
@@ -32,7 +32,8 @@ from backfill_assets.model.declaration import (
     Version,
 )
 from backfill_assets.model.landed import bronze_contract, quarantine_contract, raw_contract
-from backfill_assets.model.refinement import Refinement
+from backfill_assets.model.lateness import Beyond, Lateness
+from backfill_assets.model.refinement import Refinement, TimelyRefinement
 from backfill_assets.model.rules import (
     ArrivedWithin,
     ContentIntact,
@@ -121,6 +122,9 @@ class LandedDataset:
     """The same as a share of the rows."""
     arrives: ArrivedWithin = _WITHIN_A_WEEK
     """How late rows may land before people are warned."""
+    late_rows: Beyond = "rebuild"
+    """What becomes of rows that land later than that. To reject them is part of what each version of a row computes:
+    a dataset with history gets it with a new version."""
     totals: tuple[str, ...] = ()
     """Columns of bronze whose sum is measured for every day."""
     groups: tuple[str, ...] = ()
@@ -130,7 +134,7 @@ class LandedDataset:
     supersession_window_days: int = 0
     earliest_day: date | None = None
     days_ahead: int = 1
-    streamed: bool = False
+    streamed: Streamed = False
     delivered_within: timedelta | None = None
     sends_totals: bool = False
     unusual_beyond: float | None = 6.0
@@ -235,7 +239,8 @@ class LandedDataset:
         key = (*_columns_with(contract, "key"), *([OCCURRENCE] if self.numbered else []))
         bronze = bronze_contract(self.name, contract, numbered=self.numbered)
         joined = {name: each.joined for name, each in contract.fields().items() if each.joined}
-        return Refinement(self._source(contract), bronze, key, joined)
+        declared = self._source(contract), bronze, key, joined
+        return TimelyRefinement(*declared, self.arrives.days) if self._rejects_late else Refinement(*declared)
 
     def dataset(self) -> Dataset:
         """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""
@@ -251,6 +256,10 @@ class LandedDataset:
         steps = tuple(replace(s, tables=tuple(replace(t, unusual_beyond=beyond) for t in s.tables)) for s in declared)
         return Dataset(self.name, self.description, self.owners, steps, self.first_day, self.streamed)
 
+    @property
+    def _rejects_late(self) -> bool:
+        return self.late_rows == "quarantine"
+
     def _landed_steps(self, current: Refinement) -> tuple[Step, Step]:
         """The steps of raw, and of bronze with quarantine, and all their rules."""
         source, computed = current.source, (*_ACCOUNTING, *([OCCURRENCE] if self.numbered else []))
@@ -265,6 +274,7 @@ class LandedDataset:
             key=(),
             # Raw ingests what arrives, however late: a late row is reported, and never kept out.
             rules=(ContentIntact(source, "text"), volume, replace(self.arrives, severity="warning")),
+            typed=current.contract,
         )
         quarantine = Table(
             name=self.quarantine,
@@ -273,7 +283,10 @@ class LandedDataset:
             contract=quarantine_contract(source, current.contract),
             key=("source_file", "source_line"),
             made_of={"reasons": tuple(f"{self.raw}.{name}" for name in (*source.columns, "unparsed_line"))},
-            rules=(ContentIntact(source, "text"),),
+            rules=(
+                ContentIntact(source, "text"),
+                *([replace(self.arrives, at_most=Decimal(1), severity="warning")] if self._rejects_late else []),
+            ),
         )
         beside = source, self.raw, self.quarantine
         keys = " and ".join(current.key)
@@ -302,7 +315,8 @@ class LandedDataset:
             Version(row.version, row.description, (Reads(self.raw),), self.refinement(row.version))
             for row in self._rows
         )
-        return Step((raw,), source=source), Step((accounted, quarantine), versions, versions[-1].name)
+        landed = Step((raw,), source=source, lateness=Lateness(self.arrives.days, self.late_rows))
+        return landed, Step((accounted, quarantine), versions, versions[-1].name)
 
     def _source(self, row: type[Contract]) -> Source:
         landed = {name: each for name, each in row.fields().items() if not each.joined}

@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Literal
 
@@ -20,9 +20,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import content_hash_of_values, raw_content_hash
-from backfill_assets.model.checks import asked_of
+from backfill_assets.model.checks import asked_of, regexp_full_match
 from backfill_assets.model.contract import Contract, declared_types, is_list, is_nested, once, spark_types
-from backfill_assets.model.declaration import Aggregates, Source, Table
+from backfill_assets.model.declaration import EXAMPLE, Aggregates, Source, Table, landed_pattern
+from backfill_assets.model.drift import DriftKind
 from backfill_assets.model.landed_values import typed_value
 
 if TYPE_CHECKING:
@@ -95,6 +96,77 @@ def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
 
     value = rows[name]
     return ibis.literal(f"{name}: is missing") if not wrong else f"{name}: {wrong} (was " + value.cast("string") + ")"
+
+
+def count_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> ir.IntegerScalar:
+    """How many received rows have a field that is not declared, lack one, or have a text that is not of its type."""
+    differing = reduce(or_, _differing(source, typed, rows).values(), rows.rescued.notnull())
+    return rows.count(where=_read_lines(rows) & differing)
+
+
+def fields_not_as_declared(source: Source, typed: type[Contract]) -> Aggregates:
+    """By kind and field, in how many received rows it is not as declared; and examples, named with ``_example``."""
+
+    def count(kind: DriftKind, field: str, rows: ir.Table) -> ir.Scalar:
+        return rows.count(where=_read_lines(rows) & _differing(source, typed, rows)[kind, field])
+
+    def example(field: str, rows: ir.Table) -> ir.Scalar:
+        differs = _read_lines(rows) & _differing(source, typed, rows)[DriftKind.RETYPED, field]
+        return least(differs.ifelse(rows[field], None))
+
+    names = [(DriftKind.MISSING, name) for name in _demanded(source, typed)]
+    names += [(DriftKind.RETYPED, name) for name in source.parsed_columns]
+    counts = {f"{kind.name} {field}": partial(count, kind, field) for kind, field in names}
+    return counts | {f"RETYPED {name}{EXAMPLE}": partial(example, name) for name in source.parsed_columns}
+
+
+def undeclared_fields(rows: ir.Table) -> ir.Table:
+    """By day, all fields that are not declared, as a JSON list: the name, its rows, and the fields of one of them."""
+    import ibis
+
+    is_json, keys = map(ibis.udf.scalar.builtin, (json_valid, json_keys))
+    kept = _read_lines(rows).ifelse(rows.rescued, None)
+    named = rows.select("day", kept=is_json(kept).ifelse(kept, None)).filter(lambda row: row.kept.notnull())
+    each = named.select("day", "kept", field=keys(named.kept).unnest())
+    counted = each.group_by("day", "field").agg(rows=each.count(), kept=each.kept.min())
+    entry = ibis.struct({name: counted[name] for name in ("field", "rows", "kept")})
+    return counted.group_by("day").agg(fields=entry.collect().cast("json").cast("string"))
+
+
+def _read_lines(rows: ir.Table) -> ir.BooleanValue:
+    return (rows.record_kind == "received") & rows.unparsed_line.isnull()
+
+
+def _differing(source: Source, typed: type[Contract], rows: ir.Table) -> dict[tuple[DriftKind, str], ir.BooleanValue]:
+    """By kind and field, whether a row lacks a field that it must have, or its text is not written as its type is."""
+    import ibis
+
+    matches = ibis.udf.scalar.builtin(regexp_full_match)
+    patterns = {name: landed_pattern(source.type_of(name)) for name in source.parsed_columns}
+    lacking = {(DriftKind.MISSING, name): rows[name].isnull() for name in _demanded(source, typed)}
+    return lacking | {
+        (DriftKind.RETYPED, name): ~matches(rows[name], pattern).fill_null(True) for name, pattern in patterns.items()
+    }
+
+
+def _demanded(source: Source, typed: type[Contract]) -> list[str]:
+    """The fields that each line must have; rows that came before a field was declared may lack it."""
+    fields = typed.fields()
+    return [
+        name
+        for name in source.columns
+        if name != "day" and name not in source.rescued_fields and not fields[name].nullable
+    ]
+
+
+def json_valid(text: str) -> bool:
+    """DuckDB's own, as :func:`regexp_full_match` is."""
+    raise NotImplementedError
+
+
+def json_keys(text: str) -> list[str]:
+    """DuckDB's own."""
+    raise NotImplementedError
 
 
 def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:

@@ -69,6 +69,52 @@ class Refinement:
         return F.col(_beside(name) if beside else name)
 
 
+@dataclass(frozen=True)
+class TimelyRefinement(Refinement):
+    """A refinement that rejects the rows which landed more than ``days`` after their day."""
+
+    days: int = 0
+
+    def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
+        name, raw = self.source.name, inputs[self.raw]
+        return {f"bronze_{name}": accepted_rows(raw, self), f"quarantine_{name}": rejected_rows(raw, self)}
+
+    def in_one_pass(self, raw: DataFrame) -> DataFrame:
+        return accepted_or_set_aside(self.with_doubt(raw), self)
+
+    @property
+    def is_late(self) -> Column:
+        """Whether a raw row is; never null: what did not arrive is not."""
+        return F.coalesce(F.datediff("arrival_day", "day") > self.days, F.lit(False))
+
+    @property
+    def reason(self) -> Column:
+        """Why a late row is rejected."""
+        takes = f"late: {self.source.name} takes rows up to {self.days} days after their day (was "
+        return F.concat(F.lit(takes), F.datediff("arrival_day", "day"), F.lit(")"))
+
+    def with_doubt(self, raw: DataFrame) -> DataFrame:
+        """``raw`` with the days of late rows in doubt: such rows are not sound. No other row in doubt is late."""
+        return raw.withColumn("day_is_arrival", F.col("day_is_arrival") | self.is_late)
+
+
+def accepted_rows(raw: DataFrame, refinement: Refinement) -> DataFrame:
+    """:func:`accepted`, of the rows that are in time for ``refinement``."""
+    return accepted(refinement.with_doubt(raw) if isinstance(refinement, TimelyRefinement) else raw, refinement)
+
+
+def rejected_rows(raw: DataFrame, refinement: Refinement) -> DataFrame:
+    """:func:`rejected`, and the rows that are too late for ``refinement``, with that reason beside all others."""
+    if not isinstance(refinement, TimelyRefinement):
+        return rejected(raw, refinement)
+    late, received = refinement.is_late, raw.where(F.col("record_kind") == "received")
+    judged = _judged(received.withColumn("day_is_arrival", F.col("day_is_arrival") & ~late), refinement)
+    why = F.when(late, F.array(refinement.reason)).otherwise(F.array().cast("array<string>"))
+    broken = judged.where(~F.col(_SOUND) | late).withColumn("reasons", F.concat(_reasons(refinement), why))
+    fields = struct_type(quarantine_contract(refinement.source, refinement.contract)).fields
+    return broken.select(*(as_declared(F.col(field.name), field) for field in fields)).repartition("day")
+
+
 def accepted(raw: DataFrame, refinement: Refinement) -> DataFrame:
     """One row per key and day, the greatest by (version, content hash), in the shape of the contract.
 

@@ -23,6 +23,7 @@ from backfill_assets.model.declaration import (
     Source,
 )
 from backfill_assets.model.deletion import DELETED, DELETED_HASHES
+from backfill_assets.model.lateness import LATE_ROWS
 from backfill_assets.model.measure import ContentHash, exact_sum
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 from backfill_assets.text import format_count
@@ -269,10 +270,14 @@ class FewRejected(FewOfReceived):
 
     def looks_closer(self, facts: DayFacts) -> bool:
         """Whether enough rows were rejected to count those that came again, sound."""
-        return facts.count("rows", self.quarantine) > self.most(facts)
+        return self._rejected(facts) > self.most(facts)
+
+    def _rejected(self, facts: DayFacts) -> int:
+        """Without the rows that are there because they are late: what was declared of them says how many may be."""
+        return facts.count("rows", self.quarantine) - int(facts.of(self.quarantine).get(LATE_ROWS) or 0)
 
     def judge(self, facts: DayFacts) -> GateFinding:
-        received, rejected = facts.count("received", self.raw), facts.count("rows", self.quarantine)
+        received, rejected = facts.count("received", self.raw), self._rejected(facts)
         corrected, most = int(facts.own.get(CORRECTED) or 0), self.most(facts)
         again = f", {corrected} of them came again, sound" if corrected else ""
         return GateFinding(
@@ -489,17 +494,17 @@ class ArrivedWithin(DayRule):
     name_format = "arrived_within"
     columns = ("arrival_day",)
     dimension = "timeliness"
-    steady_formats = ("late_rows",)
+    steady_formats = (LATE_ROWS,)
 
     def measure(self) -> Aggregates:
         """A marker in raw has no arrival day, and did not arrive."""
         return {
-            "late_rows": lambda rows: rows.count(where=rows.arrival_day.delta(rows.day, unit="day") > self.days),
+            LATE_ROWS: lambda rows: rows.count(where=rows.arrival_day.delta(rows.day, unit="day") > self.days),
             "arrived_rows": lambda rows: rows.arrival_day.count(),
         }
 
     def judge(self, facts: DayFacts) -> GateFinding:
-        late, arrived = facts.count("late_rows"), facts.count("arrived_rows")
+        late, arrived = facts.count(LATE_ROWS), facts.count("arrived_rows")
         most = _most(arrived, self.at_most, self.tolerated_rows)
         return GateFinding(
             late <= most,

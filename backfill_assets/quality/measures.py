@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Metric, Metrics, Source, Table
 from backfill_assets.model.deletion import DELETED, DELETED_HASHES, DELETED_MARKERS, DELETION, OF_DELETIONS
+from backfill_assets.model.drift import FIELDS, NOT_AS_DECLARED, together
 from backfill_assets.model.measure import (
     RowHash,
     count_different,
+    count_not_as_declared,
     exact_sum,
     first_breach,
     is_unsound,
@@ -27,6 +29,8 @@ from backfill_assets.quality.gates import KEYS, VIOLATING
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+
+    from backfill_assets.model.contract import Contract
 
 
 @cache
@@ -99,7 +103,7 @@ def add_up(days: Sequence[Metrics]) -> dict[str, int | str | None]:
 
 
 def _names(table: Table) -> tuple[str, ...]:
-    return (*numbers(table), *examples(table))
+    return (*numbers(table), *examples(table), *([FIELDS] if table.typed else []))
 
 
 def _total(name: str, rows: ir.Table) -> ir.Scalar:
@@ -108,13 +112,24 @@ def _total(name: str, rows: ir.Table) -> ir.Scalar:
 
 def _of_rules(table: Table) -> Aggregates:
     """What the rules of ``table`` measure, and of raw which of its days another placement concerns."""
-    sources = [rule.source for rule in table.rules if isinstance(rule, ContentIntact) and table.layer == "raw"]
-    return {**table.measured, **{name: made for source in sources for name, made in _of_raw(source).items()}}
+    source = source_of(table)
+    return {**table.measured, **(_of_raw(source, table.typed) if source else {})}
 
 
-def _of_raw(source: Source) -> Aggregates:
-    """Of rows whose day is in doubt, and of deletions: those without a file cancel a marker, which was not received."""
+def source_of(table: Table) -> Source | None:
+    """The source of a table of raw; None for other tables."""
+    rules = (rule for rule in table.rules if isinstance(rule, ContentIntact) and table.layer == "raw")
+    return next((rule.source for rule in rules), None)
+
+
+def _of_raw(source: Source, typed: type[Contract] | None) -> Aggregates:
+    """Of rows whose day is in doubt, of those that are not as declared, and of deletions.
+
+    Deletions without a file cancel a marker, which was not received.
+    """
+    declared: Aggregates = {NOT_AS_DECLARED: partial(count_not_as_declared, source, typed)} if typed else {}
     return {
+        **declared,
         ON_ARRIVAL_DAY: lambda rows: unbelieved_day(source, rows).count(),
         AHEAD_OF_ARRIVAL: lambda rows: rows.count(where=rows.day > rows.arrival_day),
         f"{ON_ARRIVAL_DAY}{EXAMPLE}": lambda rows: least(unbelieved_day(source, rows)),
@@ -142,6 +157,8 @@ def _is_whole(value: Decimal) -> bool:
 
 
 def _together(name: str, values: Sequence[Metric]) -> int | str | None:
+    if name == FIELDS:
+        return together(values)
     if name.endswith(EXAMPLE):
         return next((str(value) for value in values if value), "")
     if any(value is None for value in values):

@@ -39,6 +39,7 @@ from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.token_key import require_token_key
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Step, Table
+from backfill_assets.model.drift import drifts
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 from backfill_assets.publish.holds import LONGEST_WAIT_SECONDS, holding
 from backfill_assets.publish.publisher import Pin, Published
@@ -327,6 +328,8 @@ class RawWriter:
                 self.table.name, day, own, content, rules, pin, schema, seconds, staged.environment
             )
         self.report_implausible_days(measured)
+        for each in drifts(self.source, measured):
+            self.progress(f"{self.table.name}: {each}")
         if staged.timeline:
             # What was made of raw as it was is staged anew by each run.
             made_of = dict.fromkeys(days, "" if staged.made_of else staged.change.fingerprint)

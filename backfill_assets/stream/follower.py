@@ -54,6 +54,8 @@ class Follower:
     _broken: dict[date, _Broken] = field(default_factory=dict)
     """Days that cannot be computed."""
     _reported: dict[date, str] = field(default_factory=dict)
+    _asked: dict[date, str] = field(default_factory=dict)
+    """Days that are left to people, and why."""
     _supplied: dict[date, int] = field(default_factory=dict)
 
     @property
@@ -71,7 +73,7 @@ class Follower:
 
         A day that cannot be computed keeps no other day back, and is not tried with every batch.
         """
-        self.pending |= set(days)
+        self.pending |= set(days) - self._left_to_people(days)
         steps, now = self.steps, self.lake.publisher.now()
         due = sorted(day for day in self.pending if day not in self._broken or self._broken[day].until <= now)
         if not steps or not due:
@@ -88,6 +90,19 @@ class Follower:
                 raise
             done, broken = Followed(""), dict.fromkeys(due, first_line(error))
         self._settle(due, done, broken, now)
+
+    def _left_to_people(self, days: Collection[date]) -> set[date]:
+        """Days with rows that came too late, if a person decides about them; each is told once."""
+        if self.raw.lateness is None or self.raw.lateness.beyond != "ask":
+            return set()
+        log = self.lake.publisher.log
+        states = log.day_states(log.head(), {self.raw.name})
+        contents = {day: state.content for day in days if (state := states.get(TableDay(self.raw.name, day)))}
+        whys = {day: self.raw.lateness.asks(content.metrics) for day, content in contents.items() if content}
+        for day in sorted(day for day, why in whys.items() if why and self._asked.get(day) != why):
+            self.report(f"{day} is left to a person: {whys[day]}")
+            self._asked[day] = whys[day]
+        return {day for day, why in whys.items() if why}
 
     def _following(self, steps: Sequence[Step], today: date) -> FollowBuild:
         return FollowBuild(

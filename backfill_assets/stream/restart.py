@@ -37,20 +37,31 @@ class RestartDecision:
 
     repeat: EarlierStart | None
     reason: str
+    begin: bool = False
+    """Whether it is to be started for the first time."""
 
 
 def decide_restart(
-    name: str, running: str, under_way: str, earlier: Sequence[EarlierStart], now: datetime, holder: str = ""
+    name: str,
+    running: str,
+    under_way: str,
+    earlier: Sequence[EarlierStart],
+    now: datetime,
+    holder: str = "",
+    *,
+    begins: bool = False,
 ) -> RestartDecision:
     """``running`` describes the process that has the lease, ``under_way`` a run that is to start or watch one.
 
     ``earlier`` are the runs that have ended, newest first. A stream that a person stopped stays off. A start that
     ended while an older one ran, as a second stream is refused, does not count. ``holder`` is the run that had the
-    lease last: it was the stream.
+    lease last: it was the stream. ``begins`` says that it is to be on although no person has started it.
     """
     if running or under_way:
         return RestartDecision(None, f"{name} is on: {running or under_way}.")
     earlier = _without_beside(earlier, holder)
+    if not earlier and begins:
+        return RestartDecision(None, f"{name} is declared to run always: it is started.", begin=True)
     if not earlier:
         return RestartDecision(None, f"{name} was never started: materialize it once.")
     newest = earlier[0]

@@ -86,9 +86,9 @@ class FakeBackfill(Backfill):
         return self.fake.watch
 
 
-def fake_resources(fake: FakeBuilder, home: Path = Path("nowhere")) -> dict[str, Any]:
+def fake_resources(fake: FakeBuilder, home: Path = Path("nowhere"), *, automation: bool = True) -> dict[str, Any]:
     """``home`` has the lakehouse and the landing zone; the builder decides what is built, published and watched."""
-    settings = replace(Settings.at(home), repairs="pause=0,settle=0")
+    settings = replace(Settings.at(home), automation=automation, repairs="pause=0,settle=0")
     spark = SharedSpark(settings=settings)
     return {
         "backfill_spark": spark,

@@ -216,10 +216,14 @@ def test_a_range_of_days_stays_that_range(defs: dg.Definitions) -> None:
     assert _downstream_days(defs, "bronze_products", "report_department_revenue", "2017-03-10") == {"2017-03-10"}
 
 
-def test_the_schedule_is_off_until_someone_turns_it_on(defs: dg.Definitions) -> None:
-    """Cloning the repository must not start work by itself."""
+def test_everything_that_acts_by_itself_is_on_from_the_start(defs: dg.Definitions) -> None:
+    """None of it starts work before a person has built or landed something."""
+    schedules = {each.name: each.default_status for each in defs.get_repository_def().schedule_defs}
+    assert schedules == dict.fromkeys(schedules, dg.DefaultScheduleStatus.RUNNING)
+    assert schedules.keys() >= {"every_day_sales", "watchdogs_every_night"}
+    sensors = {each.name: each.default_status for each in defs.get_repository_def().sensor_defs}
+    assert sensors == dict.fromkeys(sensors, dg.DefaultSensorStatus.RUNNING)
     schedule = defs.resolve_schedule_def("every_day_sales")
-    assert schedule.default_status == dg.DefaultScheduleStatus.STOPPED
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 2 * * *", "UTC")
 
 

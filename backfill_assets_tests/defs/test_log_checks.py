@@ -14,13 +14,15 @@ import pytest
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from backfill_assets.defs import log_checks
-from backfill_assets.defs.checks import AS_SENT, AS_USUAL, DELIVERED, check_key
+from backfill_assets.defs.checks import AS_DECLARED, AS_SENT, AS_USUAL, DELIVERED, check_key
 from backfill_assets.defs.dagster_internals import newest_evaluations, shown_checks
 from backfill_assets.defs.location import code_location, table_partitions
-from backfill_assets.defs.log_checks import LogChecks
+from backfill_assets.defs.log_checks import LogChecks, log_judges
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.control_totals import CONTROL
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.drift import FIELDS, DriftKind, FieldRows, as_text
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -107,6 +109,18 @@ def test_a_published_day_is_compared_with_the_past_once_and_again_when_it_is_pub
         "warning, as_usual: expected 3.76 to 4.24 (median 4 of 8 Sundays), observed rows 1 -> Compare the day"
     )
     assert verdict.metadata["publication"].value == "p2"
+
+
+def test_raw_is_compared_with_what_is_declared() -> None:
+    """Where its typed rows are declared; no other table is."""
+    found = {table.name: log_judges(table, step) for step in CATALOG.steps for table in step.tables}
+    assert {name for name, judges in found.items() if AS_DECLARED in judges} == {
+        step.name for step in CATALOG.steps if step.source
+    }
+    fields = as_text([FieldRows(DriftKind.UNDECLARED, "loyalty_tier", 1, "gold")])
+    verdict = found[RAW][AS_DECLARED]({FIRST: {"rows": 4, "received": 4, FIELDS: fields}}, FIRST)
+    assert verdict and not verdict.passed and not verdict.holds_back
+    assert verdict.observed.startswith("loyalty_tier is not declared: 1 of 4 rows (25.0 %)")
 
 
 def test_a_day_is_judged_when_it_has_ended(place: Place) -> None:

@@ -214,33 +214,31 @@ def test_a_lakehouse_that_lacks_nothing_says_so(page: Page) -> None:
     assert page.shown()[0][QUARANTINE] == "Nothing."
 
 
-def test_a_new_day_that_nothing_builds_is_there_until_the_daily_job_is_on(tmp_path: Path) -> None:
-    """It has landed, its datasets were built before, and the schedule is off from the start."""
+def test_a_new_day_is_for_a_person_once_the_daily_job_was_turned_off(tmp_path: Path) -> None:
+    """It has landed, and its datasets were built before: the schedule, which is on from the start, would build it."""
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         page = Page(tmp_path, instance)
         page.publish()
         world = World(page.home, page.instance)
-        world.land(DAYS[1])
+        for day in (DAYS[1], date(2017, 3, 3)):
+            world.land(day)
         world.take_in(DAYS[1], "a")
         page.tick()
         assert page.shown()[0][PEOPLE] == "Nothing."
-        world.land(date(2017, 3, 3))
+        _turn_off(page.instance, "every_day_small")
         page.tick()
         shown = str(page.shown()[0][PEOPLE])
         assert escape_markdown("raw_sales 2017-03-03 landed, and nothing builds it: the daily job is off.") in shown
         assert "](/locations/backfill_assets/schedules/every_day_small) " in shown
         assert shown.endswith("`backfill run raw_sales --downstream --days 2017-03-03`")
-        _turn_on(page.instance, "every_day_small")
-        page.tick()
-        assert page.shown()[0][PEOPLE] == "Nothing."
 
 
-def _turn_on(instance: dg.DagsterInstance, schedule: str) -> None:
+def _turn_off(instance: dg.DagsterInstance, schedule: str) -> None:
     """What the switch in the UI does."""
     repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("small"), "__repository__")
     data = ScheduleInstigatorData("0 2 * * *", MADE.timestamp())
     origin = RemoteInstigatorOrigin(repository, schedule)
-    instance.add_instigator_state(InstigatorState(origin, InstigatorType.SCHEDULE, InstigatorStatus.RUNNING, data))
+    instance.add_instigator_state(InstigatorState(origin, InstigatorType.SCHEDULE, InstigatorStatus.STOPPED, data))
 
 
 BUILT = "sales: 2 days in 12 tables, 2017-03-01..2017-03-02"

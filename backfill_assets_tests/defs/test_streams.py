@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobO
 
 from backfill_assets.defs import streams
 from backfill_assets.defs.location import code_location
+from backfill_assets.defs.own_lakehouse import IS_OFF
 from backfill_assets.defs.streams import (
     STREAM_TAG,
     StreamChild,
@@ -30,6 +32,7 @@ from backfill_assets.defs.streams import (
 )
 from backfill_assets.errors import AnotherStreamRuns, StreamFailed
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.stream.delays import Delays
 from backfill_assets.stream.lease import (
     StreamBatch,
@@ -40,7 +43,9 @@ from backfill_assets.stream.lease import (
     read_stream,
 )
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
+from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL, STREAMED
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
 
@@ -226,10 +231,13 @@ OPTIONS = {"source": "kafka://broker:9092/sales"}
 _REPOSITORY = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("small"), "__repository__")
 
 
-def tick(world: World) -> tuple[list[dg.RunRequest], str]:
-    resources = fake_resources(FakeBuilder(), world.home)
+def tick(
+    world: World, streamed: StreamedDataset = SMALL_STREAM, *, automation: bool = True
+) -> tuple[list[dg.RunRequest], str]:
+    log = PublicationLog(world.storage) if anything_published(world.storage) else None
+    resources = fake_resources(FakeBuilder(log=log), world.home, automation=automation)
     repository = code_location([STREAMED], resources).get_repository_def()
-    sensor = streams.stream_sensor([SMALL_STREAM])
+    sensor = streams.stream_sensor([streamed])
     with dg.build_sensor_context(instance=world.instance, repository_def=repository, resources=resources) as context:
         data = sensor.evaluate_tick(context)
     return list(data.run_requests or []), str(data.skip_message)
@@ -265,6 +273,19 @@ def test_nothing_is_started_by_itself(world: World) -> None:
     location = code_location([STREAMED], fake_resources(FakeBuilder()))
     assert location.resolve_sensor_def("streams").default_status is dg.DefaultSensorStatus.RUNNING
     assert tick(world) == ([], "stream_small was never started: materialize it once.")
+
+
+def test_one_that_is_declared_to_run_always_begins_once_something_is_published(world: World) -> None:
+    """Once: the second tick asks for the same run. One that a person has stopped stays off."""
+    always = StreamedDataset(replace(STREAMED, streamed="always"))
+    assert tick(world, always) == ([], "stream_small was never started: materialize it once.")
+    publish_chain(SmallLakehouse(world.home / "lakehouse"), "p", [date(2017, 3, 1)])
+    ((first,), _), ((again,), _) = tick(world, always), tick(world, always)
+    assert first.run_key == again.run_key == "first-stream_small"
+    assert (first.asset_selection, first.tags[STREAM_TAG]) == ([dg.AssetKey("stream_small")], "stream_small")
+    assert tick(world, always, automation=False) == ([], IS_OFF)
+    world.instance.report_run_canceled(_started(world))
+    assert tick(world, always)[0] == []
 
 
 def test_a_location_without_streams_has_no_such_sensor() -> None:

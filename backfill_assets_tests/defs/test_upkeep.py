@@ -1,6 +1,8 @@
 """Maintenance and the refresh of timelines are jobs: what they did is in the log of their runs."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,16 +11,24 @@ import dagster as dg
 import pytest
 
 from backfill_assets import defs
+from backfill_assets.defs.location import code_location
+from backfill_assets.defs.own_lakehouse import IS_OFF
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.upkeep import MAINTAIN, REFRESH, upkeep_jobs, upkeep_schedules
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import Reads, Step, Version
+from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.settings import Settings
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets_tests.cli import command
-from backfill_assets_tests.defs.fake_builder import FakeBuilder
-from backfill_assets_tests.defs.small_dataset import TABLES
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
+from backfill_assets_tests.defs.small_chain import publish_chain
+from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.protocol.lake import D1, Lake
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
 from backfill_assets_tests.two_versions import DAYS, FACT, FORMER, READY, keep_first_version
 
 pytestmark = pytest.mark.story
@@ -123,16 +133,51 @@ def test_both_run_at_night_once_there_is_something_to_do(small: Lake, monkeypatc
 TWO_IN_THE_MORNING = datetime(2017, 3, 2, 2, 0, tzinfo=UTC)
 
 
-# Dagster's own builder of schedules calls what Dagster has deprecated.
-@pytest.mark.filterwarnings("ignore:Function `JobDefinition.run_request_for_partition`:DeprecationWarning")
-def test_one_run_of_yesterday_for_every_daily_table(
-    location: dg.Definitions, dagster_instance: dg.DagsterInstance
+def _nightly_tick(
+    home: Path, instance: dg.DagsterInstance, datasets: Sequence[Dataset] = (SMALL,), *, automation: bool = True
+) -> dg.RunRequest | str:
+    """What the schedule of the small chain asks for at two in the morning, or why it does not."""
+    storage = Storage(str(home / "lakehouse"))
+    log = PublicationLog(storage) if anything_published(storage) else None
+    resources = fake_resources(FakeBuilder(log=log), home, automation=automation)
+    repository = code_location(datasets, resources).get_repository_def()
+    schedule = repository.get_schedule_def("every_day_small")
+    assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+    with dg.build_schedule_context(
+        instance, scheduled_execution_time=TWO_IN_THE_MORNING, repository_def=repository, resources=resources
+    ) as context:
+        tick = schedule.evaluate_tick(context)
+    return tick.run_requests[0] if tick.run_requests else str(tick.skip_message)
+
+
+def test_the_daily_job_goes_on_by_itself_from_the_first_build_on(
+    tmp_path: Path, dagster_instance: dg.DagsterInstance
 ) -> None:
-    """One run, so one Spark session; yesterday, because a day is only built when it has ended."""
-    context = dg.build_schedule_context(dagster_instance, scheduled_execution_time=TWO_IN_THE_MORNING)
-    requests = location.resolve_schedule_def("every_day_small").evaluate_tick(context).run_requests
-    assert requests
-    assert [request.partition_key for request in requests] == ["2017-03-01"]
+    """One run of yesterday for every daily table, so one Spark session; never of a day that has not ended."""
+    nothing = "Nothing is published of small yet: materialize it once, then this schedule goes on."
+    assert _nightly_tick(tmp_path, dagster_instance) == nothing
+    publish_chain(SmallLakehouse(tmp_path / "lakehouse"), "p", [D1])
+    asked = _nightly_tick(tmp_path, dagster_instance)
+    assert isinstance(asked, dg.RunRequest)
+    assert (asked.partition_key, asked.run_key, asked.asset_selection) == ("2017-03-01", "2017-03-01", None)
+    assert _nightly_tick(tmp_path, dagster_instance, automation=False) == IS_OFF
+
+
+def test_a_dataset_of_which_nothing_is_published_is_left_out(
+    tmp_path: Path, dagster_instance: dg.DagsterInstance
+) -> None:
+    """It begins with its first files: an empty day of it, published before, would keep them from being taken in."""
+    landed = Step((replace(SMALL.tables[0], name="raw_rates"),), source=SMALL.steps[0].source)
+    rates = replace(SMALL, name="rates", steps=(landed,))
+    reads = Version("v1", "Does nothing.", (Reads("raw_rates"),), dict)
+    step = replace(SMALL.steps[-1], versions=(reads,), current="v1")
+    publish_chain(SmallLakehouse(tmp_path / "lakehouse"), "p", [D1])
+    asked = _nightly_tick(tmp_path, dagster_instance, (rates, replace(SMALL, steps=(*SMALL.steps[:-1], step))))
+    assert isinstance(asked, dg.RunRequest) and asked.asset_selection is not None
+    assert {key.to_user_string() for key in asked.asset_selection} == set(TABLES)
+
+
+def test_the_daily_job_has_every_daily_table(location: dg.Definitions) -> None:
     job = location.resolve_job_def("daily_small")
     assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == set(TABLES)
 

@@ -22,9 +22,11 @@ from backfill_assets.model.refinement import (
     PART,
     SET_ASIDE,
     SET_ASIDE_PART,
+    TimelyRefinement,
     accepted,
     accepted_or_set_aside,
     rejected,
+    rejected_rows,
 )
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import versions
@@ -59,6 +61,36 @@ def test_both_tables_have_the_columns_and_types_of_their_contracts(spark: SparkS
     ):
         expected = [(field.name, field.dataType) for field in struct_type(contract).fields]
         assert [(field.name, field.dataType) for field in outputs[name].schema.fields] == expected
+
+
+def test_late_rows_are_rejected_where_that_is_declared(spark: SparkSession) -> None:
+    """In one pass and in two: with that reason beside all others. A marker is not late, nor what landed on its day."""
+    week = TimelyRefinement(SOURCE, REFINEMENT.contract, REFINEMENT.key, REFINEMENT.derived, 7)
+    rows = raw_sales(
+        spark,
+        [
+            {"basket_id": "1", "arrival_day": date(2017, 3, 8)},
+            {"basket_id": "2", "arrival_day": date(2017, 3, 9)},
+            {"basket_id": "3", "arrival_day": date(2017, 3, 20), "quantity": "x"},
+            {"basket_id": "4", "day_is_arrival": True},
+            marker("2017-03-02T00:00:00Z", 9, OTHER_DAY, basket_id="1"),
+        ],
+    )
+    late = "late: sales takes rows up to 7 days after their day (was {})"
+    expected = {
+        "2": [late.format(8)],
+        "3": ["quantity: 'x' is not a bigint", late.format(19)],
+        "4": ["transaction_timestamp: '2017-03-01T11:53:26Z' is no plausible day"],
+    }
+    outputs = week({"raw_sales": rows})
+    (winner,) = outputs["bronze_sales"].collect()
+    assert (winner.basket_id, winner.superseded_by_day) == ("1", OTHER_DAY)
+    once = week.in_one_pass(rows).cache()
+    set_aside = rejected_rows(once.where(F.col(PART) == SET_ASIDE_PART).select(f"{SET_ASIDE}.*"), week)
+    for found in (outputs["quarantine_sales"], set_aside):
+        assert {row.basket_id: list(row.reasons) for row in found.collect()} == expected
+    assert [row.basket_id for row in once.where(F.col(PART) == ACCEPTED_PART).collect()] == ["1"]
+    assert {row.basket_id for row in accepted(rows, REFINEMENT).collect()} == {"1", "2"}
 
 
 BREACHES: Sequence[tuple[Mapping[str, Any], list[str]]] = [

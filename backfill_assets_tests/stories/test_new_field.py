@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import types as T
 
+from backfill_assets.answers.status import look_at_main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.datasets import sea_temperatures
 from backfill_assets.model.contract import Field
@@ -59,7 +60,10 @@ def test_a_new_field_is_a_new_column_and_history_keeps_what_it_had(
     land(workshop, DAYS.first, None, "31.5")
     for table in (RAW, BRONZE):
         workshop.build(table, [DAYS.first])
+    told = "salinity is not declared: 1 of 2 rows (50.0 %) on 2016-03-01, for example 31.5"
+    assert f"{RAW}: {told}" in workshop.messages and drift(workshop) == [told]
     declare_salinity(monkeypatch)
+    assert drift(workshop) == [], "from now on it is as declared"
     land(workshop, DAYS.last, "32.1", "brackish")
     for table in (RAW, BRONZE):
         workshop.build(table, DAYS)
@@ -70,6 +74,12 @@ def test_a_new_field_is_a_new_column_and_history_keeps_what_it_had(
     [reasons] = workshop.read(QUARANTINE)["reasons"]
     assert list(reasons) == ["salinity: 'brackish' is not a decimal(6,3)"]
     assert {state.content.code_version for state in workshop.states(BRONZE).values() if state.content} == {"v2"}
+
+
+def drift(workshop: Workshop) -> list[str]:
+    """What `backfill status` says that is not as declared."""
+    steps = workshop.builder.lake.catalog.steps
+    return [str(each) for _, each in look_at_main(workshop.builder.lake.storage, steps, (), None).drift]
 
 
 def build_and_kill(workshop: Workshop, table: str, day: date) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.lateness import Lateness
 from backfill_assets.rebuild.follow import Followed
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
@@ -122,6 +123,23 @@ def test_days_of_which_none_can_be_computed_end_no_stream(
     follower.follow(DAYS)
     follower.follow([])
     assert follower.pending == set(DAYS) and len(reports) == 1
+
+
+def test_days_with_late_rows_are_left_to_a_person_where_that_is_declared(
+    follower: Follower, growth: Growth, small: SmallLakehouse, reports: list[str]
+) -> None:
+    """Each is told once, and again when more came; the others follow."""
+    follower.raw = replace(follower.raw, lateness=Lateness(7, "ask"))
+    for number, late in enumerate((2, 2, 3)):
+        small.metrics = {"raw_sales": {"late_rows": late}}
+        small.publish(f"late{number}", {"raw_sales": {FIRST: [number]}})
+        small.metrics = {"raw_sales": {"late_rows": 0}}
+        small.publish(f"good{number}", {"raw_sales": {DAYS[1]: [number]}})
+        follower.follow([FIRST, DAYS[1]])
+    assert growth.tried == [[DAYS[1]]] * 3 and not follower.pending
+    assert reports == [
+        f"{FIRST} is left to a person: {late} rows landed more than 7 days after their day" for late in (2, 3)
+    ]
 
 
 def test_a_refused_publication_is_reported_as_before(follower: Follower, growth: Growth, reports: list[str]) -> None:

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ from typing import NamedTuple
 import psutil
 
 from backfill_assets.cli.dev.dagster_home import dagster_home
+from backfill_assets.cli.dev.next_ticks import ask_next_ticks
 from backfill_assets.cli.dev.only_daemon import only_daemon, require_free_port, require_place
 from backfill_assets.cli.dev.sessions import living_sessions, start_process, stop_sessions
 from backfill_assets.cli.running_dev import noted_dev
@@ -207,6 +209,7 @@ def serve(settings: Settings, port: int, location: Location, commands: DagsterCo
                 _part("letters", serve_letters, variables, lambda: answers(letters)),
                 *_dagster(commands or DagsterCommands(), location, workspace, port, variables),
             ]
+            threading.Thread(target=_say_next_ticks, args=(settings, port), daemon=True).start()
             with noted_dev(settings, ui, spark["SPARK_REMOTE"]):
                 _run_until_interrupted([*parts, *beside], make_lives)
     except KeyboardInterrupt:
@@ -293,6 +296,19 @@ def _run_until_interrupted(parts: Sequence[DevPart], goes_on: Callable[[], bool]
     finally:
         _handle_signals(signal.SIG_IGN)
         running.stop()
+
+
+def _say_next_ticks(settings: Settings, port: int) -> None:
+    """Once the UI answers: what is launched by itself, and when."""
+    while settings.automation and not answers(port):
+        time.sleep(LOOK_EVERY_SECONDS)
+    ui = f"http://{LOOPBACK}:{port}"
+    try:
+        ticks = ask_next_ticks(ui) if settings.automation else []
+        is_on = "What is launched by itself from now on, where something is due:"
+        _say("\n".join([is_on, *ticks]) if ticks else "BACKFILL_AUTOMATION is off: nothing is launched by itself.")
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        _say(f"{ui}/automation has what is launched by itself, and when. It could not be asked: {error}.")
 
 
 def _interrupt_once(*_: object) -> None:

@@ -113,6 +113,7 @@ def shows_what_is_sensor(
         "nothing.",
         _EVERY_SECONDS,
         put_right,
+        by_itself=False,
     )
 
 

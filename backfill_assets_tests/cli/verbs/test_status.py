@@ -13,6 +13,7 @@ import pytest
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
+from backfill_assets.model.drift import FIELDS, DriftKind, FieldRows, as_text
 from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill, built_once
@@ -115,6 +116,20 @@ def test_what_is_under_way_and_what_is_damaged_is_named_and_changes_no_status(th
     found = three_days.json("status")
     assert found["under_way"] == ["dead"] and three_days.statuses() == before
     assert f"_plans/{plan}.json is damaged" in found[plan.replace("-", "_")]["damage"]
+
+
+def test_a_field_that_is_not_declared_is_named(three_days: Backfill) -> None:
+    """With since when, in which share of rows, and an example; of the days that are asked about."""
+    fields = as_text([FieldRows(DriftKind.UNDECLARED, "loyalty_tier", 1, "gold")])
+    lake = three_days.lakehouse
+    lake.metrics = {"raw_sales": {"received": 2, FIELDS: fields}}
+    lake.publish("drifted", {"raw_sales": {SECOND: [2, 5], THIRD: [3, 6]}})
+    lake.metrics = {}
+    (found,) = three_days.json("status", "bronze_sales")["drift"]
+    assert (found["table"], found["field"], found["how"]) == ("raw_sales", "loyalty_tier", "is not declared")
+    assert (found["since"], found["rows"], found["share"], found["example"]) == (str(SECOND), 2, "0.5", "gold")
+    assert "drift" not in three_days.json("status", "--days", FIRST)
+    assert "loyalty_tier" in three_days("status").output
 
 
 def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:

@@ -1,0 +1,175 @@
+"""Where what lands is not what is declared: the fields of a day's rows that differ, as the log keeps them. Pure.
+
+A day of raw has the number of rows that are not as declared, and a text with the fields that differ in them. Of several
+deliveries the numbers of each field are added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from enum import StrEnum
+
+from backfill_assets.model.declaration import EXAMPLE, Metrics, RuleOutcome, Source
+from backfill_assets.text import escape_controls, format_count, percent
+
+RULE = "as_declared"
+NOT_AS_DECLARED = "not_as_declared"
+"""The metric of raw that counts received rows which are not as declared. Days before it was measured have none."""
+FIELDS = f"{NOT_AS_DECLARED}{EXAMPLE}"
+"""The metric of raw that names the fields."""
+MATERIAL = Decimal("0.01")
+"""The share of a day's rows from which on fields that lack, or are of another type, are more than defects of rows."""
+RECENT = timedelta(days=28)
+"""What has not been seen for as long is over."""
+_MOST_FIELDS, _LONGEST_NAME, _LONGEST_EXAMPLE = 20, 80, 60
+
+
+class DriftKind(StrEnum):
+    """In which way a field is not as declared."""
+
+    UNDECLARED = "is not declared"
+    MISSING = "is missing"
+    RETYPED = "is of another type"
+
+
+@dataclass(frozen=True)
+class FieldRows:
+    """A field, and the rows of a day in which it is not as declared. Its name may be anything that a source writes."""
+
+    kind: DriftKind
+    field: str
+    rows: int
+    example: str = ""
+
+
+def as_text(found: Iterable[FieldRows]) -> str:
+    """As the log keeps it: of each kind the fields with the most rows; names and examples of a bounded length."""
+    ordered = sorted(found, key=lambda each: (each.kind.name, -each.rows, each.field))
+    of_kind = {kind: [each for each in ordered if each.kind is kind and each.rows] for kind in DriftKind}
+    return json.dumps(
+        [
+            [kind.name, _short(each.field, _LONGEST_NAME), each.rows, _short(each.example, _LONGEST_EXAMPLE)]
+            for kind, fields in of_kind.items()
+            for each in fields[:_MOST_FIELDS]
+        ],
+        separators=(",", ":"),
+    )
+
+
+def from_text(text: object) -> list[FieldRows]:
+    """What :func:`as_text` wrote; nothing of an empty text, and of a day that was not measured."""
+    listed = json.loads(str(text)) if text else []
+    return [FieldRows(DriftKind[kind], field, rows, example) for kind, field, rows, example in listed]
+
+
+def together(texts: Sequence[object]) -> str:
+    """The text of the parts of a day together: the rows of a field add up, the first example stands for all."""
+    found: dict[tuple[DriftKind, str], FieldRows] = {}
+    for each in (field for text in texts for field in from_text(text)):
+        known = found.setdefault((each.kind, each.field), FieldRows(each.kind, each.field, 0, each.example))
+        found[each.kind, each.field] = FieldRows(each.kind, each.field, known.rows + each.rows, known.example)
+    return as_text(found.values()) if found else ""
+
+
+def _short(text: str, most: int) -> str:
+    plain = escape_controls(text)
+    return plain if len(plain) <= most else f"{plain[: most - 1]}…"
+
+
+# ------------------------------------------------------------------ over days
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A field that is not as declared, over the days on which it is not."""
+
+    kind: DriftKind
+    field: str
+    since: date
+    """The first day of those that lie no further than :data:`RECENT` from each other."""
+    last: date
+    days: int
+    rows: int
+    of: int
+    """The rows received on these days."""
+    example: str
+
+    @property
+    def share(self) -> Decimal:
+        """Of the rows of its days, from 0 to 1."""
+        return Decimal(self.rows) / max(self.of, 1)
+
+    def __str__(self) -> str:
+        where = f"{self.rows:,} of {format_count(self.of, 'row')} ({percent(self.share).removeprefix('+')})"
+        since = f" on {format_count(self.days, 'day')} since {self.since}" if self.days > 1 else f" on {self.since}"
+        return f"{self.field} {self.kind}: {where}{since}" + f", for example {self.example}" * bool(self.example)
+
+
+def drifts(source: Source, days: Mapping[date, Metrics], until: date | None = None) -> list[Drift]:
+    """What is not as declared on the days of raw until ``until``, or until the newest, as the log has measured them.
+
+    What was declared since is as declared. A field that was not seen for :data:`RECENT` is over.
+    """
+    newest = until or max(days, default=date.min)
+    found: dict[tuple[DriftKind, str], list[tuple[date, FieldRows]]] = {}
+    known_until = newest
+    for day in sorted((day for day in days if day <= newest), reverse=True):
+        if known_until - day > RECENT:
+            break
+        for each in _of_day(source, days[day]):
+            known = found.setdefault((each.kind, each.field), [])
+            if (known[-1][0] if known else newest) - day <= RECENT:
+                known.append((day, each))
+                known_until = day
+    return [
+        Drift(
+            kind,
+            field,
+            since=seen[-1][0],
+            last=seen[0][0],
+            days=len(seen),
+            rows=sum(each.rows for _, each in seen),
+            of=sum(_received(days[day]) for day, _ in seen),
+            example=next((each.example for _, each in seen if each.example), ""),
+        )
+        for (kind, field), seen in sorted(found.items())
+        if seen
+    ]
+
+
+def judge(source: Source, days: Mapping[date, Metrics], day: date) -> RuleOutcome:
+    """The verdict on a day of raw: a warning. One that was published before this was measured passes, and says so."""
+    found = [each for each in drifts(source, days, day) if each.last == day]
+    measured = f"{format_count(_received(days[day]), 'row')} as declared"
+    next_step = (
+        "Ask the source. If it is right, declare it: a field that rows carried before is read from what raw kept of "
+        "it (`rescued=True`); rows of another type are in quarantine until a new version of the rows takes them."
+    )
+    return RuleOutcome(
+        RULE,
+        "validity",
+        not found,
+        "; ".join(map(str, found)) or (measured if FIELDS in days[day] else "not measured when it was published"),
+        f"the declared fields of {source.name}, each of its type",
+        next_step if found else "",
+        "warning",
+    )
+
+
+def _of_day(source: Source, metrics: Metrics) -> list[FieldRows]:
+    """Every field that is not declared; of the declared ones those that lack or differ in more than a few rows."""
+    least = MATERIAL * _received(metrics)
+    return [
+        each
+        for each in from_text(metrics.get(FIELDS))
+        if (each.field not in source.fields if each.kind is DriftKind.UNDECLARED else each.field in source.columns)
+        and (each.kind is DriftKind.UNDECLARED or each.rows > least)
+    ]
+
+
+def _received(metrics: Metrics) -> int:
+    return int(metrics.get("received") or 0)
