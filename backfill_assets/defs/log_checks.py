@@ -172,7 +172,8 @@ class LogChecks:
             for day in DayRange(min(landed), max(now.date(), *landed)) if landed else ():
                 key, files = TableDay(table, day), landed.get(day, ())
                 known = self._standing(DELIVERED, key)
-                if known in (_UNDER_WAY, _PASSED if files else _FAILED) or not self._has_partition(key):
+                # What has passed was there: landed files may be cleared away.
+                if known in (_UNDER_WAY, _PASSED, "" if files else _FAILED) or not self._has_partition(key):
                     continue
                 came = min(map(self.zone.landed_at, files), default=None)
                 rule = deliveries.delivered(day, source.delivered_within or timedelta(), came, now)

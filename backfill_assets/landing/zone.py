@@ -128,7 +128,10 @@ class LandingZone:
 
     def landed_at(self, path: str) -> datetime:
         """When the landed file ``path`` was written."""
-        return datetime.fromtimestamp(self.locate(path).stat().st_mtime, UTC)
+        try:
+            return datetime.fromtimestamp(self.locate(path).stat().st_mtime, UTC)
+        except OSError as error:
+            raise SourceUnreadable(f"{path} cannot be read: {error.strerror}.") from error
 
     def verify_unchanged(self, file: LandedFile) -> None:
         """Raise if ``file`` no longer has the content it was listed with."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -159,6 +160,8 @@ def test_a_delivery_fails_when_it_is_due_and_passes_when_it_lands(place: Place) 
     place.look()
     assert place.newest(DELIVERED, LAST).passed
     assert " late" in str(place.newest(DELIVERED, LAST).description)
+    shutil.rmtree(place.zone.root / "sales" / "2017-04-29")
+    assert not place.look(), "it was there, and was cleared away"
 
 
 def test_what_landed_is_compared_with_what_was_sent_whenever_a_file_comes(place: Place) -> None:
