@@ -22,7 +22,7 @@ from backfill_assets.defs.checks import AS_DECLARED, AS_SENT, AS_USUAL, DELIVERE
 from backfill_assets.defs.dagster_internals import CheckStatus, ShownCheck, report_checks, shown_checks, targets
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.sensors.shows_what_is import Page
+from backfill_assets.defs.sensors.shows_what_is import Page, ReportedUpTo
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing import control_totals
@@ -48,8 +48,8 @@ LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
     AS_SENT: f"What landed is what the source says in `{control_totals.CONTROL}` that it sent: rows, sums of fields.",
     DELIVERED: "The files of the day landed by the time that the dataset declares. It passes as soon as they land.",
 }
-_OPEN, _UNDER_WAY, _PASSED, _FAILED = "open", "under way", "passed", "failed"
-"""How a check of a day stands. It is open if nobody evaluated it, nor does a run any more that planned it."""
+_NEVER, _OPEN, _UNDER_WAY, _PASSED, _FAILED = "never", "open", "under way", "passed", "failed"
+"""How a check of a day stands: never asked for, or open if a run planned it and does not come back to it."""
 _MOST_JUDGED, _MOST_READ = 4_000, 60
 """In one tick: verdicts from the log, and days whose landed files are read."""
 
@@ -104,7 +104,8 @@ class LogChecks:
 
     def evaluate(self, seen: Any, now: datetime) -> tuple[str, Any]:
         """Evaluates what is due ``now``; says so in words, and gives the cursor of the next look."""
-        log, today = self.log.identity, now.date()
+        # Days that had no partition yet were passed over: with others, all is looked at again.
+        log, today = ReportedUpTo.of(None, self.partitions, self.log.identity).world, now.date()
         _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), "")
         states = self.log.day_states(self.log.head(), self.partitions)
         due = sorted(self._due(states, settled, date.fromisoformat(ended), today), key=lambda each: each[0].sequence)
@@ -135,7 +136,7 @@ class LogChecks:
             if state.content is None or ends >= today:
                 continue
             is_known = state.sequence <= settled and ends < ended
-            stands = {_UNDER_WAY, _PASSED, _FAILED} if is_known else {_UNDER_WAY}
+            stands = {_NEVER, _UNDER_WAY, _PASSED, _FAILED} if is_known else {_UNDER_WAY}
             checks = [check for check in log_judges(table, step) if self._standing(check, key) not in stands]
             if checks and self._has_partition(key):
                 yield from ((state, check) for check in checks)
@@ -215,10 +216,10 @@ class LogChecks:
 
     def _standing(self, check: str, key: TableDay) -> str:
         shown = self._shown.get((check, key.table, str(key.day)))
-        if shown is None or (shown.status is CheckStatus.PLANNED and shown.planned_by in self._ended_runs):
-            return _OPEN
+        if shown is None:
+            return _NEVER
         if shown.status is CheckStatus.PLANNED:
-            return _UNDER_WAY
+            return _OPEN if shown.planned_by in self._ended_runs else _UNDER_WAY
         return _PASSED if shown.status is CheckStatus.SUCCEEDED else _FAILED
 
     @cached_property
