@@ -77,20 +77,24 @@ class Route:
         """Whether several notices about a dataset are one message there; machines get each by itself."""
         return self.kind in _IN_ONE_MESSAGE
 
-    def takes(self, severity: Severity, dataset: str) -> bool:
+    def takes(self, severity: Severity, dataset: str, *, resolved: bool = False) -> bool:
+        """An Alertmanager learns of everything that is ``resolved``: an alert may have become more urgent meanwhile."""
         is_urgent = SEVERITIES.index(severity) >= SEVERITIES.index(self.least)
-        return is_urgent and (not self.datasets or dataset in self.datasets)
+        is_taken = is_urgent or (resolved and self.kind == "alertmanager")
+        return is_taken and (not self.datasets or dataset in self.datasets)
 
     def holds(self, severity: Severity, at: datetime) -> bool:
         """Whether such a notice waits for the end of the quiet hours."""
         return self.quiet is not None and severity != "critical" and self.quiet.include(at)
 
 
-def routes_for(routes: Iterable[Route], severity: Severity, dataset: str) -> dict[str, Route]:
+def routes_for(
+    routes: Iterable[Route], severity: Severity, dataset: str, *, resolved: bool = False
+) -> dict[str, Route]:
     """By name: the first route to each place that takes such a notice; the log if none does: nothing is lost."""
     found: dict[str, Route] = {}
     for route in routes:
-        if route.takes(severity, dataset):
+        if route.takes(severity, dataset, resolved=resolved):
             found.setdefault(route.name, route)
     return found or {Route().name: Route()}
 

@@ -7,7 +7,7 @@ rest. Until the job has looked at a new publication, its watchdog is shown as no
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
@@ -27,7 +27,6 @@ from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusa
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step, Table
-from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality import watchdogs
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.text import format_count
@@ -78,7 +77,10 @@ def watchdog_job(datasets: Sequence[Dataset], partitions: Mapping[str, Partition
 
 def watchdog_schedule(job: dg.JobDefinition, cron: str = _FOUR_IN_THE_MORNING) -> dg.ScheduleDefinition:
     """On from the start: reading costs little, and damage shows only when the data is read."""
-    description = "Reads what was published since the last time, and one thirtieth of all history. Writes nothing."
+    description = (
+        "Reads what was published since the last time, days of which a file is gone or of another size, and one "
+        "thirtieth of all history. Writes nothing."
+    )
     return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, description)
 
 
@@ -115,7 +117,7 @@ def _look(
         context.log.info("Nothing was published yet.")
         return
     newest = watch.log.head().version
-    chosen = _configured_days(config, known) if config.days else _own_choice(context.instance, watch.log, config, known)
+    chosen = _configured_days(config, known) if config.days else _own_choice(context.instance, watch, config, known)
     problems: dict[str, str] = {}
     for days, tables in _same_days(known, chosen).items():
         context.log.info(f"{', '.join(table.name for table in tables)}: {format_count(len(days), 'day')}, read again")
@@ -159,12 +161,14 @@ def _configured_days(config: WatchOptions, known: Mapping[str, Watched]) -> dict
 
 
 def _own_choice(
-    instance: dg.DagsterInstance, log: PublicationLog, config: WatchOptions, known: Mapping[str, Watched]
+    instance: dg.DagsterInstance, watch: Watch, config: WatchOptions, known: Mapping[str, Watched]
 ) -> dict[str, list[date]]:
-    states = log.day_states(log.head(), _asked_tables(config, known)).values()
+    log, asked = watch.log, _asked_tables(config, known)
+    states = log.day_states(log.head(), asked).values()
     shown = [state for state in states if known[state.table].partitions.has_partition_key(str(state.day))]
     place = instance.daemon_cursor_storage.get_cursor_values({_LOOKED_UNTIL}).get(_LOOKED_UNTIL, "")
-    return days_to_watch(shown, looked_until=_looked_until(place, log.identity), tonight=datetime.now(UTC).date())
+    until, altered = _looked_until(place, log.identity), watch.altered(asked)
+    return days_to_watch(shown, altered, looked_until=until, tonight=datetime.now(UTC).date())
 
 
 def _looked_until(place: str, log: str) -> int:
@@ -205,15 +209,17 @@ TURNS = 30
 """After this many nights every published day has been looked at again."""
 
 
-def days_to_watch(states: Iterable[DayState], *, looked_until: int, tonight: date) -> dict[str, list[date]]:
-    """By table, ascending: the days published after the entry ``looked_until`` of the log, and tonight's turn.
+def days_to_watch(
+    states: Iterable[DayState], altered: Mapping[str, Collection[date]], *, looked_until: int, tonight: date
+) -> dict[str, list[date]]:
+    """By table, ascending: days published after the entry ``looked_until`` of the log, tonight's turn, and ``altered``.
 
     A day that is withdrawn is not looked at.
     """
     found: dict[str, set[date]] = {}
-    for state in states:
+    for state in (each for each in states if each.content is not None):
         day = state.day
-        if state.content is not None and (state.sequence > looked_until or _turn(day, tonight)):
+        if state.sequence > looked_until or _turn(day, tonight) or day in altered.get(state.table, ()):
             found.setdefault(state.table, set()).add(day)
     return {table: sorted(days) for table, days in sorted(found.items())}
 

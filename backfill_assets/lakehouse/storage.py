@@ -85,10 +85,15 @@ class Storage:
     def missing(self, paths: Iterable[str]) -> list[str]:
         """Those of ``paths`` that are not there. An object store is asked for each, many at a time."""
         wanted = list(paths)
+        sizes = self.sizes(wanted)
+        return [path for path in wanted if sizes[path] is None]
+
+    def sizes(self, paths: Iterable[str]) -> dict[str, int | None]:
+        """The bytes of each of ``paths``, asked for like that; None for one that is not there."""
+        wanted = list(paths)
         many = self._at_once(len(wanted))
         parts = [wanted[number::many] for number in range(many)]
-        gone = {path for found in _each(self._missing, parts, many) for path in found}
-        return [path for path in wanted if path in gone]
+        return {path: size for found in _each(self._sizes, parts, many) for path, size in found}
 
     def each(self, ask: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
         """``ask`` of each item: many at a time where most of the time is waiting, on an object store.
@@ -101,10 +106,11 @@ class Storage:
     def _at_once(self, count: int) -> int:
         return 1 if self.is_folder and count < _MANY_ON_A_DISK else min(count, _ASKED_AT_ONCE)
 
-    def _missing(self, wanted: list[str]) -> list[str]:
+    def _sizes(self, wanted: list[str]) -> list[tuple[str, int | None]]:
         filesystem, base = self._open("")
         infos = filesystem.get_file_info([f"{base.rstrip('/')}/{path}" for path in wanted])
-        return [path for path, info in zip(wanted, infos, strict=True) if info.type == fs.FileType.NotFound]
+        found = zip(wanted, infos, strict=True)
+        return [(path, None if info.type == fs.FileType.NotFound else info.size) for path, info in found]
 
     def files(self, path: str, *, recursive: bool = False) -> list[StoredFile]:
         filesystem, full = self._open(path)

@@ -157,7 +157,8 @@ class _Round:
             self.failed[due.key] = due.damage
             return
         self.dues[due.key] = due
-        self.wanted[due.key] = routes_for(self.routed.routes, due.notice.severity, due.notice.dataset)
+        told = due.notice
+        self.wanted[due.key] = routes_for(self.routed.routes, told.severity, told.dataset, resolved=told.resolved)
         if not self._left(due.key):
             self._settle(due)
 
@@ -212,13 +213,16 @@ class _Round:
 
 
 def _in_one_message(dues: Sequence[DueNotice]) -> DueNotice:
-    """Several are told in a line each, as urgently as the most urgent."""
+    """Several are told in a line each, as urgently as the most urgent; what is over comes last.
+
+    The time at which a notice was announced is that of a file: in a second there may be both of an incident.
+    """
     first = dues[0]
     if len(dues) == 1:
         return first
     severity = max((due.notice.severity for due in dues), key=SEVERITIES.index)
     notice = Notice(title=f"{len(dues)} notices about {_about(first)}", severity=severity)
-    return DueNotice(first.key, notice, together=tuple(dues))
+    return DueNotice(first.key, notice, together=tuple(sorted(dues, key=lambda due: due.notice.resolved)))
 
 
 def _about(due: DueNotice) -> str:

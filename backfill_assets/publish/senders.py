@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from backfill_assets.errors import NotDelivered
 from backfill_assets.lakehouse.records import Notice
-from backfill_assets.notice_routes import Route
+from backfill_assets.notice_routes import SEVERITIES, Route, Severity
 from backfill_assets.publish.outbox import DueNotice, Outlet, Routed
 
 _TIMEOUT_SECONDS = 10.0
@@ -211,15 +211,21 @@ _SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 class AlertmanagerSender(_WebSender):
     """An alert for each notice, to ``<URL>/api/v2/alerts``; alerts with the same labels are one.
 
-    An incident fires until a notice says that it is over: with its dataset and its severity, for these are labels.
-    What tells of no incident is over when the Alertmanager has not heard of it for its ``resolve_timeout``.
+    An incident fires until a notice says that it is over, however urgent it was by then: that is a label. What tells of
+    no incident is over when the Alertmanager has not heard of it for its ``resolve_timeout``.
     """
 
     def send(self, due: DueNotice) -> None:
-        self._post([_alert(each, datetime.now(UTC)) for each in due.parts], due.key, below="/api/v2/alerts")
+        now = datetime.now(UTC)
+        alerts = [
+            _alert(each, severity, now)
+            for each in due.parts
+            for severity in (SEVERITIES if each.notice.resolved else (each.notice.severity,))
+        ]
+        self._post(alerts, due.key, below="/api/v2/alerts")
 
 
-def _alert(due: DueNotice, now: datetime) -> dict[str, Any]:
+def _alert(due: DueNotice, severity: Severity, now: datetime) -> dict[str, Any]:
     told = due.notice
     dataset = {"dataset": told.dataset} if told.dataset else {}
     about = {"alertname": "BackfillNotice", "notice": due.key}
@@ -228,7 +234,7 @@ def _alert(due: DueNotice, now: datetime) -> dict[str, Any]:
     ends = now if told.resolved else now + _FIRES if told.incident else None
     summary, *others = notice_lines(told, due.recipients)
     return {
-        "labels": {**about, **dataset, "severity": told.severity},
+        "labels": {**about, **dataset, "severity": severity},
         "annotations": {"summary": summary, "description": "\n".join(others)},
         "startsAt": now.isoformat(),
         **({"endsAt": ends.isoformat()} if ends else {}),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import DayRange, TableDay, parse_day
 from backfill_assets.judge.by_pandera import AGREES, second_opinion
 from backfill_assets.judge.engine import files_by_day
 from backfill_assets.judge.measure import FilesUnreadable, measure_files
@@ -101,6 +101,19 @@ class Watch:
         found = [self._judge(table, day, sight, columns) for table in tables for day in watched[table.name]]
         judged = _with_those_behind(self.catalog, found, sight)
         return self._with_second_opinions(judged, sight) if self.asks_pandera else judged
+
+    def altered(self, tables: Iterable[str]) -> dict[str, set[date]]:
+        """Days of which a file is gone, or of another size than was published. Reads no row."""
+        named = sorted(tables)
+        files = {
+            name: list(state.active.values()) for name, state in observe(self.storage, named, self.log).files.items()
+        }
+        sizes = self.storage.sizes(f"{name}/{file.path}" for name in named for file in files[name])
+        found = {
+            name: {parse_day(file.day) for file in files[name] if sizes[f"{name}/{file.path}"] != file.size}
+            for name in named
+        }
+        return {name: days for name, days in found.items() if days}
 
     def _with_second_opinions(self, found: Sequence[WatchedDay], sight: LogView) -> list[WatchedDay]:
         """``found`` with what pandera says of the newest day of each table, if it can be read and has rows."""

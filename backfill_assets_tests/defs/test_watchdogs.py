@@ -203,7 +203,7 @@ def _state(day: date, sequence: int, content: DayContent | None) -> DayState:
 def test_what_was_published_since_the_last_look_is_looked_at() -> None:
     """On any turn of the day."""
     states = [_state(day, sequence, DayContent(rows=1, checksum="1")) for sequence, day in enumerate(YEAR)]
-    found = days_to_watch(states, looked_until=359, tonight=date(2018, 1, 1))["bronze_sales"]
+    found = days_to_watch(states, {}, looked_until=359, tonight=date(2018, 1, 1))["bronze_sales"]
     assert set(found) >= {day for day in YEAR if day > date(2017, 12, 26)}
 
 
@@ -211,11 +211,25 @@ def test_thirty_nights_see_every_day_and_no_night_sees_many() -> None:
     """Old files rot unseen; reading all of history every night would cost too much."""
     states = [_state(day, 1, DayContent(rows=1, checksum="1")) for day in YEAR]
     nights = [date(2018, 1, 1) + timedelta(days=n) for n in range(TURNS)]
-    seen = [days_to_watch(states, looked_until=1, tonight=night)["bronze_sales"] for night in nights]
+    seen = [days_to_watch(states, {}, looked_until=1, tonight=night)["bronze_sales"] for night in nights]
     assert {day for days in seen for day in days} == set(YEAR)
     assert max(map(len, seen)) == len(YEAR) // TURNS + 1
 
 
 def test_a_withdrawn_day_is_no_failure() -> None:
     """There is nothing to compare."""
-    assert days_to_watch([_state(YEAR.first, 5, None)], looked_until=-1, tonight=YEAR.first) == {}
+    assert days_to_watch([_state(YEAR.first, 5, None)], {}, looked_until=-1, tonight=YEAR.first) == {}
+
+
+def test_a_day_of_which_a_file_is_gone_or_cut_is_looked_at_tonight(lakehouse: SmallLakehouse) -> None:
+    """Whenever its turn is: the names and sizes of all files are asked for, and no row is read."""
+    watch, (first, *_) = fake_watch(lakehouse), DAYS
+    assert watch.altered(TABLES) == {}
+    for table, harm in (("bronze_sales", Path.unlink), ("raw_sales", lambda path: path.write_bytes(b"half"))):
+        (path, *_) = (file for file in lakehouse.newest(table).file_uris() if f"day={first}" in file)
+        harm(Path(path))
+    altered = watch.altered(TABLES)
+    assert altered == {"bronze_sales": {first}, "raw_sales": {first}}
+    states = [_state(first, 1, DayContent(rows=1, checksum="1"))]
+    night = first + timedelta(days=1)
+    assert days_to_watch(states, altered, looked_until=1, tonight=night) == {"bronze_sales": [first]}

@@ -14,7 +14,7 @@ import pytest
 
 from backfill_assets.errors import NotDelivered
 from backfill_assets.lakehouse.records import Notice
-from backfill_assets.notice_routes import parse_routes
+from backfill_assets.notice_routes import SEVERITIES, parse_routes
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.outbox import DueNotice, Outlet, Routed, announce, deliver, due_notices, withdraw
 from backfill_assets.publish.senders import AlertmanagerSender, SlackSender, sender_of
@@ -167,6 +167,17 @@ def test_people_get_one_message_about_a_dataset_and_machines_each_notice(lake: L
     assert sent == ["n0", "n1", "n2", "n3", "n4"] == delivered_keys(lake.publisher())
 
 
+def test_what_is_over_is_never_told_before_it_began(lake: Lake) -> None:
+    """Both were announced in one second; an Alertmanager that wants the critical alone hears of every end."""
+    warning, over = ({"severity": "warning", "resolved": is_over} for is_over in (False, True))
+    for key, change in (("a-over", over), ("b-given-up", {}), ("c-opened", warning)):
+        announce(lake.storage, key, URGENT.model_copy(update=change))
+        os.utime(lake.storage.uri(f"_outbox/due/{key}.json"), (1, 1))
+    places = Places("alertmanager:https://a from critical")
+    deliver(lake.publisher(), places.sender)
+    assert places.sent == [("alertmanager", "b-given-up"), ("alertmanager", "a-over"), ("log", "c-opened")]
+
+
 def test_slack_gets_a_text_that_it_does_not_read_as_its_own(lake: Lake) -> None:
     with serving() as server:
         SlackSender(server.url).send(DueNotice("k1", URGENT.model_copy(update={"lines": ("1 < 2 & <!channel>",)})))
@@ -184,9 +195,11 @@ def test_an_alert_fires_until_its_incident_is_over() -> None:
             sender.send(DueNotice(key, notice))
         sender.send(DueNotice("k4", PLAIN, together=(DueNotice("k5", URGENT), DueNotice("k6", over))))
     assert server.paths == ["/am/api/v2/alerts?token=secret"] * 4
-    (opened,), (closed,), (plain,), both = (server.bodies[key] for key in ("k1", "k2", "k3", "k4"))
+    (opened,), ended, (plain,), both = (server.bodies[key] for key in ("k1", "k2", "k3", "k4"))
     labels = {"alertname": "BackfillIncident", "severity": "critical", "dataset": "sales", "incident": "i1"}
-    assert opened["labels"] == closed["labels"] == labels and len(both) == 2
+    assert [each["labels"] for each in ended] == [labels | {"severity": each} for each in SEVERITIES]
+    *_, closed = ended
+    assert opened["labels"] == closed["labels"] == labels and len(both) == 1 + len(SEVERITIES)
     assert opened["annotations"]["summary"] == URGENT.title and opened["endsAt"] > opened["startsAt"]
     assert closed["endsAt"] == closed["startsAt"] >= opened["startsAt"]
     assert plain["labels"] == {"alertname": "BackfillNotice", "severity": "info", "notice": "k3"}
