@@ -14,6 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.limits import BackfillLimits
+from backfill_assets.notice_routes import Route, parse_routes
 
 CONNECT_PORT = 15002
 """Where a Spark Connect server listens unless it is told otherwise."""
@@ -81,8 +83,10 @@ class Settings:
     days_per_run: int | None = None
     core_hour_price: Decimal | None = None
     """The price of one core for an hour, in the currency of the bill; plans multiply by it."""
-    notices: str = field(default="log", repr=False)
-    """Where notices are sent: ``log``, ``file:PATH`` or ``webhook:URL``. Not shown: a URL may hold a secret."""
+    notices: tuple[Route, ...] = (Route(),)
+    """Where notices are sent, and which of them; by default all to the log."""
+    breaker: BackfillLimits = field(default_factory=BackfillLimits)
+    """What stops a native backfill; a campaign has limits of its own."""
     timeline_days: int = 14
     """Timelines that are no longer wanted are closed after so many days."""
     stream_source: str = "landing"
@@ -120,7 +124,8 @@ class Settings:
             rollback_window_days=_days(env, "BACKFILL_ROLLBACK_WINDOW_DAYS", "30"),
             days_per_run=_days_per_run(env.get("BACKFILL_POLICY", "single_run")),
             core_hour_price=_price(env, "BACKFILL_CORE_HOUR_PRICE"),
-            notices=_notices(env.get("BACKFILL_NOTICES", "log").strip()),
+            notices=parse_routes(env.get("BACKFILL_NOTICES", "log")),
+            breaker=_breaker(env),
             timeline_days=_days(env, "BACKFILL_TIMELINE_DAYS", "14"),
             stream_source=_stream_source(env.get("BACKFILL_STREAM_SOURCE", "landing").strip()),
             approval_by=ApprovalRule(_one_of(env, "BACKFILL_APPROVAL_BY", *ApprovalRule)),
@@ -215,25 +220,15 @@ def _price(env: Mapping[str, str], variable: str) -> Decimal | None:
     return price
 
 
-def _notices(text: str) -> str:
-    """Check where notices go. The text is never part of a message: a webhook's URL may hold a secret."""
-    kind, _, where = text.partition(":")
-    if text == "log" or (kind == "file" and where) or (kind == "webhook" and _can_be_asked(where)):
-        return text
-    raise InvalidRequest(
-        "BACKFILL_NOTICES does not say where notices are sent.", hint="It takes log, file:PATH or webhook:https://HOST."
-    )
-
-
-def _can_be_asked(url: str) -> bool:
-    """Does ``url`` have a host, and a port that can be one? The rest of a URL is in ASCII, with ``%``."""
+def _breaker(env: Mapping[str, str]) -> BackfillLimits:
     try:
-        address = urlsplit(url)
-        # The port is parsed when it is asked for.
-        whole = bool(address.hostname) and address.port != 0
-    except ValueError:
-        return False
-    return whole and address.scheme in ("http", "https") and f"{address.path}{address.query}".isascii()
+        found = BackfillLimits.parse(env.get("BACKFILL_BREAKER", ""))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"BACKFILL_BREAKER cannot be read: {error.message}", hint=error.hint) from None
+    if found.money is not None and "BACKFILL_CORE_HOUR_PRICE" not in env:
+        hint = "Set BACKFILL_CORE_HOUR_PRICE, or limit core_seconds instead."
+        raise InvalidRequest("BACKFILL_BREAKER limits money, and the price of a core hour is not set.", hint=hint)
+    return found
 
 
 def _stream_source(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from backfill_assets.lakehouse.records import Prepared
+from backfill_assets.notice_routes import Route
 from backfill_assets.publish.outbox import DueNotice, NoticeDelivery
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Worded, size
 from backfill_assets.text import format_count
@@ -66,10 +67,11 @@ def due_answer(due: Sequence[DueNotice]) -> Answer:
     return Answer(parts=(Grid("due", columns, rows), *nothing), next=(SEND,) if due else ())
 
 
-def delivery_answer(found: NoticeDelivery, how: str) -> Answer:
-    """``how`` is what BACKFILL_NOTICES says; of it, only the kind of sender is shown."""
-    sent = format_count(len(found.sent), "notice")
-    lines = [Line(f"Sent {sent} by {how.partition(':')[0]}.", Tone.GOOD)] if found.sent else []
+def delivery_answer(found: NoticeDelivery, routes: Sequence[Route]) -> Answer:
+    """``routes`` are those of BACKFILL_NOTICES."""
+    sent, how = format_count(len(found.sent), "notice"), ", ".join(dict.fromkeys(route.kind for route in routes))
+    lines = [Line(f"Sent {sent} by {how}.", Tone.GOOD)] if found.sent else []
+    lines += [Line(f"Waits for the end of quiet hours: {key}, for {route}.") for key, route in found.waiting]
     lines += [Line(f"Not sent yet: {key}: {reason}.", Tone.WARN, SEND) for key, reason in found.failed]
-    nothing = Line("No notice is due.")
-    return Answer(parts=(Fact("sent", list(found.sent)), Fact("failed", dict(found.failed)), *(lines or [nothing])))
+    facts = (Fact("sent", list(found.sent)), Fact("failed", dict(found.failed)), Fact("waiting", dict(found.waiting)))
+    return Answer(parts=(*facts, *(lines or [Line("No notice is due.")])))

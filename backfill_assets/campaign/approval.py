@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.campaign.breaker import Exceeded
 from backfill_assets.campaign.course import CampaignState, approved_by, is_published
 from backfill_assets.days import TableDay
 from backfill_assets.difference.difference import Sides, fingerprint_of
 from backfill_assets.difference.letter import LetterTerms
 from backfill_assets.difference.verdict import Difference
 from backfill_assets.lakehouse.campaign_journal import campaign_of
+from backfill_assets.limits import Exceeded
 from backfill_assets.plan.records import Plan, as_ranges
 from backfill_assets.rebuild.outcome import Person
 from backfill_assets.settings import ApprovalRule

@@ -8,12 +8,13 @@ from backfill_assets.campaign.approval import MovedDays, moved_sentence
 from backfill_assets.difference.difference import TableDifference
 from backfill_assets.difference.verdict import change_sentence
 from backfill_assets.lakehouse.records import Notice
+from backfill_assets.limits import Exceeded
 from backfill_assets.model.graph import NO_DAYS, Days
 from backfill_assets.plan.records import Plan
 from backfill_assets.text import format_count, format_ranges
 
 
-def begins(plan: Plan, reports: Sequence[str]) -> Notice:
+def begins(plan: Plan, reports: Sequence[str], dataset: str = "") -> Notice:
     """Announces the rebuild. The reports stay as they are until it is approved."""
     days = plan.asked.days
     return Notice(
@@ -24,6 +25,19 @@ def begins(plan: Plan, reports: Sequence[str]) -> Notice:
             "Until it is approved, every table and report stays as it is.",
         ),
         reports=tuple(reports),
+        dataset=dataset,
+    )
+
+
+def limit_reached(plan: Plan, exceeded: Exceeded, dataset: str = "") -> Notice:
+    """A limit has stopped it, or most of a budget is spent."""
+    what = "was stopped by a limit" if exceeded.stops else "has spent most of a budget"
+    ask = "Nothing was published. " if exceeded.stops else ""
+    return Notice(
+        title=f"{plan.asked.target} of {plan.asked.days} {what} ({plan.id})",
+        lines=(f"{exceeded.limit}: {exceeded.sentence}", f"{ask}Look at it: backfill status {plan.id}"),
+        severity="critical" if exceeded.stops else "warning",
+        dataset=dataset,
     )
 
 
@@ -34,6 +48,7 @@ def completion(
     approved_by: str,
     moved: MovedDays | None = None,
     stale: Days = NO_DAYS,
+    dataset: str = "",
 ) -> Notice:
     """Written with the publication, so that there is one exactly when something was published.
 
@@ -48,6 +63,7 @@ def completion(
         reports=tuple(reports),
         approved_by=approved_by,
         undo=f"backfill rollback {plan.id}",
+        dataset=dataset,
     )
 
 

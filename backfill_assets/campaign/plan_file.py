@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from backfill_assets.campaign.approval import missing_approvers
-from backfill_assets.campaign.breaker import Limits
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.limits import Limits
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.keep import plan_and_keep, plan_as_of_now

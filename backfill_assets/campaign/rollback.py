@@ -383,6 +383,7 @@ def _notice(prepared: Prepared, request: Publication) -> Notice:
         reports=earlier.reports if earlier else tuple(change.table for change in request.tables),
         approved_by=request.provenance.launched_by,
         undo=f"backfill rollback {request.id}",
+        dataset=earlier.dataset if earlier else "",
     )
 
 

@@ -14,15 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.campaign.approval import Approvers
-from backfill_assets.campaign.breaker import (
-    Exceeded,
-    Limits,
-    computed_seconds,
-    held_back_lines,
-    input_of,
-    judge,
-    staged_contents,
-)
+from backfill_assets.campaign.breaker import computed_seconds, held_back_lines, input_of, judge, staged_contents
 from backfill_assets.campaign.course import (
     CampaignState,
     Move,
@@ -32,6 +24,7 @@ from backfill_assets.campaign.course import (
     state_of,
 )
 from backfill_assets.campaign.look import catch_up, held_back_days, look
+from backfill_assets.campaign.notice import limit_reached
 from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
 from backfill_assets.difference.compare import FiguresRead, complete
 from backfill_assets.difference.find import declared_of, find_difference
@@ -42,11 +35,13 @@ from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, JournalEntry, Spent, campaign_of
 from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.limits import Exceeded, Limits
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.cost import sizes, step_line
 from backfill_assets.plan.keep import plan_as_kept, planned_by, rebuilt_steps, shadow_steps
 from backfill_assets.plan.records import Plan, PlannedStep
 from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
+from backfill_assets.publish.outbox import announce
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import RunInfo
@@ -169,6 +164,11 @@ class CampaignRun:
     @property
     def catalog(self) -> Catalog:
         return self.builder.lake.catalog
+
+    @property
+    def dataset(self) -> str:
+        """The name of the dataset that it rebuilds a table of."""
+        return self.catalog.dataset_of(self.plan.asked.target).name
 
     @property
     def state(self) -> CampaignState:
@@ -318,9 +318,19 @@ class CampaignRun:
         found = hint or f"Fix the cause, then: backfill run {self.plan.id}"
         return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=f"{before}{found}")
 
-    def require_within_limits(self, step: CampaignStep, done: Sequence[StepBuilt], where: str = "") -> list[Exceeded]:
-        """Stop at ``step`` when a limit is exceeded; returns the warnings."""
-        found = self.judge_limits(done, self.options.limits)
+    def require_within_limits(
+        self, step: CampaignStep, done: Sequence[StepBuilt], where: str = "", days: int = 0
+    ) -> list[Exceeded]:
+        """Stop at ``step`` when a limit is exceeded; returns the warnings. People are told of either, once.
+
+        Before all of ``days`` were tried, what is held back counts as a share of them all: it stops as soon as, and
+        no sooner than, the rest cannot bring it back within the limit.
+        """
+        found = self.judge_limits(done, self.options.limits, days)
+        for each in found:
+            attempt = f".{len(self.entries())}" if each.stops else ""
+            key = f"{self.campaign}.{each.limit}-{each.allowed:f}{attempt}"
+            announce(self.builder.lake.storage, key, limit_reached(self.plan, each, self.dataset))
         if stops := [each for each in found if each.stops]:
             more = f"Or allow more: backfill run {self.plan.id} --limits {stops[0].limit}=VALUE"
             if self.plan.terms.limits:
@@ -368,12 +378,22 @@ class CampaignRun:
         self.begin()
         wave = self.waves[number]
         self.progress(f"{self.campaign}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
-        return self.stage(days_of_wave(self.steps, wave))
+        days = days_of_wave(self.steps, wave)
+        total = sum(map(len, days.values()))
 
-    def stage(self, days: Mapping[str, tuple[date, ...]] | None = None) -> list[StepBuilt]:
-        """Stage ``days`` by step; by default all days of the plan."""
+        def watch(done: Sequence[StepBuilt]) -> None:
+            self.require_within_limits(CampaignStep.SHADOW, done, f"wave {wave.name}: ", days=total)
+
+        return self.stage(days, watch)
+
+    def stage(
+        self,
+        days: Mapping[str, tuple[date, ...]] | None = None,
+        watch: Callable[[Sequence[StepBuilt]], None] | None = None,
+    ) -> list[StepBuilt]:
+        """Stage ``days`` by step; by default all days of the plan. ``watch`` may stop it while days are computed."""
         steps = shadow_steps(self.catalog, self.plan, days)
-        self.shadowed = shadow(self.builder.lake, self.campaign, steps, self.run, self.progress)
+        self.shadowed = shadow(self.builder.lake, self.campaign, steps, self.run, self.progress, watch)
         return self.shadowed
 
     def judge_wave(self, number: int, done: Sequence[StepBuilt]) -> list[Exceeded]:
@@ -393,14 +413,15 @@ class CampaignRun:
         self.write(JournalEntry(kind="wave", wave=number, report=report, at=now(), spent=spent))
         return found
 
-    def judge_limits(self, done: Sequence[StepBuilt], limits: Limits) -> list[Exceeded]:
-        """What of ``limits`` is exceeded, and the warnings."""
+    def judge_limits(self, done: Sequence[StepBuilt], limits: Limits, days: int = 0) -> list[Exceeded]:
+        """What of ``limits`` is exceeded, and the warnings; ``days`` are at least to be tried."""
         started = next((e.at for e in reversed(self.entries()) if e.kind in ("started", "resumed")), now())
         seconds = Decimal(str((now() - started).total_seconds()))
         price = self.price_per_core_second
         money = None if price is None else computed_seconds(done) * self.plan.cost.cores * price
         staged, published = self.figures(done)
-        return judge(limits, input_of(done, staged, published, seconds, money))
+        seen = input_of(done, staged, published, seconds, money)
+        return judge(limits, replace(seen, tried=max(seen.tried, days)))
 
     def entries(self) -> list[JournalEntry]:
         storage = self.builder.lake.storage

@@ -16,7 +16,7 @@ from backfill_assets.campaign.approval import (
     moved_days,
     moved_sentence,
 )
-from backfill_assets.campaign.breaker import Exceeded, held_back_lines
+from backfill_assets.campaign.breaker import held_back_lines
 from backfill_assets.campaign.course import Move, is_published
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.look import boundary_lines, campaign_days, plan_difference_answer, read_up_to
@@ -34,6 +34,7 @@ from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, 
 from backfill_assets.lakehouse.plans import close_plan, keep_page, open_plan, page_uri
 from backfill_assets.lakehouse.records import Notice, Publication
 from backfill_assets.lakehouse.timelines import newest_verdicts, timelines_of
+from backfill_assets.limits import Exceeded
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import NO_DAYS, Days
@@ -172,13 +173,17 @@ def carry_on(
 
     ``announce_move`` gets a line before each move, by default the campaign's progress.
     """
-    while not (move := at.next()).waits:
-        (announce_move or at.progress)(f"{at.campaign}: {move.reason}")
-        if move.wave is not None:
-            staged = at.stage_wave(move.wave)
-            at.judge_wave(move.wave, staged)
-        elif move.step is not None:
-            do_step(at, move.step, sender, situation)
+    try:
+        while not (move := at.next()).waits:
+            (announce_move or at.progress)(f"{at.campaign}: {move.reason}")
+            if move.wave is not None:
+                staged = at.stage_wave(move.wave)
+                at.judge_wave(move.wave, staged)
+            elif move.step is not None:
+                do_step(at, move.step, sender, situation)
+    except CampaignStopped:
+        deliver(at.builder.lake.publisher, sender)
+        raise
     return move
 
 
@@ -187,7 +192,7 @@ def announce_campaign(at: CampaignRun, sender: Sender) -> StepReport:
     storage = at.builder.lake.storage
     open_plan(storage, at.plan.id)
     tables = (table for step in at.plan.steps if step.days for table in step.tables)
-    notice = begins(at.plan, _reports(at.catalog, tables))
+    notice = begins(at.plan, _reports(at.catalog, tables), at.dataset)
     announce(storage, begins_key(at.campaign), notice)
     delivery = deliver(at.builder.lake.publisher, sender)
     return {"notice": notice.title, "reports": list(notice.reports), "delivered": list(delivery.sent)}
@@ -320,7 +325,7 @@ def _completion(
     stale: Days = NO_DAYS,
 ) -> Notice:
     reports = _reports(at.catalog, (change.table for change in changed if change.changed))
-    return completion(at.plan, changed, reports, at.approved_by, moved, stale)
+    return completion(at.plan, changed, reports, at.approved_by, moved, stale, at.dataset)
 
 
 def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: SituationOf) -> StepReport:

@@ -18,7 +18,7 @@ from backfill_assets.report.answer import NOT_DONE, Answer
 from backfill_assets.text import escape_controls
 
 if TYPE_CHECKING:
-    from backfill_assets.publish.outbox import NoticeDelivery, Sender
+    from backfill_assets.publish.outbox import NoticeDelivery, Routed
     from backfill_assets.publish.publisher import Publisher
     from backfill_assets.settings import Settings
 
@@ -145,13 +145,13 @@ def deliver_notices(settings: Settings, publisher: Publisher) -> NoticeDelivery:
     from backfill_assets.publish.outbox import deliver
 
     found = deliver(publisher, notice_sender(settings))
-    if not wants_json() and (found.sent or found.failed):
+    if not wants_json() and (found.sent or found.failed or found.waiting):
         say_answer(delivery_answer(found, settings.notices))
     return found
 
 
-def notice_sender(settings: Settings) -> Sender:
-    """The sender that BACKFILL_NOTICES names; ``log`` prints, with ``--json`` to standard error."""
+def notice_sender(settings: Settings) -> Routed:
+    """What hands notices over as BACKFILL_NOTICES says; ``log`` prints, with ``--json`` to standard error."""
     from backfill_assets.publish.senders import sender_of
 
     return sender_of(settings.notices, _print_beside_json if wants_json() else say_lines)

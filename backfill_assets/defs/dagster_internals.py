@@ -71,6 +71,7 @@ from dagster._core.storage.tags import (
     SCHEDULE_NAME_TAG,
     SENSOR_NAME_TAG,
     USER_TAG,
+    WILL_RETRY_TAG,
 )
 from sqlalchemy.engine import Connection
 

@@ -6,13 +6,12 @@ due. What was evaluated is not looked at again before something is published, or
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import dagster as dg
@@ -22,7 +21,7 @@ from backfill_assets.defs.checks import AS_DECLARED, AS_SENT, AS_USUAL, DELIVERE
 from backfill_assets.defs.dagster_internals import CheckStatus, ShownCheck, report_checks, shown_checks, targets
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.sensors.shows_what_is import Page, ReportedUpTo
+from backfill_assets.defs.sensors.shows_what_is import Page
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing import control_totals
@@ -84,28 +83,7 @@ def log_checks_page(steps: Sequence[Step], partitions: Mapping[str, Partitions])
     return evaluate
 
 
-@dataclass(frozen=True)
-class EvaluatedUpTo:
-    """What was evaluated already."""
-
-    place: ReportedUpTo
-    ended: date = date.min
-    """Days that ended before it."""
-    landed: Mapping[str, int] = field(default_factory=dict)
-    """By raw table, the time of its newest landed file, in nanoseconds."""
-
-    @classmethod
-    def of(cls, seen: Any, partitions: Mapping[str, Partitions], log: str) -> EvaluatedUpTo:
-        place = ReportedUpTo.of(seen and seen[0], partitions, log)
-        return cls(place, date.fromisoformat(seen[1]), seen[2]) if seen and place.settled >= 0 else cls(place)
-
-    def cursor(self) -> list[Any]:
-        """As it is kept."""
-        return [self.place.cursor(), str(self.ended), dict(self.landed)]
-
-
-@dataclass(frozen=True)
-class _Verdict:
+class _Verdict(NamedTuple):
     """What was said of a day of a table; ``publication`` is what was judged, if one was."""
 
     of: TableDay
@@ -125,38 +103,41 @@ class LogChecks:
 
     def evaluate(self, seen: Any, now: datetime) -> tuple[str, Any]:
         """Evaluates what is due ``now``; says so in words, and gives the cursor of the next look."""
-        done, today = EvaluatedUpTo.of(seen, self.partitions, self.log.identity), now.date()
+        log, today = self.log.identity, now.date()
+        _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), 0)
         states = self.log.day_states(self.log.head(), self.partitions)
-        due, left = _whole_publications(sorted(self._due(states, done, today), key=lambda each: each[0].sequence))
-        found = [*self._judged(states, due), *self._not_published(states), *self._delivered(now)]
-        landed = {}
-        for table, source in self._sources:
-            if source.sends_totals:
-                verdicts, landed[table] = self._as_sent(table, source, done.landed.get(table, 0), today)
-                found += verdicts
+        due = sorted(self._due(states, settled, date.fromisoformat(ended), today), key=lambda each: each[0].sequence)
+        newest = max((state.sequence for state in states.values()), default=-1)
+        last = due[_MOST_JUDGED - 1][0].sequence if len(due) > _MOST_JUDGED else newest
+        judged = [each for each in due if each[0].sequence <= last]
+        read = sorted(self._landed(landed, today), key=lambda each: each[0])[:_MOST_READ]
+        found = [
+            *self._judged(states, judged),
+            *self._not_published(states),
+            *self._delivered(now),
+            *(_Verdict(key, self._compared(source, key.day, files)) for _, key, source, files in read),
+        ]
+        # No publication is cut in two: all that is left came after it.
+        place = [log, last, str(today), max([landed, *(came for came, *_ in read)])]
         count = self._report(found)
-        settled = left[0][0].sequence - 1 if left else max((each.sequence for each in states.values()), default=-1)
-        place = replace(done.place, settled=settled)
-        words = f"Evaluated {format_count(count, 'check')} of the log and of what landed." if count else ""
-        return words, EvaluatedUpTo(place, done.ended if left else today, landed).cursor()
+        return f"Evaluated {format_count(count, 'check')} of the log and of what landed." * bool(count), place
 
     # ------------------------------------------------------------- from the log
 
     def _due(
-        self, states: Mapping[TableDay, DayState], done: EvaluatedUpTo, today: date
+        self, states: Mapping[TableDay, DayState], settled: int, ended: date, today: date
     ) -> Iterator[tuple[DayState, str]]:
-        """Published days that have ended, with a check that was not evaluated since."""
+        """Published days that are over, with each check that was not evaluated since."""
         for key, state in states.items():
             table, step = self._tables[key.table]
             ends = step.cadence.period(key.day).last
             if state.content is None or ends >= today:
                 continue
-            may_stand = {_UNDER_WAY}
-            if state.sequence <= done.place.settled and ends < done.ended:
-                may_stand |= {_PASSED, _FAILED}
-            due = [check for check in log_judges(table, step) if self._standing(check, key) not in may_stand]
-            if due and self._has_partition(key):
-                yield from ((state, check) for check in due)
+            is_known = state.sequence <= settled and ends < ended
+            stands = {_UNDER_WAY, _PASSED, _FAILED} if is_known else {_UNDER_WAY}
+            checks = [check for check in log_judges(table, step) if self._standing(check, key) not in stands]
+            if checks and self._has_partition(key):
+                yield from ((state, check) for check in checks)
 
     def _judged(self, states: Mapping[TableDay, DayState], due: Iterable[tuple[DayState, str]]) -> Iterator[_Verdict]:
         measured = defaultdict[str, dict[date, Metrics]](dict)
@@ -198,26 +179,22 @@ class LogChecks:
                 if rule is not None:
                     yield _Verdict(key, rule)
 
-    def _as_sent(self, table: str, source: Source, seen: int, today: date) -> tuple[list[_Verdict], int]:
-        """Of days that have ended and got a file since they were looked at; and the time of the newest such file."""
-        due = []
-        for day, files in self.zone.paths(source.name).items():
-            key = TableDay(table, day)
-            standing, newest = self._standing(AS_SENT, key), control_totals.newest(self.zone, source.name, day, files)
-            if files and day < today and self._has_partition(key) and (standing == _OPEN or newest > seen):
-                due += [(newest, key, files)] if standing != _UNDER_WAY else []
-        due = sorted(due)[:_MOST_READ]
-        verdicts = [_Verdict(key, self._compared(source, key.day, files)) for _, key, files in due]
-        return verdicts, max([seen, *(newest for newest, *_ in due)])
+    def _landed(self, since: int, today: date) -> Iterator[tuple[int, TableDay, Source, Sequence[str]]]:
+        """Days that are over and got a file, or a control file, since they were looked at; and when the newest came."""
+        for table, source in self._sources:
+            for day, files in self.zone.paths(source.name).items() if source.sends_totals else ():
+                key, came = TableDay(table, day), control_totals.newest(self.zone, source.name, day, files)
+                standing = self._standing(AS_SENT, key)
+                is_new = standing == _OPEN or (came > since and standing != _UNDER_WAY)
+                if files and is_new and day < today and self._has_partition(key):
+                    yield came, key, source, files
 
     def _compared(self, source: Source, day: date, files: Sequence[str]) -> RuleOutcome:
         try:
             sent = control_totals.sent(self.zone, source.name, day)
             landed = control_totals.landed(self.zone, files, sent.sums if sent else ())
         except SourceUnreadable as error:
-            return RuleOutcome(
-                AS_SENT, "completeness", False, error.message, "files that can be read", error.hint or ""
-            )
+            return deliveries.unreadable(error.message, error.hint or "")
         return deliveries.as_sent(sent, landed, control_totals.CONTROL)
 
     # ------------------------------------------------------------- in Dagster
@@ -262,12 +239,3 @@ class LogChecks:
                 run = shown.planned_by if shown and shown.status is CheckStatus.PLANNED else look
                 of_run[run].append(of_rule(table, day, each.rule, each.publication, now.get(str(day))))
         return sum(report_checks(self.instance, run, verdicts) for run, verdicts in of_run.items())
-
-
-def _whole_publications(
-    due: Sequence[tuple[DayState, str]], most: int = _MOST_JUDGED
-) -> tuple[Sequence[tuple[DayState, str]], Sequence[tuple[DayState, str]]]:
-    """The oldest of ``due``, which is in the order of the log, and what is left: no publication is cut in two."""
-    last = due[:most][-1][0].sequence if due else 0
-    cut = bisect_right(due, last, key=lambda each: each[0].sequence)
-    return due[:cut], due[cut:]

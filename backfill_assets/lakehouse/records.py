@@ -22,6 +22,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.drift import FIELDS, together
 from backfill_assets.model.placement import both
+from backfill_assets.notice_routes import Severity
 
 Kind = Literal["replace", "append", "compact", "rollback"]
 Mode = Literal["replace", "append"]
@@ -104,10 +105,6 @@ class Provenance(Record):
     reason: str = ""
     undoes: str = ""
     """The publication whose before-images this one puts back."""
-
-
-Severity = Literal["info", "warning", "critical"]
-"""How urgent a notice is: for the record, for the next working day, or now."""
 
 
 class Notice(Record):

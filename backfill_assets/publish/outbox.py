@@ -5,14 +5,20 @@ there is no publication without its notice and no notice of one that was aborted
 publication is a file, created only where there is none. Delivery is repeated until it is marked, always under the same
 deduplication key: a receiver drops a key that it has seen.
 
+A notice may go to several places. Each place that has it is marked by itself, so that one that fails is tried again
+alone; what all have that want it is delivered. Sending and marking are two things, and a process may die in between:
+every message carries the key (``Idempotency-Key``, the labels of an alert, the text), by which its receiver can tell.
+
 Looking for due notices costs the same however long the log is: the head of the log names them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Protocol
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable, NotDelivered
@@ -21,6 +27,7 @@ from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.plans import recipients
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.notice_routes import SEVERITIES, Route, routes_for
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.log import Entry, Head
 from backfill_assets.publish.publisher import Publisher
@@ -41,20 +48,40 @@ class DueNotice:
     """For whom it is, as the plan of its campaign says."""
     damage: str = ""
     """Why it cannot be sent as it is kept; empty for all others."""
+    together: tuple[DueNotice, ...] = ()
+    """The notices that go as this one message; empty for a message of one."""
+
+    @property
+    def parts(self) -> tuple[DueNotice, ...]:
+        return self.together or (self,)
 
 
 @dataclass(frozen=True)
 class NoticeDelivery:
-    """What one round of delivering came to: the keys that were sent, and why others were not, by key."""
+    """What one round of delivering came to: the keys that are wherever they are wanted, and why others are not."""
 
     sent: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
+    waiting: tuple[tuple[str, str], ...] = ()
+    """Those that wait for the end of quiet hours, and where."""
 
 
-class Sender(Protocol):
+class Outlet(Protocol):
     """Hands a notice over; raises :class:`NotDelivered` when it is not certain that it arrived."""
 
     def send(self, due: DueNotice) -> None: ...
+
+
+@dataclass(frozen=True)
+class Routed:
+    """The outlet of each place that ``routes`` lead to, by the name of the route; and that of the log."""
+
+    routes: tuple[Route, ...]
+    outlets: Mapping[str, Outlet]
+
+
+Sender = Outlet | Routed
+"""One that gets everything, each notice by itself; or routes to several."""
 
 
 def begins_key(campaign: str) -> str:
@@ -90,27 +117,129 @@ def due_notices(publisher: Publisher) -> list[DueNotice]:
 
 
 def deliver(publisher: Publisher, sender: Sender) -> NoticeDelivery:
-    """Send every due notice and mark it. One that cannot be sent stays due and does not hold up the others.
+    """Send every due notice to all places that want it, and mark it. What cannot be sent holds up nothing else.
 
-    A process that dies between sending and marking leaves the notice due: it is sent again under the same key.
+    A process that dies between sending and marking leaves the notice due there: it is sent again under the same key.
     """
-    sent: list[str] = []
-    failed: list[tuple[str, str]] = []
-    for due in due_notices(publisher):
+    routed = sender if isinstance(sender, Routed) else Routed((), {Route().name: sender})
+    # In this order: a mark of a notice that is not due any more is left over from one that was delivered.
+    marked = _marked(publisher.storage)
+    dues = due_notices(publisher)
+    for key in marked.keys() - {due.key for due in dues}:
+        _unmark(publisher.storage, key, marked[key])
+    found = _Round(publisher, routed, marked)
+    for due in dues:
         publisher.reached(CrashPoint.NOTICE_READ, due.key)
+        found.take(due)
+    for name, outlet in routed.outlets.items():
+        for message in found.messages(name, grouped=routed is sender):
+            found.send(message, name, outlet)
+    return NoticeDelivery(tuple(found.sent), tuple(found.failed.items()), tuple(found.waiting.items()))
+
+
+@dataclass
+class _Round:
+    """One round of delivering."""
+
+    publisher: Publisher
+    routed: Routed
+    marked: dict[str, set[str]]
+    """The routes by which each notice has gone, by its key; a mark is kept of each."""
+    wanted: dict[str, dict[str, Route]] = field(default_factory=dict)
+    dues: dict[str, DueNotice] = field(default_factory=dict)
+    sent: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+
+    def take(self, due: DueNotice) -> None:
+        """Have it sent, unless it is damaged, or is wherever it is wanted: its deliverer died before it said so."""
         if due.damage:
-            failed.append((due.key, due.damage))
-            continue
+            self.failed[due.key] = due.damage
+            return
+        self.dues[due.key] = due
+        self.wanted[due.key] = routes_for(self.routed.routes, due.notice.severity, due.notice.dataset)
+        if not self._left(due.key):
+            self._settle(due)
+
+    def messages(self, name: str, *, grouped: bool) -> Iterator[DueNotice]:
+        """What goes by a route now: where it groups, what is about a dataset, or else of an incident, is one message.
+
+        Of an incident, what comes later cannot overtake what could not be sent.
+        """
+        together: dict[str, list[DueNotice]] = {}
+        for key, due in self.dues.items():
+            if name in self._left(key):
+                route = self.wanted[key][name]
+                if route.holds(due.notice.severity, self.publisher.now()):
+                    self.waiting[key] = name
+                else:
+                    about = _about(due) if grouped and route.groups else ""
+                    together.setdefault(f"about {about}" if about else key, []).append(due)
+        return (_in_one_message(each) for each in together.values())
+
+    def send(self, message: DueNotice, name: str, outlet: Outlet) -> None:
+        if not (still := tuple(due for due in message.parts if not self._is_sent(due, name))):
+            return
         try:
-            sender.send(due)
+            outlet.send(_in_one_message(still))
         except NotDelivered as error:
-            failed.append((due.key, error.message))
-            continue
-        publisher.reached(CrashPoint.NOTICE_SENT, due.key)
-        _mark(publisher, due)
-        publisher.reached(CrashPoint.NOTICE_MARKED, due.key)
-        sent.append(due.key)
-    return NoticeDelivery(tuple(sent), tuple(failed))
+            self.failed |= {due.key: error.message for due in still}
+            return
+        for due in still:
+            self.publisher.reached(CrashPoint.NOTICE_SENT, due.key)
+            if self._left(due.key) - {name}:
+                _routes_taken(self.publisher.storage).create(f"{name}/{due.key}", self.publisher.now())
+                self.marked[due.key].add(name)
+            else:
+                self._settle(due)
+            self.publisher.reached(CrashPoint.NOTICE_MARKED, due.key)
+
+    def _left(self, key: str) -> set[str]:
+        return self.wanted[key].keys() - self.marked[key]
+
+    def _is_sent(self, due: DueNotice, name: str) -> bool:
+        """Whether another process has sent it since it was looked for."""
+        storage = self.publisher.storage
+        if due.with_publication and due.key not in self.publisher.log.head().state.due:
+            return True
+        marks = (_routes_taken(storage).path(f"{name}/{due.key}"), _delivered(storage).path(due.key))
+        return any(map(storage.exists, marks))
+
+    def _settle(self, due: DueNotice) -> None:
+        _mark(self.publisher, due)
+        _unmark(self.publisher.storage, due.key, self.marked[due.key])
+        self.sent.append(due.key)
+
+
+def _in_one_message(dues: Sequence[DueNotice]) -> DueNotice:
+    """Several are told in a line each, as urgently as the most urgent."""
+    first = dues[0]
+    if len(dues) == 1:
+        return first
+    severity = max((due.notice.severity for due in dues), key=SEVERITIES.index)
+    notice = Notice(title=f"{len(dues)} notices about {_about(first)}", severity=severity)
+    return DueNotice(first.key, notice, together=tuple(dues))
+
+
+def _about(due: DueNotice) -> str:
+    return due.notice.dataset or due.notice.incident
+
+
+def _routes_taken(storage: Storage) -> Documents[datetime]:
+    """When a notice that is still due elsewhere has gone by a route, by the name of the route and the notice's key."""
+    return Documents(storage, "_outbox/routes", datetime)
+
+
+def _marked(storage: Storage) -> defaultdict[str, set[str]]:
+    found = defaultdict[str, set[str]](set)
+    for route, _, key in (name.partition("/") for name in _routes_taken(storage).files(recursive=True)):
+        found[key].add(route)
+    return found
+
+
+def _unmark(storage: Storage, key: str, routes: Iterable[str]) -> None:
+    for route in routes:
+        _routes_taken(storage).delete(f"{route}/{key}")
 
 
 def _announcements(storage: Storage) -> Iterable[DueNotice]:
@@ -127,7 +256,8 @@ def _announcements(storage: Storage) -> Iterable[DueNotice]:
             continue
         if notice is None:
             continue  # another process has delivered or withdrawn it since it was listed
-        yield _addressed(storage, DueNotice(key, notice, with_publication=False), key.removesuffix(_BEGINS))
+        campaign = key.removesuffix(_BEGINS).partition(".")[0]
+        yield _addressed(storage, DueNotice(key, notice, with_publication=False), campaign)
 
 
 def _notices_of_publications(publisher: Publisher) -> Sequence[DueNotice]:

@@ -1,4 +1,4 @@
-"""Where notices go: into a log, into files, or to a web server."""
+"""Where notices go: into a log, into files, to a web server, to a channel of Slack's, to an Alertmanager."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import os
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,22 +18,28 @@ from urllib.parse import unquote, urlsplit
 
 from backfill_assets.errors import NotDelivered
 from backfill_assets.lakehouse.records import Notice
-from backfill_assets.publish.outbox import DueNotice, Sender
+from backfill_assets.notice_routes import Route
+from backfill_assets.publish.outbox import DueNotice, Outlet, Routed
 
 _TIMEOUT_SECONDS = 10.0
+_FIRES = timedelta(days=365)
+"""An alert without an end is over after some minutes; an incident, only when it is closed."""
 
 
-def sender_of(text: str, write: Callable[[str], None] | None = None) -> Sender:
-    """The sender that ``text`` names, as :attr:`Settings.notices` has it.
+def sender_of(routes: Sequence[Route], write: Callable[[str], None] | None = None) -> Routed:
+    """What hands notices over by ``routes``, those of :attr:`Settings.notices`.
 
-    ``write`` is where ``log`` writes to, by default the logger ``backfill_assets.notices``.
+    ``write`` is where the log is written to, by default the logger ``backfill_assets.notices``.
     """
-    kind, _, where = text.partition(":")
-    if kind == "webhook":
-        return WebhookSender(where)
-    if kind == "file":
-        return FileSender(Path(where).expanduser(), is_folder=where.endswith("/"))
-    return LogSender(write or log_writer(logging.getLogger("backfill_assets.notices"), logging.WARNING))
+    log = LogSender(write or log_writer(logging.getLogger("backfill_assets.notices"), logging.WARNING))
+    senders: Mapping[str, Callable[[str], Outlet]] = {
+        "log": lambda _: log,
+        "file": lambda where: FileSender(Path(where).expanduser(), is_folder=where.endswith("/")),
+        "webhook": WebhookSender,
+        "slack": SlackSender,
+        "alertmanager": AlertmanagerSender,
+    }
+    return Routed(tuple(routes), {each.name: senders[each.kind](each.where) for each in (*routes, Route())})
 
 
 def log_writer(logger: logging.Logger, level: int = logging.INFO) -> Callable[[str], None]:
@@ -76,15 +83,22 @@ def notice_lines(notice: Notice, recipients: Sequence[str] = ()) -> list[str]:
     return [*parts, f"To undo: {notice.undo}"] if notice.undo else parts
 
 
+def message_lines(due: DueNotice) -> list[str]:
+    """As people read it, with the key of each notice: what is told together is a line each."""
+    if due.together:
+        return [due.notice.title, *(f"[{each.key}] {each.notice.title}" for each in due.together)]
+    first, *others = notice_lines(due.notice, due.recipients)
+    return [f"[{due.key}] {first}", *others]
+
+
 @dataclass(frozen=True)
 class LogSender:
-    """One message a notice. ``write`` raises :class:`NotDelivered` where the message would be lost."""
+    """One text a message. ``write`` raises :class:`NotDelivered` where it would be lost."""
 
     write: Callable[[str], None]
 
     def send(self, due: DueNotice) -> None:
-        first, *others = notice_lines(due.notice, due.recipients)
-        self.write("\n  ".join([f"[{due.key}] {first}", *others]))
+        self.write("\n  ".join(message_lines(due)))
 
 
 @dataclass(frozen=True)
@@ -140,39 +154,82 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 @dataclass(frozen=True)
-class WebhookSender:
-    """A POST of the notice's JSON with the key as ``Idempotency-Key``. Only an answer of 2xx counts as delivered."""
+class _WebSender:
+    """A POST of JSON. Only an answer of 2xx counts as delivered."""
 
     url: str = field(repr=False)
     timeout: float = _TIMEOUT_SECONDS
 
-    def send(self, due: DueNotice) -> None:
-        body = json.dumps(as_json(due)).encode()
-        headers = {"Content-Type": "application/json", "Idempotency-Key": due.key, **self._credentials()}
-        address = urlsplit(self.url)._replace(netloc=self.host).geturl()
-        request = urllib.request.Request(address, body, headers, method="POST")  # noqa: S310 - settings took http only
+    def _post(self, body: object, key: str, below: str = "") -> None:
+        """Raises :class:`NotDelivered` with the host alone: the rest of the URL may hold a secret."""
+        url = urlsplit(self.url)
+        user, _, host = url.netloc.rpartition("@")
+        address = url._replace(netloc=host, path=f"{url.path.rstrip('/')}{below}" if below else url.path).geturl()
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key, **_credentials(user)}
+        request = urllib.request.Request(address, json.dumps(body).encode(), headers, method="POST")  # noqa: S310 - http
         try:
             with urllib.request.build_opener(_NoRedirect()).open(request, timeout=self.timeout) as answer:
                 answer.read(1)
         except urllib.error.HTTPError as error:
             error.close()
-            raise NotDelivered(f"{self.host} answered {error.code}") from None
+            raise NotDelivered(f"{host} answered {error.code}") from None
         except (OSError, HTTPException, ValueError) as error:  # their text may repeat the URL
-            raise NotDelivered(f"{self.host} did not answer ({_kind(error)})") from None
+            raise NotDelivered(f"{host} did not answer ({_kind(error)})") from None
 
-    def _credentials(self) -> dict[str, str]:
-        """A name and a password in the URL, as the header that they stand for: urllib takes them for the host."""
-        user, at, _ = urlsplit(self.url).netloc.rpartition("@")
-        name, _, password = user.partition(":")
-        both = f"{unquote(name)}:{unquote(password)}".encode()
-        return {"Authorization": f"Basic {b64encode(both).decode()}"} if at else {}
 
-    @property
-    def host(self) -> str:
-        """All of the URL that may be shown: the rest may hold a secret."""
-        return urlsplit(self.url).netloc.rpartition("@")[2]
+def _credentials(user: str) -> dict[str, str]:
+    """A name and a password in a URL, as the header that they stand for: urllib takes them for the host."""
+    name, _, password = user.partition(":")
+    both = f"{unquote(name)}:{unquote(password)}".encode()
+    return {"Authorization": f"Basic {b64encode(both).decode()}"} if user else {}
 
 
 def _kind(error: Exception) -> str:
     reason = getattr(error, "reason", error)
     return "timed out" if isinstance(reason, TimeoutError) else type(reason).__name__
+
+
+class WebhookSender(_WebSender):
+    """The notice's JSON, with the key as ``Idempotency-Key``."""
+
+    def send(self, due: DueNotice) -> None:
+        self._post(as_json(due), due.key)
+
+
+class SlackSender(_WebSender):
+    """A text for an incoming webhook of Slack's, or of what takes the same body; it has the key of each notice."""
+
+    def send(self, due: DueNotice) -> None:
+        first, *others = (line.translate(_SLACK_ESCAPES) for line in message_lines(due))
+        urgency = "" if due.notice.severity == "info" else f"*{due.notice.severity}* "
+        self._post({"text": "\n".join([f"{urgency}{first}", *others])}, due.key)
+
+
+_SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+class AlertmanagerSender(_WebSender):
+    """An alert for each notice, to ``<URL>/api/v2/alerts``; alerts with the same labels are one.
+
+    An incident fires until a notice says that it is over: with its dataset and its severity, for these are labels.
+    What tells of no incident is over when the Alertmanager has not heard of it for its ``resolve_timeout``.
+    """
+
+    def send(self, due: DueNotice) -> None:
+        self._post([_alert(each, datetime.now(UTC)) for each in due.parts], due.key, below="/api/v2/alerts")
+
+
+def _alert(due: DueNotice, now: datetime) -> dict[str, Any]:
+    told = due.notice
+    dataset = {"dataset": told.dataset} if told.dataset else {}
+    about = {"alertname": "BackfillNotice", "notice": due.key}
+    if told.incident:
+        about = {"alertname": "BackfillIncident", "incident": told.incident}
+    ends = now if told.resolved else now + _FIRES if told.incident else None
+    summary, *others = notice_lines(told, due.recipients)
+    return {
+        "labels": {**about, **dataset, "severity": told.severity},
+        "annotations": {"summary": summary, "description": "\n".join(others)},
+        "startsAt": now.isoformat(),
+        **({"endsAt": ends.isoformat()} if ends else {}),
+    }

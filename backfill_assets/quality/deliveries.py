@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+
+from pydantic import BaseModel, ConfigDict
 
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.text import format_duration
 
 
-@dataclass(frozen=True)
-class Totals:
-    """Of what arrived on a day: how many rows, and the sums of some of their fields."""
+class Totals(BaseModel):
+    """Of what a source sent on a day: how many rows, and the sums of some of their fields."""
+
+    model_config = ConfigDict(frozen=True)
 
     rows: int
-    sums: Mapping[str, Decimal] = field(default_factory=dict)
+    sums: Mapping[str, Decimal] = {}
 
     def __str__(self) -> str:
         return ", ".join([f"rows {self.rows:,}", *(f"{name} {value:,}" for name, value in sorted(self.sums.items()))])
@@ -24,16 +26,19 @@ class Totals:
 
 def as_sent(sent: Totals | None, landed: Totals, control: str) -> RuleOutcome:
     """Whether there is what the source says that it sent; without ``sent`` its file ``control`` is missing."""
-    next_step = "Ask the source for the rest as a new file; if its totals are wrong, for a new control file."
     if sent is None:
-        expected, next_step = (
-            f"{control} beside the files",
-            "Ask the source for it: the rows are taken in all the same.",
-        )
-    else:
-        expected = str(sent)
-    passed = landed == sent
-    return RuleOutcome("as_sent", "completeness", passed, str(landed), expected, "" if passed else next_step)
+        return _sent(str(landed), f"{control} beside the files", "Ask the source for it. The rows are taken in.")
+    next_step = "Ask the source for the rest as a new file; if its totals are wrong, for a new control file."
+    return _sent(str(landed), str(sent), "" if landed == sent else next_step)
+
+
+def unreadable(problem: str, next_step: str) -> RuleOutcome:
+    """The verdict on a delivery of which a file cannot be read."""
+    return _sent(problem, "files that can be read", next_step)
+
+
+def _sent(observed: str, expected: str, next_step: str) -> RuleOutcome:
+    return RuleOutcome("as_sent", "completeness", not next_step, observed, expected, next_step)
 
 
 def delivered(day: date, within: timedelta, landed_at: datetime | None, now: datetime) -> RuleOutcome | None:

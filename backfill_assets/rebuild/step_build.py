@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import date
@@ -71,6 +71,8 @@ class StepBuild:
     """Why others of a build whose days grow could not; empty where that was no question."""
     proven: set[date] = field(default_factory=set)
     """Days that were staged, and came out as they are published."""
+    after_chunk: Callable[[StepBuild], None] | None = None
+    """Called while there is more to compute; what it raises ends the build, and what was staged is kept."""
 
     @property
     def step(self) -> Step:
@@ -202,6 +204,8 @@ class StepBuild:
                     written = write_chunk(spark, self.lake.storage, chunk, timelines, judging)
                 done += self.take(before)
                 self.report_staged(done, len(days), started)
+                if before and self.after_chunk:
+                    self.after_chunk(self)
                 before = written
             with waiting(self.progress, f"{self.step.name}: the last days are measured"):
                 wait([before] if before else [])

@@ -122,6 +122,8 @@ class Walk:
     """
     growing: Growing | None = None
     """Where days grow with what they gained."""
+    watch: Callable[[Sequence[StepBuilt]], None] | None = None
+    """Called with what is built so far, after each step and within it: what it raises ends the walk."""
     out: dict[str, frozenset[date]] = field(default_factory=dict)
     """The days that are held back, by table."""
     done: list[StepBuilt] = field(default_factory=list)
@@ -130,12 +132,22 @@ class Walk:
         """Stage the days of one step; raises :class:`DaysFailed` where a walk does not hold back."""
         began = time.monotonic()
         build = StepBuild(self.lake, asked, self.run, self.progress, self.place, self.growing)
+        build.after_chunk = self._watch_chunk if self.watch else None
         held_back = self._stage_good_days(build) if self.holds_back else self._stage_all_days(build)
         done = StepBuilt.of(build, held_back, round(time.monotonic() - began, 1))
         self.place = self.place.over(done.records)
         self.out |= dict.fromkeys(build.tables, frozenset(held.day for held in held_back))
         self.done.append(done)
+        if self.watch:
+            self.watch(self.done)
         return done
+
+    def _watch_chunk(self, build: StepBuild) -> None:
+        """Show the step that is under way as if it ended here."""
+        failed = _failed_days(build)
+        good = replace(build, staged={day: held for day, held in build.staged.items() if day not in failed})
+        if self.watch:
+            self.watch([*self.done, StepBuilt.of(good, tuple(_hold_back_failed(failed)), seconds=0.0)])
 
     def forget(self, days: Collection[date]) -> None:
         """Take ``days`` out of all steps that were walked through: they stay as they were."""
@@ -165,7 +177,7 @@ class Walk:
         todo = [day for day in asked.days if day not in blocked]
         paused = self.growing.paused(asked.step, todo) if self.growing else {}
         broken = self._stage_all_that_can_be(build, [day for day in todo if day not in paused])
-        failed = {day: held for day, held in build.staged.items() if not all(staged.passed for staged in held)}
+        failed = _failed_days(build)
         build.forget((*failed, *broken))
         if self.growing:
             self.growing.pause(asked.step, {day: held[0].seconds for day, held in failed.items() if day in build.whole})
@@ -203,17 +215,22 @@ class Walk:
 
 
 def shadow(
-    lake: Lake, campaign: str, steps: Sequence[StepRequest], run: RunInfo, progress: Progress
+    lake: Lake,
+    campaign: str,
+    steps: Sequence[StepRequest],
+    run: RunInfo,
+    progress: Progress,
+    watch: Callable[[Sequence[StepBuilt]], None] | None = None,
 ) -> list[StepBuilt]:
     """Stage the ``steps`` of a campaign, which are in build order, on its own timelines.
 
     A day that fails its gates is held back with all that reads it. A dirty tree is refused with
-    :class:`PublicationRefused` if the settings say so.
+    :class:`PublicationRefused` if the settings say so. ``watch`` may end it before all is computed.
     """
     if not campaign.startswith(CAMPAIGN):
         raise InvalidRequest(f"{campaign!r} does not name a campaign.", hint=f"Its name begins with {CAMPAIGN}.")
     lake.require_clean_tree()
-    walk = Walk(lake, Place(campaign), run, progress)
+    walk = Walk(lake, Place(campaign), run, progress, watch=watch)
     return [walk.take(each) for each in steps]
 
 
@@ -324,6 +341,10 @@ def is_day_failure(error: Exception) -> bool:
 def first_line(error: Exception) -> str:
     """What an error of Spark's says, without its plans and traces."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:_LONGEST_ERROR]
+
+
+def _failed_days(build: StepBuild) -> dict[date, list[StagedTableDay]]:
+    return {day: held for day, held in build.staged.items() if not all(staged.passed for staged in held)}
 
 
 def _hold_back_failed(failed: Mapping[date, Sequence[StagedTableDay]]) -> Iterable[HeldBack]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from decimal import Decimal
 
-from backfill_assets.lakehouse.records import Severity
+from backfill_assets.notice_routes import Severity
 from backfill_assets.quality.watchdogs import CONTENT, FILES
 
 

@@ -15,8 +15,9 @@ from pydantic import Field
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.document import Documents
-from backfill_assets.lakehouse.records import Notice, Record, Severity
+from backfill_assets.lakehouse.records import Notice, Record
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.notice_routes import Severity
 from backfill_assets.publish.log import Entry, Head, PublicationLog
 from backfill_assets.text import format_count, format_ranges, suggest_or_list
 from backfill_assets.upkeep.diagnosis import Cause

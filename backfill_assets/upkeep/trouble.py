@@ -93,10 +93,6 @@ class WriteUnderWay:
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
-def _leaves_nothing(table: str, day: date) -> str:
-    return ""
-
-
 def _anywhere(table: str, day: date) -> bool:
     return True
 
@@ -134,8 +130,6 @@ class RepairContext:
     """What the checks said that need no rows, by the name of the check, where they fail."""
     not_run: Collection[TableDay] = ()
     """Days whose last run ended before their gates were judged."""
-    leaves_late_rows: Callable[[str, date], str] = _leaves_nothing
-    """Why the dataset of a table leaves the late rows of a day to a person; empty if it does not."""
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
     """What is under way, by the tables that it may write."""
     failed_gates: Mapping[TableDay, HeldByGates] = field(default_factory=dict)
@@ -260,10 +254,15 @@ class RepairContext:
             missing=stale.reason is StaleReason.MISSING,
             run_failed=any(key in self.not_run for key in keys),
             gates=gate.words if gate else "",
-            asks=self.leaves_late_rows(stale.table, stale.day) if late else "",
+            asks=next(filter(None, map(self._asks, from_raw)), ""),
             rolled_back=self.is_rolled_back(stale.table, stale.day),
             version_gone=gone and step.source is None,
         )
+
+    def _asks(self, key: TableDay) -> str:
+        """Why the source leaves the late rows of a day of raw to a person; empty if it does not."""
+        lateness, state = self.step_of[key.table].lateness, self.observed.states.get(key)
+        return lateness.asks(state.content.metrics) if lateness and state and state.content else ""
 
     def _took_back(self, key: TableDay) -> bool:
         state = self.observed.states.get(key)

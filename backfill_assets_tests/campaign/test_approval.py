@@ -20,12 +20,12 @@ from backfill_assets.campaign.approval import (
     moved_days,
     moved_sentence,
 )
-from backfill_assets.campaign.breaker import Exceeded
 from backfill_assets.campaign.course import state_of
 from backfill_assets.days import TableDay
 from backfill_assets.difference.difference import DayCompared, RowCounts, Sides, TableCompared, fingerprint_of
 from backfill_assets.difference.verdict import Difference, difference_of
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
+from backfill_assets.limits import Exceeded
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest, PlanTerms
 from backfill_assets.rebuild.outcome import UNKNOWN, Person

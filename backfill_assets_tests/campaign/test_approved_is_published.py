@@ -22,7 +22,6 @@ from backfill_assets.campaign import cutover
 from backfill_assets.campaign import look as campaign_look
 from backfill_assets.campaign import run as campaign_run
 from backfill_assets.campaign import steps as campaign_work
-from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.rollback import Newest
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.steps import compare_and_keep
@@ -48,6 +47,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.limits import Limits
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why

@@ -7,12 +7,9 @@ from decimal import Decimal
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from backfill_assets.campaign.breaker import (
     BreakerInput,
-    Limits,
     computed_seconds,
     held_back_lines,
     input_of,
@@ -20,9 +17,9 @@ from backfill_assets.campaign.breaker import (
     staged_contents,
 )
 from backfill_assets.difference.difference import Contents, Sums, TableDifference
-from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.limits import Limits
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.stage import StagedTableDay
@@ -73,36 +70,6 @@ def test_a_budget_warns_at_eighty_percent_and_stops_when_it_is_spent() -> None:
     assert near[0].sentence == "it has taken 81 s: 81 % of the 100 s granted."
     over = judge(limits, replace(WELL, seconds=Decimal(101), money=Decimal("1.7")))
     assert [(each.limit, each.stops) for each in over] == [("seconds", True), ("money", False)]
-
-
-@given(
-    st.builds(
-        Limits,
-        *([st.none() | st.decimals(0, 1, places=4)] * 4),
-        *([st.none() | st.decimals(0, 10**6, places=2)] * 2),
-    )
-)
-def test_limits_read_what_they_write(limits: Limits) -> None:
-    assert Limits.parse(str(limits)) == limits
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "speed=1",
-        "errors=5",
-        "seconds=5%",
-        "gates=many",
-        "money=-1",
-        "errors",
-        "seconds=1e999999999",
-        "gates=1e999999999999999999%",
-        "deviation=1e-999999999%",
-    ],
-)
-def test_invalid_limits_are_refused(text: str) -> None:
-    with pytest.raises(InvalidRequest):
-        Limits.parse(text)
 
 
 FIRST, SECOND, THIRD, FOURTH = (date(2017, 3, n) for n in range(1, 5))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
-from backfill_assets.campaign.notice import begins, completion
+from backfill_assets.campaign.notice import begins, completion, limit_reached
 from backfill_assets.difference.difference import table_difference
 from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.limits import over_budget
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
 
 DAY = date(2017, 3, 1)
@@ -39,6 +41,20 @@ def test_with_the_publication_they_learn_what_changed_who_approved_and_how_to_un
     assert len(completion(PLAN, [change], [REPORT], "ana").lines) == 1
     stale = completion(PLAN, [change], [REPORT], "ana", stale={"weekly": [DAY]})
     assert stale.lines[1:] == (f"weekly: stale until built again: {DAY}.",)
+
+
+def test_when_a_limit_stops_it_people_learn_which_and_where_to_look() -> None:
+    """At once; that most of a budget is spent can wait until somebody is there."""
+    stopped = over_budget("seconds", Decimal(10), Decimal(11), "it has taken 11 s")
+    near = over_budget("seconds", Decimal(10), Decimal(9), "it has taken 9 s")
+    assert stopped and near
+    found = [limit_reached(PLAN, each, "sales") for each in (stopped, near)]
+    assert [each.severity for each in found] == ["critical", "warning"] and found[0].dataset == "sales"
+    assert found[0].title == f"fact of 2017-03-01 was stopped by a limit ({PLAN.id})"
+    assert found[0].lines == (
+        "seconds: it has taken 11 s, and at most 10 s was granted.",
+        f"Nothing was published. Look at it: backfill status {PLAN.id}",
+    )
 
 
 def test_what_it_is_for_comes_first() -> None:

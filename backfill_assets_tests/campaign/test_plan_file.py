@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.plan_file import InvalidPlanFile, PlanFile, PlanFileLimits, read_plan_file
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.limits import Limits
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import PlanRequest, PlanTerms, Scope
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.plan_file import PlanFile
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.limits import Limits
 from backfill_assets.plan.records import Scope
 from backfill_assets_tests.campaign.schema_page import PAGE, current_schema
 from backfill_assets_tests.campaign.test_plan_file import WHOLE

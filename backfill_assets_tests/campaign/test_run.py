@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from backfill_assets.answers.status import campaign_table
 from backfill_assets.campaign import look as campaign_days_of_log
-from backfill_assets.campaign.breaker import Limits
+from backfill_assets.campaign import run as module
 from backfill_assets.campaign.look import campaign_days, held_back_days
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.days import TableDay
@@ -24,9 +25,11 @@ from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignS
 from backfill_assets.lakehouse.plans import planners
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict
+from backfill_assets.limits import Limits
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Scope, Why
 from backfill_assets.plan.waves import Shares
+from backfill_assets.publish.outbox import due_notices
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import Person, RunInfo
 from backfill_assets.rebuild.step_build import StepBuild
@@ -130,6 +133,32 @@ def test_a_stop_by_too_many_bad_days_names_the_first_and_why(at: CampaignRun) ->
     )
     (found,) = campaign_days(at.builder.lake.storage, PLAN)
     assert found.held_back == (FIRST, BAD)
+
+
+@pytest.mark.parametrize(("held_back", "stops"), [(0, False), (1, False), (2, True)])
+def test_a_wave_is_stopped_within_it_as_soon_as_the_rest_of_it_cannot_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_back: int, stops: bool
+) -> None:
+    """After its first chunk: of 12 days at most a tenth may be held back, however few are tried by then."""
+    days = f"{FIRST}..2017-03-12"
+    step = FACT.model_copy(update={"rebuild": {Why.CODE_CHANGED: (days,)}})
+    at = run_of(tmp_path, PLAN.model_copy(update={"steps": (step,)}))
+    gate = RuleOutcome("few_rejected", "validity", passed=False, observed="9 of 10 rows", expected="at most 2")
+    held = tuple(HeldBack("fact_daily_revenue", date(2017, 3, n + 1), rules=(gate,)) for n in range(held_back))
+    build = StepBuild(at.builder.lake, StepRequest(CATALOG.step("fact_daily_revenue"), ()), RunInfo("r"), print)
+    built = [StepBuilt(build, (), (), (date(2017, 3, 12),), held)]
+
+    def one_chunk(*given: Any) -> list[StepBuilt]:
+        given[-1](built)
+        return built
+
+    monkeypatch.setattr(module, "shadow", one_chunk)
+    at.start(Options(Shares.parse("100%")))
+    with pytest.raises(CampaignStopped, match="wave 100 percent: 2 of 12 days") if stops else nullcontext():
+        at.stage_wave(0)
+    told = due_notices(at.builder.lake.publisher)
+    assert [(each.notice.severity, each.notice.dataset) for each in told] == [("critical", "sales")] * stops
+    assert at.next().waits is stops
 
 
 @pytest.mark.parametrize(

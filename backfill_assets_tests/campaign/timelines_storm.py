@@ -17,6 +17,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -30,7 +31,7 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets_tests.campaign.undo_lakehouse import CATALOG, DAYS, STEPS, Life, UndoLakehouse, Work, days_of
-from backfill_assets_tests.campaign.undo_oracle import Judge, Seen, Torn
+from backfill_assets_tests.campaign.undo_oracle import Judge, Seen, Shown, Torn
 from backfill_assets_tests.protocol.storm import Storm
 from backfill_assets_tests.protocol.storm_tally import Tally, Told
 from backfill_assets_tests.protocol.storm_workers import StormClock
@@ -217,9 +218,19 @@ def _torn(judge: Judge, seen: Seen) -> str:
     """What a publication brought that is not what main shows beside it makes; raw may have gained rows meanwhile."""
     for key in (key for key in seen.days if judge.is_computed(seen.after, key)):
         reads_raw = any(each.table.startswith("raw") for each in judge.inputs(seen.after, key))
-        if not reads_raw and seen.after.of(key) != judge.wanted(seen.after, key):
+        if not reads_raw and all(seen.after.of(key) != judge.wanted(shown, key) for shown in _beside(seen)):
             return f"{seen} brings {judge.difference(seen.after, TableDay(key.table, key.day))}"
     return ""
+
+
+def _beside(seen: Seen) -> Iterator[Shown]:
+    """What main showed beside what the publication brings, from when it was prepared until it was closed."""
+    yield seen.after
+    for shown in seen.meanwhile:
+        names = {table: dict(days) for table, days in shown.names.items()}
+        for key in seen.days:
+            names.setdefault(key.table, {})[key.day] = seen.after.of(key)
+        yield replace(seen.after, names=names)
 
 
 def storm(root: str, tallies: Path, seconds: float, seed: int) -> tuple[Storm, Told, list[str]]:

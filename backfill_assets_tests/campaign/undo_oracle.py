@@ -152,6 +152,8 @@ class Seen:
     prepared: Prepared
     before: Shown
     after: Shown
+    meanwhile: tuple[Shown, ...] = ()
+    """What main showed from its prepared entry on: its place is there, and others may be closed before it."""
 
     @property
     def made(self) -> Publication:
@@ -182,11 +184,13 @@ class Judge:
     steps: Sequence[Step]
     seen: list[Seen] = field(default_factory=list)
     prepared: dict[str, Prepared] = field(default_factory=dict)
+    begun: dict[str, int] = field(default_factory=dict)
+    """How many publications were closed when another one was prepared."""
     sequence: int = -1
     """The last entry of the log that was read."""
 
     def copy(self) -> Judge:
-        return replace(self, seen=list(self.seen), prepared=dict(self.prepared))
+        return replace(self, seen=list(self.seen), prepared=dict(self.prepared), begun=dict(self.begun))
 
     @property
     def shown(self) -> Shown:
@@ -202,9 +206,12 @@ class Judge:
         for row in (row for row in rows if row["sequence"] > self.sequence):
             if row["event"] == "prepared" and row["detail"]:
                 self.prepared[row["publication"]] = Prepared.model_validate_json(row["detail"])
+                self.begun[row["publication"]] = len(self.seen)
             elif row["event"] == "closed" and row["outcome"] == "done":
                 prepared, versions = self.prepared[row["publication"]], json.loads(row["detail"])
-                found.append(Seen(prepared, self.shown, _after(log.storage, prepared, self.shown, versions)))
+                shown = [Shown(), *(each.after for each in self.seen)][self.begun[row["publication"]] :]
+                after = _after(log.storage, prepared, self.shown, versions)
+                found.append(Seen(prepared, self.shown, after, tuple(shown)))
                 self.seen.append(found[-1])
         self.sequence = max([self.sequence, *(row["sequence"] for row in rows)])
         return found

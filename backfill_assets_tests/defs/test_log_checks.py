@@ -13,12 +13,12 @@ import dagster as dg
 import pytest
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
+from backfill_assets.defs import log_checks
 from backfill_assets.defs.checks import AS_DECLARED, AS_SENT, AS_USUAL, DELIVERED, check_key
 from backfill_assets.defs.dagster_internals import newest_evaluations, shown_checks
 from backfill_assets.defs.location import code_location, table_partitions
-from backfill_assets.defs.log_checks import LogChecks, _whole_publications, log_judges
+from backfill_assets.defs.log_checks import LogChecks, log_judges
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.control_totals import CONTROL
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.dataset import Dataset
@@ -179,9 +179,14 @@ def test_what_landed_is_compared_with_what_was_sent_whenever_a_file_comes(place:
     assert "_control.json cannot be read" in str(place.newest(AS_SENT, LAST).description)
 
 
-def test_no_publication_is_cut_in_two() -> None:
-    """The place in the log would say that all of it was judged."""
-    due = [(DayState(RAW, FIRST, "p", sequence, "", None), AS_USUAL) for sequence in (1, 2, 2, 2, 3)]
-    for most, judged in ((1, 1), (2, 4), (4, 4), (5, 5), (9, 5)):
-        now, left = _whole_publications(due, most)
-        assert (len(now), len(left)) == (judged, 5 - judged)
+def test_a_look_judges_whole_publications_and_the_next_one_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """History that is looked at for the first time may take longer than a tick may."""
+    place.publish("p1", 4, *days(FIRST, date(2017, 3, 10)))
+    place.publish("p2", 4, *days(date(2017, 3, 11), date(2017, 3, 20)))
+    place.publish("p3", 4, *days(date(2017, 3, 21), LAST))
+    monkeypatch.setattr(log_checks, "_MOST_JUDGED", 12)
+    assert [place.look() for _ in range(3)] == [
+        f"Evaluated {count} checks of the log and of what landed." * bool(count) for count in (20, 41, 0)
+    ]

@@ -44,9 +44,9 @@ def control(zone: LandingZone) -> Path:
 def test_all_lines_of_a_day_are_counted_and_their_numbers_added(zone: LandingZone) -> None:
     """Of all its files. What is no number counts as a line, and as 0."""
     paths = zone.paths("sales")[DAY]
-    assert control_totals.landed(zone, paths, ()) == Totals(8)
+    assert control_totals.landed(zone, paths, ()) == Totals(rows=8)
     sums = {"amount": Decimal("1000000000000.31"), "store": Decimal(15)}
-    assert control_totals.landed(zone, paths, sums) == Totals(8, sums)
+    assert control_totals.landed(zone, paths, sums) == Totals(rows=8, sums=sums)
 
 
 def test_a_control_file_is_no_landed_file_and_makes_the_day_newer(zone: LandingZone) -> None:
@@ -54,7 +54,7 @@ def test_a_control_file_is_no_landed_file_and_makes_the_day_newer(zone: LandingZ
     before = control_totals.newest(zone, "sales", DAY, files)
     assert control_totals.sent(zone, "sales", DAY) is None
     control(zone).write_text('{"rows": 8, "sums": {"amount": "1000000000000.31"}, "sender": "till"}')
-    assert control_totals.sent(zone, "sales", DAY) == Totals(8, {"amount": Decimal("1000000000000.31")})
+    assert control_totals.sent(zone, "sales", DAY) == Totals(rows=8, sums={"amount": Decimal("1000000000000.31")})
     assert zone.paths("sales")[DAY] == files
     assert not zone.strays("sales")
     assert control_totals.newest(zone, "sales", DAY, files) > before

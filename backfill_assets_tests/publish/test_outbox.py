@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,18 @@ from backfill_assets.errors import InvalidRequest, NotDelivered
 from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.records import Notice, Provenance, Publication
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.notice_routes import parse_routes
 from backfill_assets.publish.crash_points import CrashPoint, Reached
-from backfill_assets.publish.outbox import DueNotice, announce, deliver, due_notices
-from backfill_assets.publish.senders import FileSender, LogSender, WebhookSender, log_writer, sender_of
+from backfill_assets.publish.outbox import DueNotice, Outlet, announce, deliver, due_notices
+from backfill_assets.publish.senders import (
+    AlertmanagerSender,
+    FileSender,
+    LogSender,
+    SlackSender,
+    WebhookSender,
+    log_writer,
+    sender_of,
+)
 from backfill_assets_tests.protocol.audit import delivered_keys
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 
@@ -217,9 +227,10 @@ class Server:
     """Answers with ``answers`` in turn (``slow`` never does in time), then with 200; ``bodies`` by key."""
 
     answers: list[int | str]
+    paths: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     credentials: list[str | None] = field(default_factory=list)
-    bodies: dict[str, object] = field(default_factory=dict)
+    bodies: dict[str, Any] = field(default_factory=dict)
     url: str = ""
 
 
@@ -233,6 +244,7 @@ def serving(*answers: int | str) -> Iterator[Server]:
             answer = state.answers.pop(0) if state.answers else 200
             key = self.headers["Idempotency-Key"]
             state.keys.append(key)
+            state.paths.append(self.path)
             state.credentials.append(self.headers["Authorization"])
             if answer == "slow":
                 time.sleep(0.4)
@@ -311,7 +323,7 @@ def test_a_file_gets_a_line_and_a_folder_a_file(tmp_path: Path) -> None:
         FileSender(tmp_path).send(DUE)
     cut, *whole = lines.read_text().splitlines()
     assert cut == '{"key": "p' and [json.loads(line)["key"] for line in whole] == ["p1", "p1"]
-    sender_of(f"file:{tmp_path}/absent/notices/").send(DUE)
+    outlet(f"file:{tmp_path}/absent/notices/").send(DUE)
     for folder in (tmp_path, tmp_path / "absent" / "notices"):
         assert [path.name for path in folder.glob("*.json")] == ["p1.json"]
 
@@ -324,17 +336,22 @@ def test_what_cannot_be_written_is_named(tmp_path: Path, setting: str, said: str
     """A folder above it, if that is what is wrong: it is no delivery."""
     (tmp_path / "file").write_text("")
     with pytest.raises(NotDelivered, match=f"{tmp_path}{said.format(tmp_path)}"):
-        sender_of(f"file:{tmp_path}/{setting}").send(DUE)
+        outlet(f"file:{tmp_path}/{setting}").send(DUE)
 
 
-def test_the_sender_is_chosen_by_its_setting(tmp_path: Path) -> None:
+def outlet(setting: str, written: list[str] | None = None) -> Outlet:
+    """What the one route of ``setting`` leads to."""
+    (route,) = parse_routes(setting)
+    return sender_of((route,), None if written is None else written.append).outlets[route.name]
+
+
+def test_the_outlet_is_chosen_by_its_setting(tmp_path: Path) -> None:
     written: list[str] = []
-    sender = sender_of("log", written.append)
-    assert isinstance(sender, LogSender)
-    sender.send(DUE)
+    outlet("log", written).send(DUE)
     assert written == ["[p1] March is right now\n  revenue -0.4 %\n  Reports: u\n  To undo: backfill rollback p1"]
-    assert sender_of(f"file:{tmp_path}/n") == FileSender(tmp_path / "n")
-    assert sender_of("webhook:https://h/x") == WebhookSender("https://h/x")
+    assert outlet(f"file:{tmp_path}/n") == FileSender(tmp_path / "n")
+    for kind in (WebhookSender, SlackSender, AlertmanagerSender):
+        assert outlet(f"{kind.__name__.removesuffix('Sender').lower()}:https://h/x") == kind("https://h/x")
 
 
 def test_a_notice_reaches_standard_error_without_any_handler(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,12 +41,20 @@ def test_a_day_fails_from_when_its_delivery_is_due_until_it_lands(landed: str | 
 @pytest.mark.parametrize(
     ("sent", "landed", "passed"),
     [
-        (Totals(4025), Totals(4025), True),
-        (Totals(4025), Totals(4024), False),
-        (Totals(2, {"sales_value": Decimal("3.50")}), Totals(2, {"sales_value": Decimal("3.5")}), True),
-        (Totals(2, {"sales_value": Decimal("3.50")}), Totals(2, {"sales_value": Decimal("3.49")}), False),
-        (Totals(0), Totals(0), True),
-        (None, Totals(4025), False),
+        (Totals(rows=4025), Totals(rows=4025), True),
+        (Totals(rows=4025), Totals(rows=4024), False),
+        (
+            Totals(rows=2, sums={"sales_value": Decimal("3.50")}),
+            Totals(rows=2, sums={"sales_value": Decimal("3.5")}),
+            True,
+        ),
+        (
+            Totals(rows=2, sums={"sales_value": Decimal("3.50")}),
+            Totals(rows=2, sums={"sales_value": Decimal("3.49")}),
+            False,
+        ),
+        (Totals(rows=0), Totals(rows=0), True),
+        (None, Totals(rows=4025), False),
     ],
 )
 def test_what_landed_is_compared_with_what_was_sent(sent: Totals | None, landed: Totals, passed: bool) -> None:

@@ -135,4 +135,6 @@ def test_a_tenth_of_the_rows_is_noticed_by_control_totals_alone() -> None:
 
 def _totals(frame: pd.DataFrame) -> dict[date, Totals]:
     sums = frame.groupby("day").agg(rows=("basket_id", "size"), usd=("sales_value", "sum"))
-    return {day: Totals(int(rows), {"sales_value": Decimal(f"{usd:.2f}")}) for day, rows, usd in sums.itertuples()}
+    return {
+        day: Totals(rows=int(rows), sums={"sales_value": Decimal(f"{usd:.2f}")}) for day, rows, usd in sums.itertuples()
+    }

@@ -18,6 +18,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from backfill_assets.days import TableDay
+from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline
 from backfill_assets.model.declaration import Metrics, Table
 from backfill_assets.rebuild import decide, step_build
@@ -28,7 +29,7 @@ from backfill_assets.rebuild.grow_tables import Grown
 from backfill_assets.rebuild.growing import Gain, Growing, InputMemory
 from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.step_look import StepLook, StepRequest
-from backfill_assets.rebuild.walk import Walk
+from backfill_assets.rebuild.walk import StepBuilt, Walk, shadow
 from backfill_assets_tests.campaign.undo_lakehouse import (
     BRONZE,
     DAILY,
@@ -243,6 +244,28 @@ def test_killed_anywhere_and_walked_again_it_gives_what_it_gives_at_once(lived: 
             lived.walk(owner, Life(points))
         again = lived.walk(owner)
         assert (contents(again), held_back(again)) == (contents(walked.walk), held_back(walked.walk)), points
+
+
+@pytest.mark.parametrize("lived", [SEED], indirect=True)
+def test_one_who_watches_can_end_it_within_a_step_and_what_was_staged_is_kept(
+    lived: Lived, walked: Walked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With chunks of a day each, it is called after the first day, while the second is judged."""
+    monkeypatch.setattr(decide, "_MOST_DAYS", 1)
+    seen: list[list[tuple[str, int]]] = []
+
+    def watch(done: Sequence[StepBuilt]) -> None:
+        seen.append([(each.step, len(each.staged) + len(each.held_back)) for each in done])
+        if len(done) == 1:
+            raise CampaignStopped("too many days are held back")
+
+    fact, *_ = lived.past.requests()
+    with pytest.raises(CampaignStopped):
+        shadow(lived.played.lake(Life()), f"{OWNER}-watched", lived.past.requests(), RUN, silent, watch)
+    assert seen == [[(FACT.name, 1)]] and len(fact.days) > 2
+    again = lived.walk(f"{OWNER}-watched")
+    assert (contents(again), held_back(again)) == (contents(walked.walk), held_back(walked.walk))
+    assert again.done[0].build.computed < set(fact.days)
 
 
 def failing(days: Collection[date], monkeypatch: pytest.MonkeyPatch) -> None:

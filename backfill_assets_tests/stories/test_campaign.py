@@ -13,7 +13,6 @@ from urllib.request import url2pathname
 import dagster as dg
 import pytest
 
-from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.steps import abandon
 from backfill_assets.defs.campaigns.jobs import ASSET, SENSOR
@@ -25,6 +24,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, plan_of
 from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
 from backfill_assets.lakehouse.records import Notice
+from backfill_assets.limits import Limits
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.keep import observe_context, plan_as_kept
 from backfill_assets.plan.make import make_plan

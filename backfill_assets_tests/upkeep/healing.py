@@ -10,6 +10,7 @@ from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.quality.watchdogs import CONTENT
 from backfill_assets.upkeep.bounds import RepairBounds
@@ -59,6 +60,7 @@ class Life:
     world: Lakehouse = field(default_factory=lambda: Lakehouse({}, {}, {}, STEPS))
     now: datetime = BEGIN
     bounds: RepairBounds = field(default_factory=RepairBounds)
+    steps: Sequence[Step] = STEPS
     watches: dict[TableDay, FailedWatch] = field(default_factory=dict)
     damaged: dict[TableDay, str] = field(default_factory=dict)
     """Days whose files are wrong, with the publication that brought these files."""
@@ -109,7 +111,7 @@ class Life:
             for table, days in attempt.days.items():
                 busy.setdefault(table, []).append(WriteUnderWay(attempt.id, days))
         return RepairContext(
-            STEPS,
+            self.steps,
             self.world.observed(),
             failed_watches=list(self.watches.values()),
             incidents=by_days(known),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import pytest
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.deletion import DELETED
+from backfill_assets.model.lateness import LATE_ROWS, Lateness
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Incident
 from backfill_assets_tests.upkeep.healing import WEEKS, YEAR, Dies, Lakehouse, Life, sound
+from backfill_assets_tests.upkeep.weeks import STEPS
 
 Fault = Callable[[Life, date], object]
 
@@ -81,6 +84,14 @@ def _held_back(life: Life, day: date) -> None:
     _late(life, day)
 
 
+def _too_late(life: Life, day: date) -> None:
+    """Of a dataset that leaves such rows to a person."""
+    raw = next(step for step in STEPS if step.name == "raw")
+    life.steps = tuple(replace(raw, lateness=Lateness(7, "ask")) if step is raw else step for step in STEPS)
+    life.world.metrics[TableDay("raw", day)] = {LATE_ROWS: 3}
+    _late(life, day)
+
+
 def _suspicious(table: str, check: str) -> Fault:
     return lambda life, day: life.suspicions.update({TableDay(table, day): {check: f"{check} fails"}})
 
@@ -101,6 +112,7 @@ ESCALATED: dict[str, tuple[Fault, str, Cause]] = {
     "foreign raw": (_foreign("raw"), "raw", Cause.FOREIGN_RAW),
     "disagrees": (_damaged("fact", broken="total_agrees"), "fact", Cause.DISAGREES),
     "held back": (_held_back, "bronze", Cause.HELD_BACK),
+    "too late": (_too_late, "bronze", Cause.TOO_LATE),
     "unusual": (_suspicious("raw", "as_usual"), "raw", Cause.UNUSUAL),
     "drift": (_suspicious("raw", "as_declared"), "raw", Cause.DRIFT),
 }

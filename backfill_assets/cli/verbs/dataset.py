@@ -15,7 +15,7 @@ from backfill_assets.cli.foreground import foreground_lake, report_progress
 from backfill_assets.cli.options import as_json
 from backfill_assets.cli.output import say, say_answer
 from backfill_assets.cli.verbs.init import template_text
-from backfill_assets.cli.wiring import current_catalog, current_settings
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.report.answer import Answer, Fact, Grid, Line, Tone
 from backfill_assets.text import format_count
@@ -34,7 +34,7 @@ def dataset() -> None:
     Examples:
       backfill dataset new sea_temperatures       a module to change, in the package of your datasets
       backfill dataset check sea_temperatures     tries it on the first landed file
-      backfill dataset check sales --json
+      backfill dataset check sales --history      how often each threshold would have been broken
     """
 
 
@@ -78,24 +78,31 @@ def _new_module_in(name: str) -> Path:
 
 @dataset.command()
 @click.argument("name", shell_complete=complete_dataset)
+@click.option("--history", is_flag=True, help="Judge all published days by each threshold instead, from the log alone.")
 @as_json
 @click.pass_context
-def check(ctx: click.Context, name: str) -> None:
+def check(ctx: click.Context, name: str, history: bool) -> None:
     """Try the declaration of the dataset NAME on the first file that has landed for it.
 
     \b
     Examples:
       backfill dataset check sea_temperatures
-      backfill dataset check sales --json
+      backfill dataset check sales --history --json
 
     Shows how many of its rows would be quarantined and why, which gates would hold their day back, and which transforms
     return other columns than their contract declares. Of a long file, the first 10,000 lines are read. Starts Spark,
     which takes most of the time. Writes nothing, and needs no lakehouse.
 
-    The exit code is 1 if a row would be quarantined, if something is wrong, or if nothing has landed.
+    The exit code is 1 if a row would be quarantined, if something is wrong, or if nothing has landed. With --history
+    it is 0: the answer is how often each threshold, declared or learned from the past, would have been broken.
     """
     catalog = current_catalog()
     declared = catalog.dataset(name)
+    if history:
+        from backfill_assets.answers.thresholds import thresholds_answer
+
+        say_answer(thresholds_answer(open_storage(), declared, catalog.table_names))
+        return
     with foreground_lake() as lake:
         problems, files = _try(lake, declared, catalog.table, report_progress)
     say_answer(_trial_answer(declared, problems, files))

@@ -86,7 +86,7 @@ def _send_notices(dry_run: bool) -> None:
         say_answer(due_answer(due_notices(publisher)))
         return
     found = deliver_notices(settings, publisher)
-    if wants_json() or not (found.sent or found.failed):
+    if wants_json() or not (found.sent or found.failed or found.waiting):
         say_answer(delivery_answer(found, settings.notices))
     if found.failed:
         still = format_count(len(found.failed), "notice")

@@ -36,7 +36,7 @@ from backfill_assets.defs.campaigns.pages import (
     undo_page,
 )
 from backfill_assets.defs.checks import checks_by_table
-from backfill_assets.defs.dagster_internals import MAX_RETRIES_TAG, RETRY_NUMBER_TAG
+from backfill_assets.defs.dagster_internals import MAX_RETRIES_TAG, RETRY_NUMBER_TAG, WILL_RETRY_TAG
 from backfill_assets.defs.metadata import plain_failure
 from backfill_assets.defs.own_lakehouse import lakehouse_job, lakehouse_sensor
 from backfill_assets.defs.partitions import Partitions
@@ -64,7 +64,7 @@ ASSET, SENSOR = "campaign", "campaigns"
 CAMPAIGNS = dg.DynamicPartitionsDefinition(name=SENSOR)
 CAMPAIGN_TAG, KIND_TAG = "backfill/campaign", "backfill/kind"
 """On runs: the campaign that it is about, from its first moment; and that it is one of a campaign, for the queue."""
-_WILL_RETRY_TAG, _OF_STEPS_TAG = "dagster/will_retry", "dagster/retry_on_asset_or_op_failure"
+_OF_STEPS_TAG = "dagster/retry_on_asset_or_op_failure"
 _TAGS = {KIND_TAG: "campaign", MAX_RETRIES_TAG: "2", _OF_STEPS_TAG: "false"}
 """Dagster starts a run again that has died; what fails in words waits for a person."""
 _EVERY_SECONDS, _DAYS, _NEWEST_RUNS = 10, 7, 10
@@ -337,7 +337,7 @@ def run_under_way(instance: dg.DagsterInstance, campaign: str, but: str = "") ->
     newest = instance.get_run_records(about, limit=_NEWEST_RUNS)
     for record in newest:
         run = record.dagster_run
-        is_retried = not but and record is newest[0] and run.tags.get(_WILL_RETRY_TAG) == "true"
+        is_retried = not but and record is newest[0] and run.tags.get(WILL_RETRY_TAG) == "true"
         if run.run_id != but and (is_retried or (not run.is_finished and is_alive(instance, record, now))):
             return run.run_id
     return ""

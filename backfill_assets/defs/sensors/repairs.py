@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.days import DayRange, TableDay, parse_day
+from backfill_assets.defs.backfill_breaker import trip_backfills
 from backfill_assets.defs.checks import (
     AS_DECLARED,
     AS_SENT,
@@ -78,8 +79,9 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
 
     def repair(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         hands = _Hands(context.instance, backfill, steps, partitions, asset_graph(context), dataset_of)
+        stopped = trip_backfills(context.instance, backfill)
         healed = heal(backfill.storage, hands, datetime.now(UTC))
-        lines = list(healed.lines())
+        lines = [*stopped, *healed.lines()]
         for line in lines:
             context.log.info(line)
         # Dagster starts one run of a key, however often it is asked.
