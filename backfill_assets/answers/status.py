@@ -143,8 +143,8 @@ def status_answer(found: FoundStatus) -> Answer:
     if not any(found.statuses.values()):
         return Answer(parts=(*_before(found), Line("Nothing was published yet.")))
     lacks: list[Part] = [rejected_table(found.rejected), *_look_at_rejected(found)] if found.rejected else []
-    differ = [drift_table(found.drift)] if found.drift else []
-    parts = (*_before(found), _summary(found), *_damaged(found), *lacks, *differ)
+    lacks += [drift_table(found.drift)] if found.drift else []
+    parts = (*_before(found), _summary(found), *_damaged(found), *lacks)
     sections = [*(_days(found, table) for table in found.chosen), *(_campaign(*each) for each in found.under_way)]
     return Answer(parts=parts, sections=tuple(sections))
 
@@ -236,22 +236,12 @@ def rejected_table(found: Sequence[tuple[RejectedRows, str]]) -> Grid:
 
 def drift_table(found: Sequence[tuple[str, Drift]]) -> Grid:
     """A line for each field that is not as declared; ``share`` is that of the rows of its days."""
-    columns = ("table", "field", "how", "since", "last", "days", "rows", "share", "example")
+    columns = ("table", "field", "how", "since", "days", "share", "example")
     rows = [
-        (
-            table,
-            each.field,
-            Toned(each.kind.value, Tone.WARN),
-            each.since,
-            each.last,
-            each.days,
-            each.rows,
-            Quantity(each.share, "share"),
-            each.example,
-        )
+        (table, each.field, each.kind.value, each.since, each.days, Quantity(each.share, "share"), each.example)
         for table, each in found
     ]
-    return Grid("drift", columns, rows, title="Fields that are not as declared", drop=("last", "rows", "days"))
+    return Grid("drift", columns, rows, title="Fields that are not as declared", drop=("days", "share"))
 
 
 def _look_at_rejected(found: FoundStatus) -> Iterator[Line]:

@@ -146,10 +146,8 @@ def _drift_queries(table: Table) -> tuple[str, str]:
     if source is None or typed is None:
         raise LookupError(f"{table.name} has no declared fields to measure it against.")
     rows = ibis.table(ibis.Schema.from_pyarrow(columns_of(table.contract)), name=_ROWS)
-    counts = {name: made(rows) for name, made in fields_not_as_declared(source, typed).items()}
-    found = rows.group_by(DAY).agg(**counts), undeclared_fields(rows)
-    of_declared, of_others = (str(ibis.to_sql(each, dialect="duckdb")) for each in found)
-    return of_declared, of_others
+    of_declared = rows.group_by(DAY).agg(**fields_not_as_declared(source, typed, rows))
+    return str(ibis.to_sql(of_declared, dialect="duckdb")), str(ibis.to_sql(undeclared_fields(rows), dialect="duckdb"))
 
 
 def _declared(measured: Metrics) -> Iterator[FieldRows]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from itertools import groupby, islice
 
 from backfill_assets.model.declaration import EXAMPLE, Metrics, RuleOutcome, Source
 from backfill_assets.text import escape_controls, format_count, percent
@@ -26,6 +27,10 @@ MATERIAL = Decimal("0.01")
 RECENT = timedelta(days=28)
 """What has not been seen for as long is over."""
 _MOST_FIELDS, _LONGEST_NAME, _LONGEST_EXAMPLE = 20, 80, 60
+_NEXT_STEP = (
+    "Ask the source. If it is right, declare it: a field that rows carried before is read from what raw kept of it "
+    "(`rescued=True`); rows of another type are in quarantine until a new version of the rows takes them."
+)
 
 
 class DriftKind(StrEnum):
@@ -45,19 +50,16 @@ class FieldRows:
     rows: int
     example: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.field} {self.kind}: {format_count(self.rows, 'row')}" + _for_example(self.example)
+
 
 def as_text(found: Iterable[FieldRows]) -> str:
     """As the log keeps it: of each kind the fields with the most rows; names and examples of a bounded length."""
-    ordered = sorted(found, key=lambda each: (each.kind.name, -each.rows, each.field))
-    of_kind = {kind: [each for each in ordered if each.kind is kind and each.rows] for kind in DriftKind}
-    return json.dumps(
-        [
-            [kind.name, _short(each.field, _LONGEST_NAME), each.rows, _short(each.example, _LONGEST_EXAMPLE)]
-            for kind, fields in of_kind.items()
-            for each in fields[:_MOST_FIELDS]
-        ],
-        separators=(",", ":"),
-    )
+    ordered = sorted((each for each in found if each.rows), key=lambda each: (each.kind.name, -each.rows, each.field))
+    kept = [each for _, of_kind in groupby(ordered, lambda each: each.kind) for each in islice(of_kind, _MOST_FIELDS)]
+    fields = [(each.kind.name, _short(each.field, _LONGEST_NAME), each.rows, _short(each.example)) for each in kept]
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def from_text(text: object) -> list[FieldRows]:
@@ -75,9 +77,13 @@ def together(texts: Sequence[object]) -> str:
     return as_text(found.values()) if found else ""
 
 
-def _short(text: str, most: int) -> str:
+def _short(text: str, most: int = _LONGEST_EXAMPLE) -> str:
     plain = escape_controls(text)
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"
+
+
+def _for_example(example: str) -> str:
+    return f", for example {example}" if example else ""
 
 
 # ------------------------------------------------------------------ over days
@@ -106,7 +112,7 @@ class Drift:
     def __str__(self) -> str:
         where = f"{self.rows:,} of {format_count(self.of, 'row')} ({percent(self.share).removeprefix('+')})"
         since = f" on {format_count(self.days, 'day')} since {self.since}" if self.days > 1 else f" on {self.since}"
-        return f"{self.field} {self.kind}: {where}{since}" + f", for example {self.example}" * bool(self.example)
+        return f"{self.field} {self.kind}: {where}{since}{_for_example(self.example)}"
 
 
 def drifts(source: Source, days: Mapping[date, Metrics], until: date | None = None) -> list[Drift]:
@@ -121,43 +127,31 @@ def drifts(source: Source, days: Mapping[date, Metrics], until: date | None = No
         if known_until - day > RECENT:
             break
         for each in _of_day(source, days[day]):
-            known = found.setdefault((each.kind, each.field), [])
+            known = found.get((each.kind, each.field), [])
             if (known[-1][0] if known else newest) - day <= RECENT:
-                known.append((day, each))
+                found[each.kind, each.field] = [*known, (day, each)]
                 known_until = day
     return [
-        Drift(
-            kind,
-            field,
-            since=seen[-1][0],
-            last=seen[0][0],
-            days=len(seen),
-            rows=sum(each.rows for _, each in seen),
-            of=sum(_received(days[day]) for day, _ in seen),
-            example=next((each.example for _, each in seen if each.example), ""),
-        )
+        Drift(kind, field, seen[-1][0], seen[0][0], len(seen), *_rows_of(seen, days), _example_of(seen))
         for (kind, field), seen in sorted(found.items())
-        if seen
     ]
+
+
+def _rows_of(seen: Sequence[tuple[date, FieldRows]], days: Mapping[date, Metrics]) -> tuple[int, int]:
+    return sum(each.rows for _, each in seen), sum(_received(days[day]) for day, _ in seen)
+
+
+def _example_of(seen: Sequence[tuple[date, FieldRows]]) -> str:
+    return next((each.example for _, each in seen if each.example), "")
 
 
 def judge(source: Source, days: Mapping[date, Metrics], day: date) -> RuleOutcome:
     """The verdict on a day of raw: a warning. One that was published before this was measured passes, and says so."""
     found = [each for each in drifts(source, days, day) if each.last == day]
     measured = f"{format_count(_received(days[day]), 'row')} as declared"
-    next_step = (
-        "Ask the source. If it is right, declare it: a field that rows carried before is read from what raw kept of "
-        "it (`rescued=True`); rows of another type are in quarantine until a new version of the rows takes them."
-    )
-    return RuleOutcome(
-        RULE,
-        "validity",
-        not found,
-        "; ".join(map(str, found)) or (measured if FIELDS in days[day] else "not measured when it was published"),
-        f"the declared fields of {source.name}, each of its type",
-        next_step if found else "",
-        "warning",
-    )
+    observed = "; ".join(map(str, found)) or (measured if FIELDS in days[day] else "not measured when it was published")
+    expected = f"the declared fields of {source.name}, each of its type"
+    return RuleOutcome(RULE, "validity", not found, observed, expected, _NEXT_STEP if found else "", "warning")
 
 
 def _of_day(source: Source, metrics: Metrics) -> list[FieldRows]:

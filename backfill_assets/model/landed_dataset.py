@@ -239,8 +239,9 @@ class LandedDataset:
         key = (*_columns_with(contract, "key"), *([OCCURRENCE] if self.numbered else []))
         bronze = bronze_contract(self.name, contract, numbered=self.numbered)
         joined = {name: each.joined for name, each in contract.fields().items() if each.joined}
-        declared = self._source(contract), bronze, key, joined
-        return TimelyRefinement(*declared, self.arrives.days) if self._rejects_late else Refinement(*declared)
+        refinement = Refinement(self._source(contract), bronze, key, joined)
+        is_timely = self.late_rows == "quarantine"
+        return TimelyRefinement(**vars(refinement), days=self.arrives.days) if is_timely else refinement
 
     def dataset(self) -> Dataset:
         """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""
@@ -255,10 +256,6 @@ class LandedDataset:
         beyond = self.unusual_beyond
         steps = tuple(replace(s, tables=tuple(replace(t, unusual_beyond=beyond) for t in s.tables)) for s in declared)
         return Dataset(self.name, self.description, self.owners, steps, self.first_day, self.streamed)
-
-    @property
-    def _rejects_late(self) -> bool:
-        return self.late_rows == "quarantine"
 
     def _landed_steps(self, current: Refinement) -> tuple[Step, Step]:
         """The steps of raw, and of bronze with quarantine, and all their rules."""
@@ -276,6 +273,9 @@ class LandedDataset:
             rules=(ContentIntact(source, "text"), volume, replace(self.arrives, severity="warning")),
             typed=current.contract,
         )
+        # Rows that are rejected as late are counted, and hold nothing back.
+        late = replace(self.arrives, at_most=Decimal(1), severity="warning")
+        counted = (late,) if self.late_rows == "quarantine" else ()
         quarantine = Table(
             name=self.quarantine,
             layer="quarantine",
@@ -283,10 +283,7 @@ class LandedDataset:
             contract=quarantine_contract(source, current.contract),
             key=("source_file", "source_line"),
             made_of={"reasons": tuple(f"{self.raw}.{name}" for name in (*source.columns, "unparsed_line"))},
-            rules=(
-                ContentIntact(source, "text"),
-                *([replace(self.arrives, at_most=Decimal(1), severity="warning")] if self._rejects_late else []),
-            ),
+            rules=(ContentIntact(source, "text"), *counted),
         )
         beside = source, self.raw, self.quarantine
         keys = " and ".join(current.key)

@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Literal
 
@@ -100,24 +100,15 @@ def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
 
 def count_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> ir.IntegerScalar:
     """How many received rows have a field that is not declared, lack one, or have a text that is not of its type."""
-    differing = reduce(or_, _differing(source, typed, rows).values(), rows.rescued.notnull())
-    return rows.count(where=_read_lines(rows) & differing)
+    differing = _differing(source, typed, rows).values()
+    return rows.count(where=reduce(or_, differing, _read_lines(rows) & rows.rescued.notnull()))
 
 
-def fields_not_as_declared(source: Source, typed: type[Contract]) -> Aggregates:
-    """By kind and field, in how many received rows it is not as declared; and examples, named with ``_example``."""
-
-    def count(kind: DriftKind, field: str, rows: ir.Table) -> ir.Scalar:
-        return rows.count(where=_read_lines(rows) & _differing(source, typed, rows)[kind, field])
-
-    def example(field: str, rows: ir.Table) -> ir.Scalar:
-        differs = _read_lines(rows) & _differing(source, typed, rows)[DriftKind.RETYPED, field]
-        return least(differs.ifelse(rows[field], None))
-
-    names = [(DriftKind.MISSING, name) for name in _demanded(source, typed)]
-    names += [(DriftKind.RETYPED, name) for name in source.parsed_columns]
-    counts = {f"{kind.name} {field}": partial(count, kind, field) for kind, field in names}
-    return counts | {f"RETYPED {name}{EXAMPLE}": partial(example, name) for name in source.parsed_columns}
+def fields_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> dict[str, ir.Scalar]:
+    """By kind and field, in how many received rows it is not as declared; and, named with ``_example``, a value."""
+    differing = {f"{kind.name} {name}": (name, each) for (kind, name), each in _differing(source, typed, rows).items()}
+    examples = {f"{of}{EXAMPLE}": least(each.ifelse(rows[name], None)) for of, (name, each) in differing.items()}
+    return {of: rows.count(where=each) for of, (_, each) in differing.items()} | examples
 
 
 def undeclared_fields(rows: ir.Table) -> ir.Table:
@@ -138,25 +129,22 @@ def _read_lines(rows: ir.Table) -> ir.BooleanValue:
 
 
 def _differing(source: Source, typed: type[Contract], rows: ir.Table) -> dict[tuple[DriftKind, str], ir.BooleanValue]:
-    """By kind and field, whether a row lacks a field that it must have, or its text is not written as its type is."""
+    """By kind and field, whether a received row lacks one that it must have, or has a text that its type has not."""
     import ibis
 
     matches = ibis.udf.scalar.builtin(regexp_full_match)
-    patterns = {name: landed_pattern(source.type_of(name)) for name in source.parsed_columns}
     lacking = {(DriftKind.MISSING, name): rows[name].isnull() for name in _demanded(source, typed)}
-    return lacking | {
-        (DriftKind.RETYPED, name): ~matches(rows[name], pattern).fill_null(True) for name, pattern in patterns.items()
+    of_another_type = {
+        (DriftKind.RETYPED, name): ~matches(rows[name], landed_pattern(source.type_of(name))).fill_null(True)
+        for name in source.parsed_columns
     }
+    return {of: _read_lines(rows) & each for of, each in (lacking | of_another_type).items()}
 
 
 def _demanded(source: Source, typed: type[Contract]) -> list[str]:
     """The fields that each line must have; rows that came before a field was declared may lack it."""
-    fields = typed.fields()
-    return [
-        name
-        for name in source.columns
-        if name != "day" and name not in source.rescued_fields and not fields[name].nullable
-    ]
+    may_lack = {"day", *source.rescued_fields, *(name for name, each in typed.fields().items() if each.nullable)}
+    return [name for name in source.columns if name not in may_lack]
 
 
 def json_valid(text: str) -> bool:

@@ -87,12 +87,6 @@ class TimelyRefinement(Refinement):
         """Whether a raw row is; never null: what did not arrive is not."""
         return F.coalesce(F.datediff("arrival_day", "day") > self.days, F.lit(False))
 
-    @property
-    def reason(self) -> Column:
-        """Why a late row is rejected."""
-        takes = f"late: {self.source.name} takes rows up to {self.days} days after their day (was "
-        return F.concat(F.lit(takes), F.datediff("arrival_day", "day"), F.lit(")"))
-
     def with_doubt(self, raw: DataFrame) -> DataFrame:
         """``raw`` with the days of late rows in doubt: such rows are not sound. No other row in doubt is late."""
         return raw.withColumn("day_is_arrival", F.col("day_is_arrival") | self.is_late)
@@ -109,7 +103,9 @@ def rejected_rows(raw: DataFrame, refinement: Refinement) -> DataFrame:
         return rejected(raw, refinement)
     late, received = refinement.is_late, raw.where(F.col("record_kind") == "received")
     judged = _judged(received.withColumn("day_is_arrival", F.col("day_is_arrival") & ~late), refinement)
-    why = F.when(late, F.array(refinement.reason)).otherwise(F.array().cast("array<string>"))
+    takes = f"late: {refinement.source.name} takes rows up to {refinement.days} days after their day (was "
+    reason = F.concat(F.lit(takes), F.datediff("arrival_day", "day"), F.lit(")"))
+    why = F.when(late, F.array(reason)).otherwise(F.array().cast("array<string>"))
     broken = judged.where(~F.col(_SOUND) | late).withColumn("reasons", F.concat(_reasons(refinement), why))
     fields = struct_type(quarantine_contract(refinement.source, refinement.contract)).fields
     return broken.select(*(as_declared(F.col(field.name), field) for field in fields)).repartition("day")

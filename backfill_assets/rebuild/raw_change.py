@@ -328,7 +328,8 @@ class RawWriter:
                 self.table.name, day, own, content, rules, pin, schema, seconds, staged.environment
             )
         self.report_implausible_days(measured)
-        for each in drifts(self.source, measured):
+        # A stream would say it with each batch.
+        for each in () if self.transaction else drifts(self.source, measured):
             self.progress(f"{self.table.name}: {each}")
         if staged.timeline:
             # What was made of raw as it was is staged anew by each run.

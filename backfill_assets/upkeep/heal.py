@@ -18,7 +18,15 @@ from backfill_assets.publish.outbox import announce
 from backfill_assets.state.observed import LogView
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.incident_course import Progress, advance, launches, proofs_to_ask, proven
-from backfill_assets.upkeep.incidents import Attempt, Incident, IncidentBook, by_days, notice_of, record, stages_to_tell
+from backfill_assets.upkeep.incidents import (
+    Incident,
+    IncidentBook,
+    RepairAttempt,
+    by_days,
+    notice_of,
+    record,
+    stages_to_tell,
+)
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import RepairContext
 
@@ -28,10 +36,10 @@ _KEPT_CLOSED = timedelta(days=90)
 class Hands(Protocol):
     """What looks and acts in Dagster's place."""
 
-    def launch(self, attempt: Attempt) -> None:
+    def launch(self, attempt: RepairAttempt) -> None:
         """One backfill; nothing if it was launched before."""
 
-    def ended(self, attempts: Iterable[Attempt]) -> Mapping[str, str]:
+    def ended(self, attempts: Iterable[RepairAttempt]) -> Mapping[str, str]:
         """How those ended that are over, by id."""
 
     def look(self, known: Sequence[Incident]) -> RepairContext: ...

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from backfill_assets.days import TableDay
 from backfill_assets.text import format_count, format_ranges
 from backfill_assets.upkeep.diagnosis import Action, Cause, Diagnosis
-from backfill_assets.upkeep.incidents import Attempt, Closing, Happened, Incident, Proof, incident_id
+from backfill_assets.upkeep.incidents import Closing, Happened, Incident, Proof, RepairAttempt, incident_id
 from backfill_assets.upkeep.repair import ManualAction, Repair, RepairDecision
 from backfill_assets.upkeep.trouble import StaleDay
 
@@ -43,7 +43,7 @@ class _Wanted:
 
     diagnosis: Diagnosis
     days: set[date] = field(default_factory=set)
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[RepairAttempt] = field(default_factory=list)
     person: ManualAction | None = None
 
 
@@ -117,8 +117,8 @@ def _wanted(decision: RepairDecision, now: datetime) -> dict[Key, _Wanted]:
     return found
 
 
-def _attempt(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> Attempt:
-    return Attempt(
+def _attempt(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> RepairAttempt:
+    return RepairAttempt(
         id=repair.id,
         at=now,
         title=repair.title,
@@ -232,7 +232,7 @@ def _closed(incident: Incident, outcome: str, seen: Progress) -> Incident:
     return incident.then(seen.now, outcome, state="closed", closed=seen.now, outcome=outcome, after=after, next_step="")
 
 
-def launches(incidents: Sequence[Incident]) -> Iterator[Attempt]:
+def launches(incidents: Sequence[Incident]) -> Iterator[RepairAttempt]:
     """What must have been launched, each once: asking again for one that was changes nothing."""
     found = {each.id: each for incident in incidents for each in incident.attempts if each.ended is None}
     yield from found.values()

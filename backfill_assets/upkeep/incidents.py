@@ -28,7 +28,7 @@ State = Literal["waiting", "repairing", "proving", "person", "closed"]
 Proof = Literal["", "passed", "failed"]
 
 
-class Attempt(Record):
+class RepairAttempt(Record):
     """One native backfill, or one reading of raw again. It has all that is needed to launch it once more."""
 
     id: str
@@ -67,7 +67,7 @@ class Incident(Record):
     """What a person does; empty while none is needed."""
     state: State = "waiting"
     opened: datetime
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[RepairAttempt, ...] = ()
     plan: str = ""
     """The plan that waits for an approval, of a repair beyond its bounds."""
     before: Mapping[date, str] = Field(default_factory=dict)
@@ -80,7 +80,7 @@ class Incident(Record):
     history: tuple[Happened, ...] = ()
 
     @property
-    def under_way(self) -> Attempt | None:
+    def under_way(self) -> RepairAttempt | None:
         """The attempt that has not ended."""
         return next((each for each in self.attempts if each.ended is None), None)
 

@@ -25,7 +25,7 @@ def days(*found: tuple[int, list[FieldRows]], received: int = 100) -> Mapping[da
 def test_the_rows_of_a_field_add_up_over_the_parts_of_a_day() -> None:
     """The first example stands for all; a part that was not measured, or has nothing, adds nothing."""
     one, other = as_text([TIER, LACKS]), as_text([replace(TIER, rows=7, example="blue"), OTHER])
-    assert from_text(together([one, None, "", other])) == [replace(TIER, rows=12), LACKS, OTHER]
+    assert from_text(together([one, None, "", other])) == [LACKS, OTHER, replace(TIER, rows=12)]
     assert together([None, ""]) == ""
     was, more = (DayContent(3, "1", metrics={FIELDS: text}) for text in (one, other))
     assert was.plus(more).metrics[FIELDS] == together([one, other])

@@ -15,7 +15,7 @@ from backfill_assets.model.graph import step_by_table
 from backfill_assets.quality.watchdogs import CONTENT
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.heal import Healed, heal
-from backfill_assets.upkeep.incidents import Attempt, Incident, IncidentBook, by_days
+from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days
 from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams, WriteUnderWay
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.protocol.names import SteppedStorage
@@ -72,7 +72,7 @@ class Life:
     not_run: set[TableDay] = field(default_factory=set)
     suspicions: dict[TableDay, dict[str, str]] = field(default_factory=dict)
     plans_of_campaigns: dict[TableDay, str] = field(default_factory=dict)
-    launched: dict[str, Attempt] = field(default_factory=dict)
+    launched: dict[str, RepairAttempt] = field(default_factory=dict)
     over: dict[str, str] = field(default_factory=dict)
     proofs: set[str] = field(default_factory=set)
     built: list[TableDay] = field(default_factory=list)
@@ -94,12 +94,12 @@ class Life:
         if self.calls == self.die_at:
             raise Dies
 
-    def launch(self, attempt: Attempt) -> None:
+    def launch(self, attempt: RepairAttempt) -> None:
         self._call()
         self.launched.setdefault(attempt.id, attempt)
         self._call()
 
-    def ended(self, attempts: Iterable[Attempt]) -> Mapping[str, str]:
+    def ended(self, attempts: Iterable[RepairAttempt]) -> Mapping[str, str]:
         self._call()
         return {each.id: self.over[each.id] for each in attempts if each.id in self.over}
 
@@ -152,7 +152,7 @@ class Life:
             if id not in self.over:
                 self.over[id] = self._run(attempt)
 
-    def _run(self, attempt: Attempt) -> str:
+    def _run(self, attempt: RepairAttempt) -> str:
         """All days of a step or none, as a run does."""
         steps = [step for step in STEPS if step.name in attempt.days]
         for step in steps:

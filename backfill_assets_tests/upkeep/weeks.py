@@ -11,7 +11,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.state.rolled_back import FileMove, Rollbacks
 from backfill_assets.upkeep.diagnosis import Cause
-from backfill_assets.upkeep.incidents import Attempt, Incident
+from backfill_assets.upkeep.incidents import Incident, RepairAttempt
 from backfill_assets.upkeep.trouble import FailedWatch, StaleDay
 from backfill_assets_tests.plan import world as plan_world
 from backfill_assets_tests.plan.world import Anything, World
@@ -119,7 +119,7 @@ def repaired(*troubles: StaleDay, times: int = 1, at: datetime = datetime(2017, 
     """What is known after ``times`` repairs of ``troubles`` that changed nothing."""
     found: dict[TableDay, list[Incident]] = {}
     for each in troubles:
-        attempt = Attempt(id="r", at=at, ended=at, title="Repair", days={}, evidence={each.day: each.evidence})
+        attempt = RepairAttempt(id="r", at=at, ended=at, title="Repair", days={}, evidence={each.day: each.evidence})
         incident = Incident(
             id="i",
             table=each.table,

@@ -61,7 +61,7 @@ from backfill_assets.stream.lease import read_streams
 from backfill_assets.text import format_range
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.heal import heal
-from backfill_assets.upkeep.incidents import Attempt, Incident, IncidentBook, by_days
+from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days
 from backfill_assets.upkeep.repair import cause_of
 from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams
 
@@ -113,10 +113,10 @@ class _Hands:
     graph: "BaseAssetGraph[Any]"
     datasets: Mapping[str, str]
 
-    def launch(self, attempt: Attempt) -> None:
+    def launch(self, attempt: RepairAttempt) -> None:
         launch(self.instance, self.graph, attempt)
 
-    def ended(self, attempts: Iterable[Attempt]) -> dict[str, str]:
+    def ended(self, attempts: Iterable[RepairAttempt]) -> dict[str, str]:
         launched = {each.id: self.instance.get_backfill(each.id) for each in attempts}
         return {
             id: found.status.value.lower().replace("_", " ")
@@ -208,7 +208,7 @@ def running_streams(storage: Storage) -> RunningStreams:
     return RunningStreams(frozenset(tables), now, cache(published_at))
 
 
-def launch(instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", attempt: Attempt) -> None:
+def launch(instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", attempt: RepairAttempt) -> None:
     """One native backfill; one that is there already stays as it is.
 
     Each run of it builds every day with the version that the day was published with, after all else that waits.

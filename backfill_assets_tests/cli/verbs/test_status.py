@@ -127,7 +127,7 @@ def test_a_field_that_is_not_declared_is_named(three_days: Backfill) -> None:
     lake.metrics = {}
     (found,) = three_days.json("status", "bronze_sales")["drift"]
     assert (found["table"], found["field"], found["how"]) == ("raw_sales", "loyalty_tier", "is not declared")
-    assert (found["since"], found["rows"], found["share"], found["example"]) == (str(SECOND), 2, "0.5", "gold")
+    assert (found["since"], found["days"], found["share"], found["example"]) == (str(SECOND), 2, "0.5", "gold")
     assert "drift" not in three_days.json("status", "--days", FIRST)
     assert "loyalty_tier" in three_days("status").output
 
