@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind generated histories faults kills storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture screenshots first-hour bench bench-quick clean
+.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind story-healing generated histories faults kills storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture screenshots first-hour bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -86,6 +86,9 @@ story-fx: setup ## the 90-day case on real data: plan, waves, difference, approv
 story-rewind: setup ## 60 real days, of which 41 go wrong: rewind, forward twice, compare, publish, undo; killed at every step
 	@$(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_rewind.py backfill_assets_tests/stories/test_killed_rewind.py
 
+story-healing: setup ## faults of each kind on real data, in Dagster's own processes, put right without a hand: ten minutes
+	@$(BIN)/pytest -q -s -m long backfill_assets_tests/stories/test_story_healing.py
+
 generated: setup ## the generated tests with many more examples than `make test` draws: EXAMPLES=20 times as many
 	@EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/pytest $(IN_TWO) -m "hypothesis and not long"
 
@@ -114,6 +117,7 @@ mutants: setup ## break each invariant once: every break must make a test fail
 pins: setup ## pin the logic of new versions, write docs/reference: the rules, and the schema of plan files; RENEW="bronze_sales@v1" renews a pin
 	@$(BIN)/python -m backfill_assets_tests.quality.quality_page
 	@$(BIN)/python -m backfill_assets_tests.campaign.schema_page
+	@$(BIN)/python -m backfill_assets_tests.upkeep.diagnosis_page
 	@$(BIN)/python -m backfill_assets_tests.examples.datasets.source_pins --renew $(RENEW)
 
 golden: setup ## write again what each command prints, as backfill_assets_tests/cli/golden_files keeps it
