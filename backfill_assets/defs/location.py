@@ -85,7 +85,7 @@ def code_location(
     streamed, ends = streamed_datasets(datasets), dict(last_days or {})
     partitions = table_partitions(datasets, ends)
     steps = build_order([step for dataset in datasets for step in dataset.steps])
-    watch, (maintain, refresh) = watchdog_job(datasets, partitions), upkeep_jobs(pool)
+    watch, (maintain, refresh, restore) = watchdog_job(datasets, partitions), upkeep_jobs(pool)
     campaigns = campaign_jobs(datasets, partitions, pool, published)
     pages = {
         "start_here": start_here_page(datasets, partitions),
@@ -101,7 +101,7 @@ def code_location(
             *_assets(datasets, days_per_run, pool, ends),
             *(stream_asset(each, stream_command) for each in streamed),
         ],
-        jobs=[watch, maintain, refresh, timeline_job(steps, pool), *campaigns],
+        jobs=[watch, maintain, refresh, restore, timeline_job(steps, pool), *campaigns],
         schedules=[watchdog_schedule(watch), *upkeep_schedules(maintain, refresh)],
         sensors=[
             shows_what_is_sensor(datasets, partitions, last_days, pages),
