@@ -1,4 +1,4 @@
-"""What came in: rows that were rejected, files that their source has corrected, positions of sources."""
+"""What came in: rows that were rejected or lost, files that their source has corrected, positions of sources."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from backfill_assets.publish.log import anything_published
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.lake import Progress
+from backfill_assets.rebuild.lost_rows import LostDay, count_rows
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.rebuild.refresh import RefreshResult
 from backfill_assets.rebuild.replay import Judged, judge_again, rebuild
+from backfill_assets.rebuild.restore import Restored
 from backfill_assets.report.answer import NOT_DONE, Answer, Datum, Days, Fact, Grid, Id, Line, Part, Tone, Worded
 from backfill_assets.state.boundaries import DaysBoundary, PartitionPosition, RawBoundary, versions_text
 from backfill_assets.state.moments import find_moment
 from backfill_assets.state.positions import is_raw, table_boundaries
 from backfill_assets.state.view import View
-from backfill_assets.text import format_range
+from backfill_assets.text import format_first, format_range
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_MOST_ROWS = 10
+_MOST_ROWS, _MOST_NAMED = 10, 5
 _APART = ("source_file", "source_line", "reasons", "day", "arrival_day", "content_hash")
 _HINT = (
     "Fix the contract in a new version of the step, or ask the source to land corrected rows as a new file. They are"
@@ -212,6 +214,24 @@ def _files(found: ArrivalFiles) -> Sequence[object]:
 
 def _paths(files: Sequence[LandedFile | str]) -> Worded:
     return Worded([each if isinstance(each, str) else each.path for each in files], f"{len(files):,}")
+
+
+# ------------------------------------------------------------------ lost rows
+
+
+def restore_answer(found: Restored, *, dry_run: bool) -> Answer:
+    """What days have lost, and where the rows of it are."""
+    columns = ("day", "rows", "lost files", "rows before a compaction", "read again from", "of no use")
+    days = Grid("days", columns, [*map(_lost, found.days)], one_by_one=True)
+    done = NOT_DONE if dry_run else Fact("publication", Id(found.publication))
+    return Answer(parts=(days, done if found.days else Line("No file is lost.")))
+
+
+def _lost(lost: LostDay) -> Sequence[object]:
+    texts = [file.path for file in lost.lost], [file.path for file in lost.landed], lost.problems
+    files, landed, problems = (Worded(list(each), format_first(each, _MOST_NAMED)) for each in texts)
+    rows = count_rows(lost.lost)
+    return lost.day, rows, files, rows - count_rows(lost.absent), landed, problems
 
 
 # ------------------------------------------------------------------ positions

@@ -18,7 +18,7 @@ from backfill_assets.defs.log_checks import log_checks_page
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
-from backfill_assets.defs.sensors.repairs import repair_sensor
+from backfill_assets.defs.sensors.repairs import repair_sensor, restore_sensor
 from backfill_assets.defs.sensors.shows_what_is import ends_of_data, shows_what_is_sensor
 from backfill_assets.defs.start_here import start_here_page, start_here_spec
 from backfill_assets.defs.streams import COMMAND, StreamedDataset, stream_asset, stream_sensor
@@ -85,7 +85,7 @@ def code_location(
     streamed, ends = streamed_datasets(datasets), dict(last_days or {})
     partitions = table_partitions(datasets, ends)
     steps = build_order([step for dataset in datasets for step in dataset.steps])
-    watch, (maintain, refresh) = watchdog_job(datasets, partitions), upkeep_jobs(pool)
+    watch, (maintain, refresh, restore) = watchdog_job(datasets, partitions), upkeep_jobs(pool)
     campaigns = campaign_jobs(datasets, partitions, pool, published)
     pages = {
         "log_checks": log_checks_page(steps, partitions),
@@ -102,11 +102,12 @@ def code_location(
             *_assets(datasets, days_per_run, pool, ends),
             *(stream_asset(each, stream_command) for each in streamed),
         ],
-        jobs=[watch, maintain, refresh, timeline_job(steps, pool), *campaigns],
+        jobs=[watch, maintain, refresh, restore, timeline_job(steps, pool), *campaigns],
         schedules=[watchdog_schedule(watch), *upkeep_schedules(maintain, refresh)],
         sensors=[
             shows_what_is_sensor(datasets, partitions, last_days, pages),
             repair_sensor(datasets, partitions),
+            restore_sensor(),
             landed_file_sensor(datasets, partitions),
             campaign_sensor(),
             *([stream_sensor(streamed)] if streamed else []),

@@ -4,8 +4,9 @@
 from collections.abc import Mapping, Sequence
 
 import dagster as dg
+from pydantic import Field
 
-from backfill_assets.days import Cadence
+from backfill_assets.days import Cadence, parse_day
 from backfill_assets.defs.dagster_internals import PRIORITY_TAG
 from backfill_assets.defs.own_lakehouse import IS_OFF, lakehouse_job, nightly_schedule
 from backfill_assets.defs.partitions import Partitions
@@ -16,14 +17,25 @@ from backfill_assets.model.current_versions import switch_notes
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.publish.log import utc_now
 from backfill_assets.rebuild.decide import AS_PUBLISHED
-from backfill_assets.text import format_count, format_size
+from backfill_assets.text import format_count, format_ranges, format_size
 from backfill_assets.timeline.of_version import bring_up_to_date, fresh_timelines
 
-MAINTAIN, REFRESH = "maintain", "refresh_timelines"
+MAINTAIN, REFRESH, RESTORE = "maintain", "refresh_timelines", "restore_raw"
+RESTORE_OP = f"{RESTORE}_once"
 
 
-def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefinition]:
-    """Maintenance, which starts no Spark, and the refresh of timelines, which may: its runs share ``pool``."""
+class RestoreConfig(dg.Config):
+    """Whose lost rows are to be put back."""
+
+    table: str = Field(description="A raw table: raw_sales.")
+    days: list[str] = Field(description="The days that have lost files: 2017-03-04.")
+
+
+def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefinition, dg.JobDefinition]:
+    """Maintenance, which starts no Spark, and what may start it: refreshing timelines, and putting raw rows back.
+
+    The runs of these share ``pool``.
+    """
     return (
         lakehouse_job(
             MAINTAIN,
@@ -40,6 +52,15 @@ def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefini
             "computed on them, beside what is published. Starts no Spark if there is nothing to compute.",
             None,
             _refresh_timelines,
+            pool=pool,
+        ),
+        lakehouse_job(
+            RESTORE,
+            RESTORE_OP,
+            "Puts rows of raw days back whose files are gone or damaged: read again from what still has them, and "
+            "published only if they are the very rows that were lost. The sensor `repairs` launches it.",
+            RestoreConfig,
+            _restore,
             pool=pool,
         ),
     )
@@ -100,6 +121,14 @@ def _refresh_timelines(context: dg.OpExecutionContext, _: None, backfill: Backfi
         context.log.info(note)
     if failed:
         raise failed[0]
+
+
+def _restore(context: dg.OpExecutionContext, config: RestoreConfig, backfill: Backfill) -> None:
+    builder, days = backfill.builder(), [parse_day(day) for day in config.days]
+    step, run = builder.lake.catalog.step(config.table), run_info(context.run, builder.lake.catalog)
+    done = builder.restore(step, days, run=run, progress=context.log.info)
+    days_back = format_ranges(each.day for each in done.days) or "nothing"
+    context.log.info(f"{config.table}: put back {days_back}. {done.publication}")
 
 
 _HOUR_UTC = 2

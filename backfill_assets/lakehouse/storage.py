@@ -193,6 +193,15 @@ class Storage:
             file = pq.ParquetFile(stream, pre_buffer=self._on_s3)
             yield from file.iter_batches(rows_at_once, columns=list(columns), use_threads=False)
 
+    def is_whole_parquet(self, path: str, rows: int) -> bool:
+        """Whether a Parquet file is there, and all of its ``rows`` can be read. Pages are held to their checksums."""
+        filesystem, full = self._open(path)
+        try:
+            with pq.ParquetFile(full, filesystem=filesystem, page_checksum_verification=True) as file:
+                return bool(sum(batch.num_rows for batch in file.iter_batches(use_threads=False)) == rows)
+        except (OSError, pa.ArrowException):
+            return False
+
     def parquet_footer(self, path: str) -> pq.FileMetaData:
         """The schema and the statistics of a Parquet file, without its rows."""
         filesystem, full = self._open(path)

@@ -71,7 +71,7 @@ def both(one: str, other: str) -> str:
 
 def recorded_placement(code_version: str) -> Placement:
     """By which rows were put on their days that were taken in at once, with this code version."""
-    return _recorded(code_version)[0]
+    return _recorded(code_version.removeprefix(_ANEW))[0]
 
 
 def is_ingestion(code_version: str) -> bool:

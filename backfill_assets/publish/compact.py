@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 64 * 1024
 _ROW_GROUP_BYTES = 32 * 1024 * 1024
 """Uncompressed. Memory is a few times this, for days of any size."""
-_STAGED_AS = StagedAs(input_fingerprint="compaction")
+STAGED_AS = StagedAs(input_fingerprint="compaction")
 _SIDE = "its side"
 """No column has a space in its name."""
 
@@ -95,7 +95,7 @@ def compact(
     several = sorted(day for (_, day), expected in pin.expected.items() if len(expected.files) > 1)
     if main is None or not several:
         return None
-    if moved := _conflict_of(main, pin, several):
+    if moved := moved_since(main, pin, several):
         return moved
     files = main.state().of_days(several)
     paths = {day: frozenset(choose(files[day])) for day in several}
@@ -107,11 +107,11 @@ def compact(
     timeline = Timeline(publisher.storage, table, f"compact-{id}-{secrets.token_hex(4)}")
     _rewrite(main, timeline, chosen)
     kept = {day: tuple(file for file in files[day] if file.path not in paths[day]) for day in chosen}
-    request = _request(timeline, pin, kept, id, provenance or Provenance())
+    request = compaction_of(timeline, pin, kept, id, provenance or Provenance())
     return publisher.publish(request.model_copy(update={"transaction": transaction}))
 
 
-def _conflict_of(main: MainTable, pin: Pin, days: list[date]) -> Conflict | None:
+def moved_since(main: MainTable, pin: Pin, days: Iterable[date]) -> Conflict | None:
     """The rows are read from the very files that are expected: main may have been elsewhere in between, and back."""
     files = main.state().by_day()
     moved = {day for day in days if files.get(day, frozenset()) != set(pin.expected[TableDay(main.name, day)].files)}
@@ -126,7 +126,7 @@ def _rewrite(main: MainTable, timeline: Timeline, chosen: Mapping[date, Sequence
         _write(timeline, f"{folder}/{PARTITION_COLUMN}={day}", dataset, day)
     written = written_files(timeline.storage, timeline.path, folder)
     _require_same_rows(main, timeline, chosen, written, {day: _columns(each) for day, each in datasets.items()})
-    timeline.add(written, str(main.handle.schema().to_json()), dict.fromkeys(chosen, _STAGED_AS))
+    timeline.add(written, str(main.handle.schema().to_json()), dict.fromkeys(chosen, STAGED_AS))
 
 
 def _require_same_rows(
@@ -201,7 +201,7 @@ def _batches(dataset: ds.Dataset, day: date) -> Iterator[pa.RecordBatch]:
     return batches
 
 
-def _request(
+def compaction_of(
     timeline: Timeline,
     pin: Pin,
     kept: Mapping[date, tuple[AddedFile, ...]],

@@ -21,6 +21,7 @@ from backfill_assets.rebuild.main_build import MainBuild
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult
 from backfill_assets.rebuild.reproduce import Reproduction, reproduce
+from backfill_assets.rebuild.restore import RestoreBuild, Restored
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import explain_lost_server
@@ -105,6 +106,17 @@ class Builder:
     def preview_refresh(self, step: Step, days: Sequence[date], progress: Progress = silent) -> RefreshResult:
         """What :meth:`refresh` would find and append; publishes nothing."""
         return RefreshBuild(self.lake, step, RunInfo(""), progress).preview(sorted(set(days)))
+
+    def restore(
+        self, step: Step, days: Sequence[date], *, run: RunInfo, dry_run: bool = False, progress: Progress = silent
+    ) -> Restored:
+        """Put rows of raw ``days`` back whose files are gone or damaged, just as they were published.
+
+        With ``dry_run`` only look for them. Raises :class:`RowsLost` for days of which that cannot be done, after the
+        others are put back.
+        """
+        with explain_lost_server(f"{step.name} was restored"):
+            return RestoreBuild(self.lake, step, run, progress).run_days(sorted(set(days)), dry_run=dry_run)
 
     def _refuse_version(self, step: Step, version: str | None) -> None:
         if version not in (None, INGEST, AS_PUBLISHED):

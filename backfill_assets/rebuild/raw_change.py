@@ -7,14 +7,14 @@ Makers find out what there is: of landed files :mod:`~backfill_assets.rebuild.in
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
@@ -266,13 +266,17 @@ class RawWriter:
         started = time.monotonic()
         if change.stage is None:
             return StagedChange(change, None, started=started)
-        if self.source.personal_fields:
-            tables = {self.table.name, *tables_of_tokens(self.lake.catalog)}
-            require_token_key(self.lake.storage, Path(self.lake.token_key_file), tables)
+        self.require_token_key()
         timeline = self.lake.timelines(self.step)[self.table.name]
         made_of = change.stage(timeline)
         environment = environment_of(self.lake.spark(), self.lake.catalog.folder)
         return StagedChange(change, timeline, timeline.files(), made_of, environment, started)
+
+    def require_token_key(self) -> None:
+        """Raise :class:`LakehouseUnusable` unless the key is here that the personal fields of the source need."""
+        if self.source.personal_fields:
+            tables = {self.table.name, *tables_of_tokens(self.lake.catalog)}
+            require_token_key(self.lake.storage, Path(self.lake.token_key_file), tables)
 
     def measured(self, staged: StagedChange, around: InputRead | None) -> dict[date, Metrics]:
         """By day: the rows are measured while their supersessions are looked for, which are measured when found."""
@@ -298,16 +302,21 @@ class RawWriter:
         """Write the markers that ``rows`` make necessary, and return their files. Very many are written in turns."""
         if around is None:
             return []
-        storage, source, schema = self.lake.storage, self.source, raw_schema(self.source)
+        storage, source = self.lake.storage, self.source
         there = (
             read_log(storage, around.table, around.version).of_days(around.days) if around.version is not None else {}
         )
         existing = files_by_day(around.table, chain.from_iterable(there.values()))
-        files: list[AddedFile] = []
         with closing(markers(storage, source, self.table.contract, files_by_day(timeline.path, rows), existing)) as due:
-            while some := [tuple(row.get(name) for name in schema.names) for row in islice(due, _MARKERS_AT_ONCE)]:
-                # One task writes one file a day.
-                files += write(self.lake.spark().createDataFrame(some, schema).coalesce(1), timeline, self.table)
+            return self.write_markers(timeline, due)
+
+    def write_markers(self, timeline: Timeline, due: Iterator[Mapping[str, Any]]) -> list[AddedFile]:
+        """Write these rows, each of which names the columns that have a value, and return their files."""
+        files: list[AddedFile] = []
+        schema = raw_schema(self.source)
+        while some := [tuple(row.get(name) for name in schema.names) for row in islice(due, _MARKERS_AT_ONCE)]:
+            # One task writes one file a day.
+            files += write(self.lake.spark().createDataFrame(some, schema).coalesce(1), timeline, self.table)
         return files
 
     # ------------------------------------------------------------------ judge

@@ -296,7 +296,7 @@ def ingest_again(lake: Lake, made_by: Prepared, progress: Progress) -> Contents 
         return f"the table {change.table} is not declared any more"
     if never := _why_never(made_by, change):
         return never
-    build = ArrivalBuild(lake, _as_declared_then(step, change), RunInfo(""), progress)
+    build = ArrivalBuild(lake, as_declared_then(step, change), RunInfo(""), progress)
     files = _landed_again(lake.landing, build.source.name, change.positions)
     if isinstance(files, str):
         return files
@@ -331,7 +331,7 @@ def _why_never(made_by: Prepared, change: TableChange) -> str:
     return ""
 
 
-def _as_declared_then(step: Step, change: TableChange) -> Step:
+def as_declared_then(step: Step, change: TableChange) -> Step:
     """``step`` with the event days that were possible when ``change`` was ingested."""
     recorded = {day.content.code_version for day in change.days if day.content}
     if step.source is None or not recorded:

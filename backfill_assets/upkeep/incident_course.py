@@ -125,6 +125,7 @@ def _attempt(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> Rep
         description=repair.description,
         days=repair.days,
         force=repair.force,
+        restores=repair.restores,
         evidence={each.day: each.evidence for each in troubles},
         core_seconds=int(repair.core_seconds),
     )

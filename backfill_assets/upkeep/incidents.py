@@ -37,6 +37,7 @@ class RepairAttempt(Record):
     description: str = ""
     days: Mapping[str, tuple[date, ...]]
     force: bool = False
+    restores: bool = False
     evidence: Mapping[date, str] = Field(default_factory=dict)
     """The state that each day of the incident was in."""
     core_seconds: int = 0

@@ -55,6 +55,8 @@ class Repair:
     """By step, the days that were published with another version than the current one: that one builds them again."""
     core_seconds: Decimal = Decimal(0)
     """What it takes at most, as far as days were timed."""
+    restores: bool = False
+    """It is no backfill: rows that raw has lost are read from their landed files once more."""
 
     @property
     def description(self) -> str:
@@ -115,13 +117,14 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         return _left_to_plans(seen, _with_suspicions(seen, RepairDecision((), tuple(in_words(left)), other_code)))
     nowhere = [trouble for trouble in stale if not seen.has_partition(trouble.table, trouble.day)]
     diagnoses = {trouble: seen.diagnose(trouble) for trouble in (*raw, *stale) if trouble not in nowhere}
+    restored = [each for each in raw if diagnoses[each].action is Action.RESTORE and _may_try(seen, each)]
     held = _downstream(seen, raw)
     with_raw = [each for each in diagnoses if each not in raw and each.day in held.get(each.table, ())]
     rebuilt = [
         each for each, found in diagnoses.items() if found.action is Action.REBUILD and each not in {*raw, *with_raw}
     ]
     by_plan = {each for each in rebuilt if TableDay(each.table, each.day) in seen.rebuilt_by}
-    tried = [each for each in rebuilt if each not in by_plan and seen.tries(each) >= seen.bounds.attempts]
+    tried = [each for each in rebuilt if each not in by_plan and not _may_try(seen, each)]
     roots = _roots(seen, [each for each in rebuilt if each not in by_plan and each not in tried])
     later = _later(seen, roots)
     launch, waiting, beyond = _launches(seen, [each for each in roots if each not in later])
@@ -139,7 +142,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
             {
                 each: found
                 for each, found in diagnoses.items()
-                if found.action is not Action.REBUILD and each not in with_raw
+                if found.action is not Action.REBUILD and each not in {*with_raw, *restored}
             },
         ),
         *_after_most_attempts(seen, tried, diagnoses),
@@ -147,7 +150,8 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *_before_partitions(trouble for trouble in nowhere if trouble not in after),
         *other_code,
     )
-    decision = RepairDecision(launch, waiting, people, tuple(later), diagnoses)
+    restores = _restores(seen, [each for each in restored if not seen.pause(each)])
+    decision = RepairDecision((*launch, *restores), waiting, people, (*later, *restored), diagnoses)
     return _left_to_plans(seen, _with_suspicions(seen, decision))
 
 
@@ -211,6 +215,27 @@ def _launches(
             for table, dates in repair.days.items():
                 busy.setdefault(table, []).append(WriteUnderWay(f"the repair {repair.id}", frozenset(dates)))
     return tuple(launch), tuple(waiting), tuple(beyond)
+
+
+def _may_try(seen: RepairContext, stale: StaleDay) -> bool:
+    return seen.tries(stale) < seen.bounds.attempts
+
+
+def _restores(seen: RepairContext, troubles: Sequence[StaleDay]) -> Iterator[Repair]:
+    """One for each table, for days that nothing else reads again meanwhile."""
+    for table, days in by_table(troubles).items():
+        group = [each for each in troubles if each.table == table]
+        attempts = sorted((each.evidence, seen.tries(each)) for each in group)
+        repair = Repair(
+            id=_id(group, attempts),
+            title=f"Restore: {table} {first_ranges(days)}: lost files of raw",
+            troubles=tuple(group),
+            days={table: tuple(sorted(days))},
+            force=False,
+            restores=True,
+        )
+        if not _met(seen.busy, repair):
+            yield repair
 
 
 def _beyond(seen: RepairContext, group: Sequence[StaleDay], why: str) -> Iterator[ManualAction]:
@@ -332,7 +357,7 @@ _RESTORE = (
     "docs/operations.md"
 )
 _NEXT_STEPS: Mapping[Cause, str] = {
-    Cause.LOST_RAW: "its landed files are read once more, and what they bring must be the rows that are lost",
+    Cause.LOST_RAW: "backfill raw restore --dry-run says what its landed files lack; put these back, or the lost files",
     Cause.FOREIGN_RAW: _RESTORE,
     Cause.ROLLED_BACK: "launch it when it is to be built again",
     Cause.DISAGREES: "find out which table is wrong (backfill trace), and put its logic or its source right",

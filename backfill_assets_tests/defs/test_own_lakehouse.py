@@ -79,7 +79,9 @@ def test_a_sensor_in_the_dagster_of_another_lakehouse_skips_in_words(
     }
 
 
-@pytest.mark.parametrize("name", ["campaign", "approve_campaign", "undo_campaign", "maintain", "refresh_timelines"])
+@pytest.mark.parametrize(
+    "name", ["campaign", "approve_campaign", "undo_campaign", "maintain", "refresh_timelines", "restore_raw"]
+)
 def test_a_run_in_the_dagster_of_another_lakehouse_fails_in_words(
     name: str, first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
 ) -> None:
@@ -96,11 +98,17 @@ def test_a_campaign_without_its_plan_fails_in_words(tmp_path: Path, dagster_inst
     assert str(failed.description).startswith("There is no plan")
 
 
+def test_a_job_that_is_to_put_rows_back_fails_in_words(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> None:
+    failed = _failure_of("restore_raw", tmp_path / "home", dagster_instance)
+    assert str(failed.description).startswith("Nothing was published to raw_sales.")
+
+
 def _failure_of(name: str, home: Path, instance: dg.DagsterInstance) -> dg.Failure:
     settings = Settings.at(home)
     spark = SharedSpark(settings=settings)
     (job,) = [job for job in (*campaign_jobs([SMALL], {}), *upkeep_jobs()) if job.name == name]
-    config = {"plan": "plan-0123456789abcdef"} if "campaign" in name else {}
+    config: dict[str, object] = {"plan": "plan-0123456789abcdef"} if "campaign" in name else {}
+    config = {"table": "raw_sales", "days": ["2017-03-01"]} if name == "restore_raw" else config
     (op,) = [node.name for node in job.nodes]
     result = job.execute_in_process(
         instance=instance,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import types as T
 
 from backfill_assets.answers.status import look_at_main
@@ -16,7 +18,8 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.datasets import sea_temperatures
 from backfill_assets.model.contract import Field
 from backfill_assets.publish.crash_points import CrashPoint, nowhere
-from backfill_assets_tests.declared import declare
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets_tests.declared import declare, declared
 from backfill_assets_tests.stories.landing_snippet import land_rows
 from backfill_assets_tests.workshop import Workshop
 
@@ -74,6 +77,16 @@ def test_a_new_field_is_a_new_column_and_history_keeps_what_it_had(
     [reasons] = workshop.read(QUARANTINE)["reasons"]
     assert list(reasons) == ["salinity: 'brackish' is not a decimal(6,3)"]
     assert {state.content.code_version for state in workshop.states(BRONZE).values() if state.content} == {"v2"}
+
+    for path in DeltaTable(str(workshop.settings.lakehouse / RAW)).file_uris():
+        Path(path).unlink()
+    workshop.builder.restore(declared().step(RAW), list(DAYS), run=RunInfo("restore"))
+    again, before = (
+        rows.sort_values("source_line", ignore_index=True)
+        for rows in (workshop.read(RAW, DayRange.of(DAYS.first)), raw)
+    )
+    pd.testing.assert_frame_equal(again, before)
+    assert all(day.reused for day in workshop.build(BRONZE, DAYS).days), "lost rows are put back as they were read then"
 
 
 def drift(workshop: Workshop) -> list[str]:

@@ -154,6 +154,8 @@ class Life:
 
     def _run(self, attempt: RepairAttempt) -> str:
         """All days of a step or none, as a run does."""
+        if attempt.restores:
+            return self._restore([TableDay(table, day) for table, days in attempt.days.items() for day in days])
         steps = [step for step in STEPS if step.name in attempt.days]
         for step in steps:
             keys = [TableDay(table, day) for table in step.table_names for day in attempt.days.get(step.name, ())]
@@ -173,6 +175,18 @@ class Life:
                 self.gates.pop(key, None)
                 self.not_run.discard(key)
                 self.damaged.pop(key, None)
+        return "success"
+
+    def _restore(self, keys: Sequence[TableDay]) -> str:
+        """The lost files of raw are put back, unless nothing has their rows."""
+        if not self.bad.isdisjoint(keys):
+            return "failure"
+        for key in keys:
+            state = self.world.states[key]
+            self.world.sequence += 1
+            at = self.world.sequence
+            self.world.states[key] = replace(state, publication=f"p{at}", sequence=at)
+            self.damaged.pop(key, None)
         return "success"
 
     def read_again(self, keys: Iterable[TableDay]) -> None:

@@ -156,6 +156,22 @@ def test_what_no_rebuild_puts_right_is_told_once_and_launches_nothing_in_vain(li
     assert told == [f"{incident.id}-{'given-up' if name == 'held back' else 'opened'}.json"]
 
 
+def test_lost_files_of_raw_are_put_back_and_proven(life: Life) -> None:
+    """Once; and where nothing has them any more, a person is told after three tries."""
+    key, gone = TableDay("raw", _day(3)), TableDay("raw", _day(12))
+    life.damage(key, lost=True)
+    life.go_on(6)
+    (incident,) = life.closed()
+    assert (incident.cause, incident.table, len(incident.attempts)) == (Cause.LOST_RAW, "raw", 1)
+    assert [each.restores for each in life.launched.values()] == [True] and life.built == []
+    life.damage(gone, lost=True)
+    life.bad.add(gone)
+    life.go_on(40, minutes=10)
+    (incident,) = life.book.open()
+    assert (incident.state, len(incident.attempts)) == ("person", 3)
+    assert "backfill raw restore --dry-run" in incident.next_step
+
+
 def test_twenty_faults_at_once_over_a_year(year: Life) -> None:
     """Each is found and ends as it should; no day that is sound is built again."""
     affected: set[TableDay] = set()

@@ -1,4 +1,4 @@
-"""``backfill raw``: what came in, where it was read up to, what was rejected, and what its source has corrected."""
+"""``backfill raw``: what came in, up to where, what was rejected, what its source has corrected, and what was lost."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def raw() -> None:
     Examples:
       backfill raw quarantine
       backfill raw refresh raw_sales 2017-03-04 --dry-run
+      backfill raw restore raw_sales 2017-03-04 --dry-run
       backfill raw positions raw_sales
     """
 
@@ -55,6 +56,33 @@ def refresh(table: str, days: DayRange, dry_run: bool) -> None:
             run = run_info("backfill raw refresh")
             found = builder.refresh(step, list(days), run=run, progress=report_progress)
     say_answer(refresh_answer(found))
+
+
+@raw.command()
+@table
+@click.argument("days", type=DAYS, metavar="DAY|A..B...", nargs=-1, required=True)
+@dry_run
+@as_json
+def restore(table: str, days: tuple[DayRange, ...], dry_run: bool) -> None:
+    """Put rows of the raw TABLE back whose files are gone or damaged.
+
+    \b
+    Examples:
+      backfill raw restore raw_sales 2017-03-04 --dry-run
+      backfill raw restore raw_sales 2017-03-04 2017-03-09..2017-03-11
+
+    The rows are read again: from files that a compaction has replaced, if they are still there, or from the landed
+    files that raw has read. A day is published only if it holds just the rows that it held: the same number, checksum
+    and content. Nothing that reads it becomes stale. Events of a topic are not read again, and deletions are in no
+    landed file: what cannot be put back is named, with files and lines, and the exit code is 1.
+    """
+    from backfill_assets.answers.raw import restore_answer
+
+    step, wanted = current_catalog().step(table), [day for each in days for day in each]
+    with foreground_builder() as builder:
+        run = run_info("backfill raw restore")
+        found = builder.restore(step, wanted, run=run, dry_run=dry_run, progress=report_progress)
+    say_answer(restore_answer(found, dry_run=dry_run))
 
 
 @raw.command()

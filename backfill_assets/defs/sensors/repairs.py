@@ -45,6 +45,8 @@ from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_backfill
+from backfill_assets.defs.upkeep import RESTORE as RESTORE_JOB
+from backfill_assets.defs.upkeep import RESTORE_OP
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
@@ -61,11 +63,12 @@ from backfill_assets.stream.lease import read_streams
 from backfill_assets.text import format_range
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.heal import heal
+from backfill_assets.upkeep.incident_course import launches
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days
 from backfill_assets.upkeep.repair import cause_of
 from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams
 
-SENSOR, REPAIR_TAG = "repairs", "backfill/repair"
+SENSOR, REPAIR_TAG, RESTORE_TAG = "repairs", "backfill/repair", "backfill/restore"
 EVERY_SECONDS = 60
 SUSPICIONS = (AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED)
 _AFTER_ALL_ELSE = "-10"
@@ -102,6 +105,31 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
     )
 
 
+def restore_sensor() -> dg.SensorDefinition:
+    """Asks for what `repairs` has written down: a sensor has one job, and that one has the watchdogs."""
+
+    def restore(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
+        asked = [each for each in launches(IncidentBook(backfill.storage).open()) if each.restores]
+        requests = [
+            dg.RunRequest(
+                run_key=each.id,
+                run_config={"ops": {RESTORE_OP: {"config": {"table": table, "days": [str(day) for day in days]}}}},
+                tags={RESTORE_TAG: each.id},
+            )
+            for each in asked
+            for table, days in each.days.items()
+        ]
+        return dg.SensorResult(run_requests=requests) if asked else dg.SensorResult(skip_reason="Raw has lost nothing.")
+
+    return lakehouse_sensor(
+        "restores_raw",
+        "Has files that raw has lost read from landed files once more, as the incidents of the sensor `repairs` ask.",
+        EVERY_SECONDS,
+        restore,
+        job_name=RESTORE_JOB,
+    )
+
+
 @dataclass(frozen=True)
 class _Hands:
     """Looks at Dagster and the lakehouse, and launches."""
@@ -114,15 +142,21 @@ class _Hands:
     datasets: Mapping[str, str]
 
     def launch(self, attempt: RepairAttempt) -> None:
-        launch(self.instance, self.graph, attempt)
+        if not attempt.restores:  # the sensor of these asks for a run
+            launch(self.instance, self.graph, attempt)
 
     def ended(self, attempts: Iterable[RepairAttempt]) -> dict[str, str]:
-        launched = {each.id: self.instance.get_backfill(each.id) for each in attempts}
-        return {
-            id: found.status.value.lower().replace("_", " ")
-            for id, found in launched.items()
-            if found and not is_backfill_alive(self.instance, found, datetime.now(UTC))
-        }
+        how = {each.id: self._how_run_ended(each) if each.restores else self._how_ended(each) for each in attempts}
+        return {id: ended.lower().replace("_", " ") for id, ended in how.items() if ended}
+
+    def _how_ended(self, attempt: RepairAttempt) -> str:
+        launched = self.instance.get_backfill(attempt.id)
+        is_over = launched and not is_backfill_alive(self.instance, launched, datetime.now(UTC))
+        return launched.status.value if launched and is_over else ""
+
+    def _how_run_ended(self, attempt: RepairAttempt) -> str:
+        runs = self.instance.get_runs(dg.RunsFilter(tags={RESTORE_TAG: attempt.id}), limit=1)
+        return runs[0].status.value if runs and runs[0].is_finished else ""
 
     def look(self, known: Sequence[Incident]) -> RepairContext:
         return look(self.instance, self.backfill, self.steps, self.partitions, known)
