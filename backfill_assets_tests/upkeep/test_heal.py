@@ -156,6 +156,15 @@ def test_what_no_rebuild_puts_right_is_told_once_and_launches_nothing_in_vain(li
     assert told == [f"{incident.id}-{'given-up' if name == 'held back' else 'opened'}.json"]
 
 
+def test_one_suspicion_of_a_day_that_went_on_to_its_readers(life: Life) -> None:
+    """Of a day that lacks rows each table is unusual: the earliest one is told, and the others with it."""
+    for table in ("raw", "bronze", "fact", "revenue"):
+        _suspicious(table, "as_usual")(life, _day(3))
+    life.go_on(3)
+    (incident,) = life.book.open()
+    assert (incident.table, incident.cause) == ("raw", Cause.UNUSUAL)
+
+
 def test_lost_files_of_raw_are_put_back_and_proven(life: Life) -> None:
     """Once; and where nothing has them any more, a person is told after three tries."""
     key, gone = TableDay("raw", _day(3)), TableDay("raw", _day(12))
