@@ -68,7 +68,7 @@ def log_checks(table: Table, step: Step) -> list[str]:
     """The names of all checks of ``table`` that need no rows."""
     found = [*log_judges(table, step)]
     if step.source is not None:
-        found += [AS_SENT] * step.source.sends_totals + [DELIVERED] * (step.source.delivered_within is not None)
+        found += [AS_SENT] * step.sends_totals + [DELIVERED] * (step.delivered_within is not None)
     return found
 
 
@@ -163,30 +163,30 @@ class LogChecks:
     # ------------------------------------------------------------- from what landed
 
     @cached_property
-    def _sources(self) -> list[tuple[str, Source]]:
-        return [(step.name, step.source) for step in self.steps if step.source is not None]
+    def _sources(self) -> list[tuple[Step, Source]]:
+        return [(step, step.source) for step in self.steps if step.source is not None]
 
     def _delivered(self, now: datetime) -> Iterator[_Verdict]:
         """Of each day since the first one that landed whose delivery has come, or is due, since it was looked at."""
-        for table, source in self._sources:
-            landed = self.zone.paths(source.name) if source.delivered_within is not None else {}
+        for step, source in self._sources:
+            landed = self.zone.paths(source.name) if step.delivered_within is not None else {}
             for day in DayRange(min(landed), max(now.date(), *landed)) if landed else ():
-                key, files = TableDay(table, day), landed.get(day, ())
+                key, files = TableDay(step.name, day), landed.get(day, ())
                 known = self._standing(DELIVERED, key)
                 # What has passed was there: landed files may be cleared away.
                 if known in (_UNDER_WAY, _PASSED, "" if files else _FAILED) or not self._has_partition(key):
                     continue
                 came = min(map(self.zone.landed_at, files), default=None)
-                rule = deliveries.delivered(day, source.delivered_within or timedelta(), came, now)
+                rule = deliveries.delivered(day, step.delivered_within or timedelta(), came, now)
                 if rule is not None:
                     yield _Verdict(key, rule)
 
     def _landed(self, since: str, today: date) -> Iterator[tuple[str, TableDay, Source, Sequence[str]]]:
         """Days that are over and got a file, or a control file, since they were looked at; and when the newest came."""
-        for table, source in self._sources:
-            listed = self.zone.paths(source.name).items() if source.sends_totals else ()
+        for step, source in self._sources:
+            listed = self.zone.paths(source.name).items() if step.sends_totals else ()
             for day, files in ((day, files) for day, files in listed if files):
-                key, control = TableDay(table, day), control_totals.control_file(self.zone, source.name, day)
+                key, control = TableDay(step.name, day), control_totals.control_file(self.zone, source.name, day)
                 came = max(str(self.zone.landed_at(path)) for path in (*files, control) if path)
                 stands = {_UNDER_WAY} if came > since else {_UNDER_WAY, _PASSED, _FAILED}
                 if self._standing(AS_SENT, key) not in stands and day < today and self._has_partition(key):

@@ -298,10 +298,6 @@ class Source:
     """Event days before this are absurd; such rows stay on the day they arrived, flagged. None: ``first_day``."""
     days_ahead: int = 1
     """Event days that lie further than this after the arrival day are absurd."""
-    delivered_within: timedelta | None = None
-    """How long after the end of a day (UTC) its files are there, see the check ``delivered``. None: any time."""
-    sends_totals: bool = False
-    """Whether each day has a file ``_control.json`` with what was sent, see the check ``as_sent``."""
     first_day: date | None = None
     """That of the dataset, which sets it. A source that is in no dataset takes any day for possible."""
 
@@ -368,6 +364,10 @@ class Step:
     cadence: Cadence = Cadence.DAILY
     lateness: Lateness | None = None
     """Of a step with a source; None takes rows in however late they land."""
+    delivered_within: timedelta | None = None
+    """How long after the end of a day (UTC) its landed files are there, see the check ``delivered``. None: any time."""
+    sends_totals: bool = False
+    """Whether each landed day has a file ``_control.json`` with what was sent, see the check ``as_sent``."""
 
     @property
     def name(self) -> str:

@@ -312,7 +312,13 @@ class LandedDataset:
             Version(row.version, row.description, (Reads(self.raw),), self.refinement(row.version))
             for row in self._rows
         )
-        landed = Step((raw,), source=source, lateness=Lateness(self.arrives.days, self.late_rows))
+        landed = Step(
+            (raw,),
+            source=source,
+            lateness=Lateness(self.arrives.days, self.late_rows),
+            delivered_within=self.delivered_within,
+            sends_totals=self.sends_totals,
+        )
         return landed, Step((accounted, quarantine), versions, versions[-1].name)
 
     def _source(self, row: type[Contract]) -> Source:
@@ -332,8 +338,6 @@ class LandedDataset:
             supersession_window_days=self.supersession_window_days,
             earliest_day=self.earliest_day,
             days_ahead=self.days_ahead,
-            delivered_within=self.delivered_within,
-            sends_totals=self.sends_totals,
         )
 
     def _only(self, row: type[Contract], mark: str) -> str:

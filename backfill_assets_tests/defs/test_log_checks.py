@@ -37,7 +37,7 @@ assert _SALES.source
 DECLARED: Dataset = replace(
     SMALL,
     steps=(
-        replace(_SALES, source=replace(_SALES.source, delivered_within=timedelta(hours=6), sends_totals=True)),
+        replace(_SALES, delivered_within=timedelta(hours=6), sends_totals=True),
         *SMALL.steps[1:],
     ),
 )

@@ -77,10 +77,11 @@ def test_the_source_is_what_the_row_says() -> None:
 
 
 def test_when_a_delivery_is_due_and_how_much_is_unusual_is_declared_once() -> None:
-    """The source keeps what is about deliveries; each table how far its days may lie from the past."""
+    """The step of raw keeps what is about deliveries; each table how far its days may lie from the past."""
     declared = visits(delivered_within=timedelta(hours=6), sends_totals=True, unusual_beyond=None)
     declared.row("v1", "Newest of each visit.")(Visit)
-    assert (declared.source.delivered_within, declared.source.sends_totals) == (timedelta(hours=6), True)
+    raw = declared.dataset().steps[0]
+    assert (raw.delivered_within, raw.sends_totals) == (timedelta(hours=6), True)
     assert [table.unusual_beyond for table in declared.dataset().tables] == [None] * 3
 
 

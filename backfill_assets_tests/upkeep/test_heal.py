@@ -321,6 +321,7 @@ def test_killed_at_every_call_there_is_one_repair_one_incident_and_one_word(
             try:
                 life.tick()
             except Dies:
+                life.now += timedelta(minutes=2)
                 life.tick()
             life.run_backfills()
             life.now += timedelta(minutes=2)
