@@ -78,7 +78,8 @@ def test_a_new_field_is_a_new_column_and_history_keeps_what_it_had(
         Path(path).unlink()
     workshop.builder.restore(declared().step(RAW), list(DAYS), run=RunInfo("restore"))
     again = workshop.read(RAW, DayRange.of(DAYS.first))
-    pd.testing.assert_frame_equal(*(each.sort_values("source_line", ignore_index=True) for each in (again, raw)))
+    before, after = (each.sort_values("source_line", ignore_index=True) for each in (raw, again))
+    pd.testing.assert_frame_equal(before, after)
     assert all(day.reused for day in workshop.build(BRONZE, DAYS).days), "lost rows are put back as they were read then"
 
 
