@@ -40,8 +40,9 @@ from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import of_project
 from backfill_assets.text import days_options, format_count, format_ranges
 from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page
+from backfill_assets.upkeep.for_people import first_ranges
 from backfill_assets.upkeep.incidents import IncidentBook
-from backfill_assets.upkeep.repair import first_ranges, repairs_needed
+from backfill_assets.upkeep.repair import repairs_needed
 
 ASSET = "start_here"
 STATE, PEOPLE, QUARANTINE = "state", "needs a person now", "in quarantine"

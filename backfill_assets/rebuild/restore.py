@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from functools import cache, partial, reduce
+from functools import cache, reduce
 from itertools import filterfalse
 
 from pyspark.sql import DataFrame
@@ -205,8 +205,9 @@ class RestoreBuild(RawWriter):
         for file, source in landed.items():
             paths.setdefault(source, []).append(str(lake.landing.locate(file.path)))
         read = (raw_rows(spark, source, some, lake.token_key_file) for source, some in paths.items())
-        together = partial(DataFrame.unionByName, allowMissingColumns=True)
-        rows = reduce(together, read, spark.createDataFrame([], schema)).where(F.col("day").isin(list(days)))
+        nothing = spark.createDataFrame([], schema)
+        every = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), read, nothing)
+        rows = every.where(F.col("day").isin(list(days)))
         there = rows_of_main_files(spark, lake.storage, self.table.name, held, schema)
         there = there.where((F.col("record_kind") != DELETION) & F.col("source_file").isNotNull())
         return rows.join(there.select(_ROW), _ROW, "left_anti").select(*schema.names).repartition("day")

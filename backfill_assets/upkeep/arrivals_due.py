@@ -10,7 +10,7 @@ from datetime import date
 
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.text import format_count
-from backfill_assets.upkeep.repair import first_ranges
+from backfill_assets.upkeep.for_people import first_ranges
 
 
 @dataclass(frozen=True)

@@ -116,16 +116,14 @@ def _differs(seen: Symptoms) -> bool:
 
 _SAME_ROWS = "its files, rows and inputs are as published, and its sums disagree: a rebuild makes the same rows"
 CASES: tuple[Case, ...] = (
-    _case(
-        Cause.LOST_RAW, Action.RESTORE, 95, lambda s: s.is_raw and s.lost, "raw files are gone or damaged", "critical"
-    ),
-    _case(Cause.FOREIGN_RAW, _ASK, 100, _is_foreign_raw, "raw holds what no publication brought", "critical"),
+    _case(Cause.LOST_RAW, Action.RESTORE, 95, lambda s: s.is_raw and s.lost, "raw lost files", "critical"),
+    _case(Cause.FOREIGN_RAW, _ASK, 100, _is_foreign_raw, "raw is not what was published", "critical"),
     _case(
         Cause.INCOMPLETE, Action.WAIT, 90, lambda s: bool(s.incomplete), "`delivered` or `as_sent` fails", "critical"
     ),
     _case(Cause.DRIFT, _ASK, 90, lambda s: bool(s.drifted), "the check `as_declared` fails"),
     _case(Cause.UNUSUAL, _ASK, 60, lambda s: bool(s.unusual), "`as_usual` fails, and of no table that it is made of"),
-    _case(Cause.ROLLED_BACK, _ASK, 100, lambda s: s.rolled_back, "a person put it back, and its inputs are newer"),
+    _case(Cause.ROLLED_BACK, _ASK, 100, lambda s: s.rolled_back, "a person has rolled it back"),
     _case(Cause.GONE_VERSION, _ASK, 100, lambda s: s.version_gone, "its version is not declared any more"),
     _case(Cause.HELD_BACK, _ASK, 100, lambda s: bool(s.gates), "its gates held it back, built from just these inputs"),
     _case(Cause.TOO_LATE, _ASK, 100, lambda s: bool(s.asks), "its rows are later than its dataset takes by itself"),

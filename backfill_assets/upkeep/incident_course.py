@@ -13,8 +13,9 @@ from datetime import date, datetime
 from backfill_assets.days import TableDay
 from backfill_assets.text import format_count, format_ranges
 from backfill_assets.upkeep.diagnosis import Action, Cause, Diagnosis
+from backfill_assets.upkeep.for_people import ManualAction
 from backfill_assets.upkeep.incidents import Closing, Happened, Incident, Proof, RepairAttempt, incident_id
-from backfill_assets.upkeep.repair import ManualAction, Repair, RepairDecision
+from backfill_assets.upkeep.repair import Repair, RepairDecision
 from backfill_assets.upkeep.trouble import StaleDay
 
 PROVEN_BY_WATCHDOG = frozenset({Cause.LOST_RAW, Cause.LOST_FILES, Cause.FOREIGN_WRITE, Cause.CONTENT})

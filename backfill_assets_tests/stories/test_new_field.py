@@ -81,11 +81,9 @@ def test_a_new_field_is_a_new_column_and_history_keeps_what_it_had(
     for path in DeltaTable(str(workshop.settings.lakehouse / RAW)).file_uris():
         Path(path).unlink()
     workshop.builder.restore(declared().step(RAW), list(DAYS), run=RunInfo("restore"))
-    again, before = (
-        rows.sort_values("source_line", ignore_index=True)
-        for rows in (workshop.read(RAW, DayRange.of(DAYS.first)), raw)
-    )
-    pd.testing.assert_frame_equal(again, before)
+    again = workshop.read(RAW, DayRange.of(DAYS.first))
+    before, after = (each.sort_values("source_line", ignore_index=True) for each in (raw, again))
+    pd.testing.assert_frame_equal(before, after)
     assert all(day.reused for day in workshop.build(BRONZE, DAYS).days), "lost rows are put back as they were read then"
 
 

@@ -186,6 +186,10 @@ def test_faults_of_each_kind_heal_by_themselves(healing: Healing) -> None:
     healing.wait_for(healing.settled, "the repair")
     assert healing.workshop.contents() == sound
 
+    healing.goes_wrong("lost file of raw", Cause.LOST_RAW, lambda: lose(healing, "raw_sales", str(DAYS.last)))
+    healing.wait_for(healing.settled, "the restore")
+    assert healing.workshop.contents() == sound
+
     healing.goes_wrong("late rows", Cause.LATE, lambda: deliver(healing.landing, DAYS.last, "late", healing.withheld))
     healing.wait_for(healing.settled, "the repair")
 

@@ -25,7 +25,7 @@ from backfill_assets.stream.lease import read_streams
 from backfill_assets.stream.sources import LANDING
 from backfill_assets.text import days_options
 from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due, left_to_daily_job
-from backfill_assets.upkeep.repair import first_ranges
+from backfill_assets.upkeep.for_people import first_ranges
 
 SENSOR = "landed_files"
 _MOST_RANGES = 4

@@ -62,10 +62,10 @@ from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.text import format_range
 from backfill_assets.upkeep.bounds import RepairBounds
+from backfill_assets.upkeep.for_people import cause_of
 from backfill_assets.upkeep.heal import heal
 from backfill_assets.upkeep.incident_course import launches
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days
-from backfill_assets.upkeep.repair import cause_of
 from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams
 
 SENSOR, REPAIR_TAG, RESTORE_TAG = "repairs", "backfill/repair", "backfill/restore"

@@ -1,0 +1,225 @@
+"""What no repair puts right by itself: in words, with what a person does about it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from backfill_assets.days import TableDay
+from backfill_assets.model.declaration import Step
+from backfill_assets.plan.status import DayStatus, Statuses
+from backfill_assets.text import days_options, format_ranges
+from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
+from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason, by_table
+
+_MOST_RANGES = 4
+
+
+@dataclass(frozen=True)
+class ManualAction:
+    """Days that no backfill puts right by itself, and what a person does about them."""
+
+    table: str
+    days: tuple[date, ...]
+    why: str
+    next_step: str
+    diagnosis: Diagnosis | None = None
+    """None where nothing is wrong with the days, and a person chooses."""
+    too_large: bool = False
+    """It is beyond the bounds of repairs: a plan of it can wait for an approval."""
+
+    def __str__(self) -> str:
+        return f"{self.table} {first_ranges(self.days)}: {self.why} -> {self.next_step}"
+
+
+def first_ranges(days: Iterable[date]) -> str:
+    """Days as ranges, the first few of them: ``2017-03-04..2017-03-05, 2017-03-09..2017-03-09``."""
+    return format_ranges(days, _MOST_RANGES)
+
+
+def left_to_plans(seen: RepairContext, actions: Iterable[ManualAction]) -> tuple[list[ManualAction], list[str]]:
+    """Without days that a plan is rebuilding: a person who launched them would do its work twice. These in words."""
+    people: list[ManualAction] = []
+    waiting: list[str] = []
+    for action in actions:
+        by_plan = _by_plan(seen, action.table, action.days)
+        if free := by_plan.pop("", []):
+            people.append(replace(action, days=tuple(free)))
+        waiting += [
+            f"{action.table} {first_ranges(days)}: {action.why}; {plan} is rebuilding these days"
+            for plan, days in sorted(by_plan.items())
+        ]
+    return people, waiting
+
+
+def _by_plan(seen: RepairContext, table: str, days: Iterable[date]) -> dict[str, list[date]]:
+    """``days`` by the plan that is rebuilding them; under an empty name those that none is."""
+    found: dict[str, list[date]] = {}
+    for day in days:
+        found.setdefault(seen.rebuilt_by.get(TableDay(table, day), ""), []).append(day)
+    return found
+
+
+_RESTORE = (
+    "landed files count once, so it cannot be built again: put the published files back, see Foreign writes in "
+    "docs/operations.md"
+)
+_NEXT_STEPS: Mapping[Cause, str] = {
+    Cause.LOST_RAW: "backfill raw restore --dry-run says what its landed files lack; put these back, or the lost files",
+    Cause.FOREIGN_RAW: _RESTORE,
+    Cause.ROLLED_BACK: "launch it when it is to be built again",
+    Cause.DISAGREES: "find out which table is wrong (backfill trace), and put its logic or its source right",
+    Cause.TOO_LATE: "look at the rows (backfill trace); to take them in, launch the days",
+    Cause.INCOMPLETE: "wait for the delivery, or ask the source for it; a repeated delivery is taken in by itself",
+    Cause.DRIFT: "declare the field, or tell the source (backfill status names fields and since when)",
+    Cause.UNUSUAL: "look at the day (backfill show); if it is right, backfill incident close",
+}
+
+
+def by_diagnosis(diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[tuple[Diagnosis, list[StaleDay]]]:
+    """Days of one table with one cause, with the diagnosis of the first."""
+    groups: dict[tuple[str, Cause], list[StaleDay]] = {}
+    for trouble, found in sorted(diagnoses.items(), key=lambda each: each[0].day):
+        groups.setdefault((trouble.table, found.cause), []).append(trouble)
+    order = list(Cause)
+    for days in sorted(groups.values(), key=lambda each: order.index(diagnoses[each[0]].cause)):
+        yield diagnoses[days[0]], days
+
+
+def by_diagnoses(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[ManualAction]:
+    """In the words of what was seen, with what to do next."""
+    for found, troubles in by_diagnosis(diagnoses):
+        table, days = troubles[0].table, tuple(sorted(each.day for each in troubles))
+        if found.cause is Cause.GONE_VERSION:
+            yield from _of_gone_versions(seen, troubles, found)
+            continue
+        why, next_step = found.words, _NEXT_STEPS.get(found.cause, "")
+        if found.cause is Cause.HELD_BACK:
+            # At once, in the gate's own words: from the same inputs, the same logic makes the same rows.
+            why = f"its gates hold it back, and would again ({days[0]}: {found.words})"
+            next_step = f"put the source or the logic right, then {run_downstream(seen.step_of[table], days)}"
+        yield ManualAction(table, days, why, next_step or run_downstream(seen.step_of[table], days), found)
+
+
+def after_most_attempts(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[ManualAction]:
+    next_step = "read the gates of these partitions, fix the cause (data, code or threshold), and launch them by hand"
+    why = f"{seen.bounds.attempts} repairs did not put it right"
+    for found, days in by_diagnosis(diagnoses):
+        yield ManualAction(days[0].table, tuple(sorted(each.day for each in days)), why, next_step, found)
+
+
+_CAUSES: Mapping[str, Callable[[str], Symptoms]] = {
+    "delivered": lambda words: Symptoms(incomplete=words),
+    "as_sent": lambda words: Symptoms(incomplete=words),
+    "as_declared": lambda words: Symptoms(drifted=words),
+    "as_usual": lambda words: Symptoms(unusual=words),
+}
+
+
+def cause_of(check: str) -> Cause:
+    """What a failing check that needs no rows points to."""
+    return diagnose(_CAUSES[check](check)).cause
+
+
+def of_suspicions(seen: RepairContext, diagnoses: Iterable[StaleDay]) -> Iterator[ManualAction]:
+    """What the checks say that need no rows: of a day only about the earliest table that is wrong."""
+    wrong = {(each.table, each.day) for each in diagnoses}
+    found: dict[tuple[str, Cause], list[tuple[date, Diagnosis]]] = {}
+    for step in seen.steps:
+        for key, check, words in _suspicions_of(seen, step):
+            above = {(read.table, day) for read in step.reads for day in read.days(step.cadence.period(key.day))}
+            if wrong.isdisjoint(above):
+                diagnosis = diagnose(_CAUSES[check](words))
+                found.setdefault((key.table, diagnosis.cause), []).append((key.day, diagnosis))
+            wrong.add((key.table, key.day))
+    for (table, cause), days in found.items():
+        first = days[0][1]
+        yield ManualAction(table, tuple(sorted({day for day, _ in days})), first.words, _NEXT_STEPS[cause], first)
+
+
+def _suspicions_of(seen: RepairContext, step: Step) -> Iterator[tuple[TableDay, str, str]]:
+    for key, said in sorted(seen.suspicions.items()):
+        if key.table in step.table_names:
+            yield from ((key, check, words) for check, words in said.items())
+
+
+def is_after_partitions(seen: RepairContext, trouble: StaleDay) -> bool:
+    """Partitions of data that has ended end with it: a day that is newer has none until they are loaded again."""
+    earlier = (day for day in seen.published.get(trouble.table, ()) if day < trouble.day)
+    return any(seen.has_partition(trouble.table, day) for day in earlier)
+
+
+def after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
+    for table, days in by_table(troubles).items():
+        yield (
+            f"{table} {first_ranges(days)}: later than the last partition, which moves when the code location is "
+            "loaded again: by the sensor `dagster_shows_what_is`, or by Reload under Deployment"
+        )
+
+
+def before_partitions(troubles: Iterable[StaleDay]) -> list[ManualAction]:
+    next_step = "look at its rows (backfill show); if they are right, give the dataset an earlier first_day"
+    return _manual_actions(troubles, "Dagster has no such partition", next_step)
+
+
+def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnosis: Diagnosis) -> list[ManualAction]:
+    """The logic that built these days is not there any more; the current one would change what they say."""
+    by_version: dict[tuple[str, StaleReason, str, str], list[date]] = {}
+    for trouble in troubles:
+        plan = seen.rebuilt_by.get(TableDay(trouble.table, trouble.day), "")
+        key = (trouble.table, trouble.reason, seen.version_name(trouble.table, trouble.day), plan)
+        by_version.setdefault(key, []).append(trouble.day)
+    return [
+        ManualAction(
+            table,
+            tuple(sorted(days)),
+            f"{reason.value}, and it was published with {version}, which is not declared any more",
+            _declare_or_build(seen.step_of[table], version, days),
+            diagnosis,
+        )
+        for (table, reason, version, _), days in by_version.items()
+    ]
+
+
+def _declare_or_build(step: Step, version: str, days: Iterable[date]) -> str:
+    return f"declare {version} again, or build it with {step.current} if that is to count: {run_downstream(step, days)}"
+
+
+def run_downstream(step: Step, days: Iterable[date]) -> str:
+    """For just the first ranges of ``days``: one range over a gap would build what is between, too."""
+    covered = (each for day in days for each in step.cadence.period(day))
+    return f"backfill run {step.name} --downstream {days_options(covered, _MOST_RANGES)}"
+
+
+def _manual_actions(troubles: Iterable[StaleDay], why: str, next_step: str) -> list[ManualAction]:
+    return [ManualAction(table, tuple(sorted(days)), why, next_step) for table, days in by_table(troubles).items()]
+
+
+def other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:
+    """New logic over history is a decision, not a repair."""
+    actions = []
+    for table, days in statuses.items():
+        gone = tuple(day for day, status in days.items() if status is DayStatus.CODE_CHANGED)
+        older = _by_plan(seen, table, _of_older_version(seen, table, days))
+        launch = "launch these days if they are to have the current version"
+        for own in older.values():
+            keep = f"repairs keep that version, also where both make the same rows; {launch}"
+            command = run_downstream(seen.step_of[table], own)
+            actions.append(ManualAction(table, tuple(own), "built by other code", f"{keep}: {command}"))
+        if gone and seen.step_of[table].source:
+            actions.append(
+                ManualAction(table, gone, "other event days are possible now", "launch these days to move rows")
+            )
+        elif gone:
+            actions.append(ManualAction(table, gone, "built by code that is not declared any more", launch))
+    return actions
+
+
+def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, DayStatus]) -> Iterable[date]:
+    step = seen.step_of[table]
+    for day, status in () if step.source else statuses.items():
+        if status in (DayStatus.FRESH, DayStatus.INPUT_CHANGED):
+            state = seen.observed.states.get(TableDay(table, day))
+            if state is not None and state.content is not None and state.content.code_version != step.current:
+                yield day
