@@ -22,7 +22,7 @@ def incident() -> None:
     Examples:
       backfill incident list
       backfill incident show late-rows-bronze-sales-20170304-1
-      backfill incident close unusual-figures-raw-sales-20170417-1 --reason "Easter"
+      backfill incident close unusual-figures-raw-sales-20170417-1 "Easter"
 
     The sensor `repairs` opens an incident for whatever is wrong, says why, repairs it within BACKFILL_REPAIRS, has the
     failed check asked again, and closes it. What it leaves to people says what to do.
@@ -30,16 +30,14 @@ def incident() -> None:
 
 
 @incident.command("list")
-@click.option("--closed", type=click.IntRange(min=1), help="Also those that were closed in so many days.")
 @as_json
-def list_(closed: int | None) -> None:
-    """List open incidents, those that need a person first."""
+def list_() -> None:
+    """List open incidents, those that need a person first; below them, what was closed in a week."""
     from backfill_assets.answers.incidents import incidents_answer
     from backfill_assets.upkeep.incidents import IncidentBook
 
     book = IncidentBook(open_storage())
-    over = book.closed_since(datetime.now(UTC) - timedelta(days=closed)) if closed else ()
-    say_answer(incidents_answer(book.open(), over))
+    say_answer(incidents_answer(book.open(), book.closed_since(datetime.now(UTC) - timedelta(days=7))))
 
 
 @incident.command()
@@ -55,7 +53,7 @@ def show(incident: str) -> None:
 
 @incident.command()
 @id_argument
-@click.option("--reason", required=True, help="The reason, for the history.")
+@click.argument("reason")
 @as_json
 def close(incident: str, reason: str) -> None:
     """Close an incident by hand. The sensor does it at its next tick.

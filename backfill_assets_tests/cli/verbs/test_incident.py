@@ -1,0 +1,79 @@
+"""``backfill incident``: what is open, what was tried, and what a person says of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.upkeep.incidents import Happened, Incident, IncidentBook, RepairAttempt
+from backfill_assets_tests.cli.command import Backfill
+
+DAY, NOW = date(2017, 3, 4), datetime.now(UTC).replace(microsecond=0)
+UNUSUAL = Incident(
+    id="unusual-figures-raw-sales-20170304-1",
+    table="raw_sales",
+    cause=Cause.UNUSUAL,
+    severity="warning",
+    confidence="0.6",
+    days=(DAY,),
+    words="rows 10, usual 90 to 110",
+    next_step="look at the day",
+    state="person",
+    opened=NOW,
+)
+REPAIRED = Incident(
+    id="late-rows-bronze-sales-20170304-1",
+    table="bronze_sales",
+    cause=Cause.LATE,
+    severity="info",
+    confidence="0.95",
+    days=(DAY,),
+    words="raw gained rows since",
+    state="closed",
+    opened=NOW - timedelta(minutes=2),
+    closed=NOW,
+    outcome="repaired by late_rows_1: it is built from its inputs",
+    attempts=(RepairAttempt(id="late_rows_1", at=NOW, title="Repair: bronze_sales", days={}),),
+    before={DAY: "6 rows"},
+    after={DAY: "7 rows"},
+    history=(Happened(at=NOW, words="launched late_rows_1"),),
+)
+
+
+@pytest.fixture
+def book(backfill: Backfill) -> IncidentBook:
+    found = IncidentBook(backfill.lakehouse.storage)
+    found.write(UNUSUAL)
+    found.write(REPAIRED)
+    return found
+
+
+def test_those_for_a_person_come_first_and_those_of_the_week_last(backfill: Backfill, book: IncidentBook) -> None:
+    found = backfill.json("incident", "list")["incidents"]
+    assert [(each["incident"], each["state"]) for each in found] == [
+        (UNUSUAL.id, "for a person"),
+        (REPAIRED.id, "closed"),
+    ]
+    assert found[0]["what"] == "look at the day" and found[1]["what"].startswith("repaired by")
+
+
+def test_one_says_what_was_tried_and_what_its_days_held(backfill: Backfill, book: IncidentBook) -> None:
+    found = backfill.json("incident", "show", REPAIRED.id)
+    assert found["each_day"] == [{"day": str(DAY), "before": "6 rows", "after": "7 rows"}]
+    assert (found["open_for"], [each["what"] for each in found["history"]]) == (120, ["launched late_rows_1"])
+
+
+def test_an_unknown_one_is_refused_with_the_nearest(backfill: Backfill, book: IncidentBook) -> None:
+    said = backfill("incident", "show", "unusual-figures-raw-sales-20170304-2", exit_code=1)
+    assert UNUSUAL.id in said.stderr
+
+
+def test_a_person_closes_one_once_and_the_sensor_carries_it_out(backfill: Backfill, book: IncidentBook) -> None:
+    """The sensor alone writes incidents: what a person says is a document of its own."""
+    backfill("incident", "close", UNUSUAL.id, "Easter")
+    backfill("incident", "close", UNUSUAL.id, "again")
+    (asked,) = book.closings().values()
+    assert (asked.reason, asked.table, asked.cause, asked.days) == ("Easter", "raw_sales", Cause.UNUSUAL, (DAY,))
+    assert [each.id for each in book.open()] == [UNUSUAL.id]
