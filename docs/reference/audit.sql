@@ -4,7 +4,8 @@
 -- A publication has one `prepared` entry with all that was known when it was decided on, and one `closed` entry with its
 -- outcome; in between perhaps an `aborting` entry with the reason. For each table and day it has a `preparing day` row
 -- and, if it was done, a `published` row; for each step whose version it makes current, a `switching` row. A
--- `delivered` entry says that its notice was. Rows of one entry have the same `sequence`.
+-- `delivered` entry says that its notice was. An `incident` row says what an incident came to. Rows of one entry have
+-- the same `sequence`.
 --
 --   sequence, at           the version of the log, and when it was written (UTC)
 --   publication, kind      its id; replace, append, rollback or compact
@@ -25,6 +26,12 @@ JOIN publications AS closed
   ON closed.publication = switching.publication AND closed.event = 'closed' AND closed.outcome = 'done'
 WHERE switching.event = 'switching'
 ORDER BY switching.sequence;
+
+-- What went wrong, and what became of it? `outcome` is opened, given-up or closed.
+SELECT at, publication AS incident, kind AS cause, outcome, `table`, reason
+FROM publications
+WHERE event = 'incident'
+ORDER BY sequence;
 
 -- Who changed day D of table T, when, by which code?
 SELECT at, publication, kind, launched_by, run, git_commit, code_version, rows, replaces
