@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from backfill_assets.rebuild.reproduce import ReproductionVerdict
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import shadow
 from backfill_assets.spark.java import SUPPORTED
+from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.upkeep.incidents import OPENED, OVER, Incident, record
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.rejected_sales import CHAIN, DAYS, FIRST, SECOND
 from backfill_assets_tests.stories.staged_campaign import DAYS as STAGED_DAYS
@@ -30,6 +33,16 @@ from backfill_assets_tests.workshop import Workshop
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+INCIDENT = Incident(
+    id="late-rows-1",
+    table="bronze_sales",
+    cause=Cause.LATE,
+    severity="info",
+    confidence="1",
+    days=(FIRST,),
+    words="late",
+    opened=datetime(2017, 6, 1, tzinfo=UTC),
+)
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "audit.sql").read_text()
 ASKED = dict(re.findall(r"^-- ([^\n]*\?)\n(?:-- [^\n]*\n)*(.*?);$", PAGE, re.DOTALL | re.MULTILINE))
 REVENUE = "fact_daily_revenue"
@@ -111,6 +124,12 @@ def test_every_question_of_the_file_is_answered(rejected: Workshop, spark: Spark
     (switched,) = auditor.ask("Who switched")
     asked = ("step", "from_version", "to_version", "launched_by", "reason")
     assert [switched[name] for name in asked] == [FACT, "", "v1", "ana", "until the close"]
+    for stage in (OPENED, OVER, OVER):
+        record(rejected.builder.lake.publisher.log, INCIDENT, stage)
+    wrong = auditor.ask("What went wrong")
+    assert [(row["incident"], row["cause"], row["outcome"]) for row in wrong] == [
+        (INCIDENT.id, "late rows", stage) for stage in (OPENED, OVER)
+    ]
     assert auditor.asked == set(ASKED)
 
 

@@ -150,11 +150,14 @@ def land(deed: int, day: date, names: tuple[str, ...]) -> Deed:
 
 
 def run_fact(deed: int, days: Iterable[date], version: str) -> Deed:
+    """A day that was unchanged when it looked is left as it is, whoever publishes it meanwhile."""
     asked = tuple(days)
 
-    def ran(model: Model, raw: RawOf, _: Model) -> Result:
+    def ran(model: Model, raw: RawOf, planned: Model) -> Result:
+        looked_at = planned.main["fact"]
         computed = _facts(deed, asked, version, raw)
-        return _publish_changed(model, deed, {"fact": computed}), DONE
+        changed = {day: value for day, value in computed.items() if value and not _same(looked_at.get(day), value)}
+        return _publish_changed(model, deed, {"fact": changed}), DONE
 
     return ran
 
