@@ -147,6 +147,8 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     f"backfill status {FACT} --on trial": _RUN_ON,
     f"backfill trace {TRACED} --on trial": _RUN_ON,
     "backfill timeline open trial": _REWIND,
+    "backfill incident list": "backfill_assets_tests/cli/verbs/test_incident.py::"
+    "test_those_for_a_person_come_first_and_those_of_the_week_last",
     "backfill timeline list": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
     "backfill timeline keep trial --for 14": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
     "backfill timeline delete trial": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",

@@ -76,6 +76,7 @@ def test_a_sensor_in_the_dagster_of_another_lakehouse_skips_in_words(
         "dagster_shows_what_is",
         "landed_files",
         "repairs",
+        "restores_raw",
     }
 
 
