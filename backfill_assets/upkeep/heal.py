@@ -49,8 +49,8 @@ class Hands(Protocol):
 
     def dataset_of(self, table: str) -> str: ...
 
-    def plan(self, table: str, days: Sequence[date]) -> str:
-        """The id of a plan that waits for a person; raises :class:`BackfillError`."""
+    def plan(self, incident: Incident) -> str:
+        """The id of a plan of just its days, which waits for a person; raises :class:`BackfillError`."""
 
 
 class Healed:
@@ -130,7 +130,7 @@ def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: 
     large = {(each.table, each.diagnosis.cause) for each in decision.for_people if each.too_large and each.diagnosis}
     if incident.plan or incident.state != "person" or (incident.table, incident.cause) not in large:
         return incident
-    plan = hands.plan(incident.table, incident.days)
+    plan = hands.plan(incident)
     step = f"backfill run {plan}, then backfill approve {plan}"
     return incident.then(now, f"planned as {plan}", plan=plan, next_step=step)
 

@@ -133,9 +133,9 @@ class Life:
     def dataset_of(self, table: str) -> str:
         return "sales"
 
-    def plan(self, table: str, days: Sequence[date]) -> str:
+    def plan(self, incident: Incident) -> str:
         self._call()
-        self.planned.append((table, days))
+        self.planned.append((incident.table, incident.days))
         return "plan-1"
 
     # ------------------------------------------------------------------ time goes on

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from backfill_assets.days import TableDay
 from backfill_assets.upkeep.for_people import cause_of
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import HeldByGates, RepairContext
+from backfill_assets.upkeep.trouble import HeldByGates, RepairContext, RunningStreams
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.test_held_back import failed_on
-from backfill_assets_tests.upkeep.weeks import D, E, happened, late, one_version_world, overwritten
+from backfill_assets_tests.upkeep.weeks import D, E, happened, late, one_version_world, overwritten, published_by
 
+STREAMED, AT = "20170401t120000-stream-raw-1", datetime(2017, 4, 1, 12, tzinfo=UTC)
 USUAL = {"as_usual": "rows 10, usual 90 to 110"}
 
 
@@ -57,3 +60,16 @@ def test_an_unknown_gate_leaves_the_day_to_a_repair(world: World) -> None:
     happened(world, late(D))
     decision = _decide(world, failed_gates={TableDay("bronze", D): HeldByGates("30 %")})
     assert decision.launch and decision.for_people == ()
+
+
+def test_a_held_back_day_behind_a_running_stream_is_told_when_the_stream_has_had_its_time(world: World) -> None:
+    """It follows its own rows; a day that its gates hold back stays stale, and no repair is tried in vain."""
+    happened(world, late(D), published_by(STREAMED, "raw", D))
+    gates = failed_on(world, TableDay("bronze", D))
+    for minutes, told in ((5, 0), (11, 1)):
+        streams = RunningStreams(
+            {"raw"}, AT + timedelta(minutes=minutes), lambda name: AT if name == STREAMED else None
+        )
+        decision = _decide(world, failed_gates=gates, streams=streams)
+        assert (len(decision.for_people), decision.launch) == (told, ())
+        assert bool(decision.waiting) is not bool(told)

@@ -54,7 +54,7 @@ from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import build_order
 from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
-from backfill_assets.plan.records import PlanRequest
+from backfill_assets.plan.records import PlanRequest, as_ranges
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.state.observed import observe
@@ -64,7 +64,7 @@ from backfill_assets.text import format_range
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.for_people import cause_of
 from backfill_assets.upkeep.heal import heal
-from backfill_assets.upkeep.incident_course import launches
+from backfill_assets.upkeep.incident_course import PROVEN_BY_WATCHDOG, launches
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days
 from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams
 
@@ -168,8 +168,15 @@ class _Hands:
     def dataset_of(self, table: str) -> str:
         return self.datasets.get(table, "")
 
-    def plan(self, table: str, days: Sequence[date]) -> str:
-        asked = PlanRequest(target=table, days=format_range(DayRange(days[0], days[-1])))
+    def plan(self, incident: Incident) -> str:
+        days, step = incident.days, self.backfill.catalog.step(incident.table)
+        whole = DayRange(days[0], step.cadence.period(days[-1]).last)
+        asked = PlanRequest(
+            target=incident.table,
+            days=format_range(whole),
+            leaves=as_ranges(set(step.cadence.starts(whole)).difference(days)),
+            force=incident.cause in PROVEN_BY_WATCHDOG,
+        )
         return plan_and_keep(self.backfill.settings, self.backfill.catalog, asked)[0].id
 
 

@@ -4,6 +4,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -20,13 +21,16 @@ from backfill_assets.defs.sensors import repairs
 from backfill_assets.defs.sensors.repairs import REPAIR_TAG, SENSOR, repair_sensor
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.watchdogs import JOB, STEP
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.model.declaration import RuleOutcome
+from backfill_assets.plan.keep import plan_as_kept
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.state.observed import observe
 from backfill_assets.stream.lease import acquire_stream
+from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets.upkeep.watch import WatchedDay
-from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
+from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.defs.test_watchdogs import fake_watch
@@ -192,6 +196,23 @@ def test_a_repair_that_worked_is_over(world: World) -> None:
     world.end(BulkActionStatus.COMPLETED_SUCCESS)
     assert "Closed late-rows-bronze-sales-20170304-1: repaired by late_rows_20170304_" in world.tick()
     assert world.tick() == "Nothing to repair."
+
+
+def test_a_repair_beyond_its_bounds_is_a_plan_of_just_its_days(world: World) -> None:
+    """It waits for a person; the day between, which is sound, is left as it is."""
+    backfill = world.resources["backfill"]
+    settings = replace(backfill.settings, repairs="days=1,settle=0")
+    bounded = FakeBackfill(fake=backfill.fake, settings=settings, catalog=CATALOG, spark=backfill.spark)
+    world.resources["backfill"] = bounded
+    world.late_row(DAY, OTHER)
+    world.tick()
+    (incident,) = IncidentBook(world.lakehouse.storage).open()
+    assert world.backfills() == [] and incident.state == "person"
+    plan = plan_as_kept(settings, incident.plan)
+    assert (plan.asked.target, plan.asked.days) == ("bronze_sales", f"{DAY}..{OTHER}")
+    assert plan.asked.leaves == ("2017-03-05",) and not plan.asked.force
+    world.tick()
+    assert [each.plan for each in IncidentBook(world.lakehouse.storage).open()] == [plan.id]
 
 
 def _watchdog_fails(world: World) -> None:
