@@ -52,6 +52,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
 }
 """By what people do: each command and its line in ``backfill --help``. It is in the module of its name in ``verbs``."""
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
+HELP = ["-h", "--help"]
 ADDED = "backfill.commands"
 """The group of entry points by which other packages add commands."""
 
@@ -157,6 +158,8 @@ def load_command(name: str) -> click.Command:
     """Import the command ``name``, which is one of :func:`command_names`."""
     module = import_module(f".verbs.{name}", __package__) if name in COMMANDS else None
     found: click.Command = getattr(module, name) if module else _added()[name].load()
+    # Click keeps the help option that a command had first, also where it was called without this group.
+    found.context_settings.setdefault("help_option_names", HELP)
     return found
 
 
@@ -172,7 +175,7 @@ def _note_lakehouse(ctx: click.Context, param: click.Parameter, value: Path | No
 @click.group(
     cls=CommandGroup,
     name="backfill",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP},
 )
 @click.option(
     "--lakehouse",

@@ -27,7 +27,8 @@ JOIN publications AS closed
 WHERE switching.event = 'switching'
 ORDER BY switching.sequence;
 
--- What went wrong, and what became of it? `outcome` is opened, given-up or closed.
+-- What went wrong, and what became of it?
+-- `outcome` is opened, given-up or closed.
 SELECT at, publication AS incident, kind AS cause, outcome, `table`, reason
 FROM publications
 WHERE event = 'incident'
