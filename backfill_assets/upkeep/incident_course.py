@@ -74,8 +74,8 @@ def _diagnosed_anew(
     for (table, cause), each in wanted.items():
         for old in [every for every in found.values() if every.table == table and every.cause is not cause]:
             moved = each.days.intersection(old.days)
-            if not moved:
-                continue
+            if not moved or (old.attempts and old.attempts[-1].proof == "passed"):
+                continue  # What was wrong is over: this is another fault.
             if old.under_way or old.state == "proving":
                 each.days -= moved
                 continue

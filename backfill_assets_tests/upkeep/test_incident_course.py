@@ -53,6 +53,18 @@ def test_it_is_closed_when_the_source_has_put_it_right(life: Life) -> None:
     assert {each.days for each in life.closed()} == {(GOOD,), (BAD,)}
 
 
+def test_another_fault_after_a_repair_that_worked_is_another_incident(life: Life) -> None:
+    """Also where the first one was not closed yet."""
+    life.bad.clear()
+    life.tick()
+    life.run_backfills()
+    life.world.write_past_the_protocol("bronze", BAD)
+    life.tick()
+    (late,), (foreign,) = life.closed(), life.book.open()
+    assert (late.cause, late.days) == (Cause.LATE, (BAD, GOOD)) and late.outcome.startswith("repaired by")
+    assert (foreign.cause, foreign.days, len(foreign.attempts)) == (Cause.FOREIGN_WRITE, (BAD,), 1)
+
+
 def test_a_new_fault_of_the_same_kind_joins_the_open_incident(life: Life) -> None:
     life.bad.clear()
     life.tick()
