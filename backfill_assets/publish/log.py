@@ -71,6 +71,7 @@ def anything_published(storage: Storage) -> bool:
     return storage.exists(f"{LOG_TABLE}/_delta_log")
 
 
+_MOST_OPENINGS, _TRIMMED = 5, "File not found"
 Entry = tuple[Sequence[Row], Callable[[str], HeadState]]
 """The rows of one entry, and the head after it, from the name of the file that holds it."""
 
@@ -141,10 +142,16 @@ class PublicationLog:
         """None before anything was published. Reading creates no log: a mistyped path would become a lakehouse."""
         if not anything_published(self.storage):
             return None
-        try:
-            return DeltaTable(self.storage.uri(LOG_TABLE), storage_options=dict(self.storage.options))
-        except TableNotFoundError:
-            return None  # another process is just creating it
+        retry = Retry("Opening the publication log", most=_MOST_OPENINGS)
+        while True:
+            try:
+                return DeltaTable(self.storage.uri(LOG_TABLE), storage_options=dict(self.storage.options))
+            except TableNotFoundError:
+                return None  # another process is just creating it
+            except DeltaError as error:
+                if retry.lost_attempts == _MOST_OPENINGS - 1 or _TRIMMED not in str(error):
+                    raise
+                retry.lost("old commits were trimmed between listing and reading them")
 
     @property
     def identity(self) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake._internal import RemoveAction
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 from pydantic import ValidationError
 
@@ -295,6 +296,27 @@ def test_an_older_process_learns_that_it_cannot_use_a_newer_log(lake: Lake) -> N
     with pytest.raises(LakehouseUnusable, match="A newer version"):
         lake.publish("p1", {"t": {D1: ["b"]}})
     assert lake.rows("t") == {D1: ["a"]}
+
+
+def test_a_log_that_is_trimmed_while_it_is_opened_is_opened_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that was listed is gone when it is read; one that stays away is damage, and told as it is."""
+    lake.publish("p0", {"t": {D1: ["a"]}})
+    tries: list[int] = []
+
+    def opens(*given: object, **more: object) -> DeltaTable:
+        tries.append(1)
+        if len(tries) < fails:
+            raise DeltaError("Kernel error: File not found: 00000000000000000997.json")
+        return DeltaTable(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(publication_log, "DeltaTable", opens)
+    fails = 3
+    assert PublicationLog(lake.storage).head().state.versions
+    tries.clear()
+    fails = 99
+    with pytest.raises(DeltaError, match="997"):
+        PublicationLog(lake.storage).head()
+    assert len(tries) == publication_log._MOST_OPENINGS
 
 
 def test_an_append_into_a_gap_of_a_trimmed_log_does_not_count(lake: Lake) -> None:
