@@ -148,7 +148,8 @@ class IncidentBook:
 
     def free_number(self, table: str, cause: Cause, first: date) -> int:
         start = incident_id(table, cause, first, 0)[:-1]
-        taken = {name for name in (*self._open.files(), *self._closed.files()) if name.startswith(start)}
+        kept = (self._open, self._closed, self._closings)
+        taken = {name for each in kept for name in each.files() if name.startswith(start)}
         return next(number for number in range(1, len(taken) + 2) if f"{start}{number}" not in taken)
 
     def write(self, incident: Incident) -> None:
@@ -169,11 +170,10 @@ class IncidentBook:
         return {name: each for name, each in found.items() if each}
 
     def forget_closed(self, before: datetime) -> int:
-        """Delete those that were closed before; returns how many."""
+        """Delete those that were closed before; returns how many. What a person has accepted stays accepted."""
         old = [name for name, file in self._closed.files().items() if file.modified_ms < before.timestamp() * 1000]
         for name in old:
             self._closed.delete(name)
-            self._closings.delete(name)
         return len(old)
 
 

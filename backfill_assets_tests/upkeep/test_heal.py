@@ -331,6 +331,21 @@ def test_killed_at_every_call_there_is_one_repair_one_incident_and_one_word(
     assert len(ends) == 1
 
 
+def test_what_a_person_has_accepted_stays_so_when_its_incident_is_forgotten(life: Life) -> None:
+    """And closes none of a later day: each has a number of its own."""
+    _suspicious("raw", "as_usual")(life, _day(3))
+    life.go_on(1)
+    (incident,) = life.book.open()
+    life.book.ask_to_close(incident, "ann", "Easter", life.now)
+    life.suspicions.clear()
+    life.go_on(1)
+    assert life.book.forget_closed(datetime(2100, 1, 1, tzinfo=UTC)) == 1
+    assert [each.reason for each in life.book.closings().values()] == ["Easter"]
+    _suspicious("raw", "as_usual")(life, _day(3))
+    life.go_on(1)
+    assert [each.id for each in life.book.open()] == [f"{incident.id[:-1]}2"]
+
+
 def test_the_newest_closed_are_those_since(life: Life) -> None:
     _late(life, _day(1))
     life.go_on(5)
