@@ -26,6 +26,7 @@ from backfill_assets.rebuild.outcome import Person
 from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone, seconds
 from backfill_assets.state.positions import publication_boundaries
 from backfill_assets.text import format_count
+from backfill_assets.upkeep.incidents import IncidentBook
 
 RolledBack = Mapping[str, Mapping[str, Sequence[str]]]
 """Ranges of days by table, by the rollback that put them back."""
@@ -54,7 +55,7 @@ def campaign_answer(at: CampaignRun, *, journal: bool = True) -> Answer:
     """How far it is, by logs and the journal. With ``journal``, also each entry of it, and what it says."""
     facts, entries, difference = at.facts, at.entries(), kept_difference_answer(at)
     said = _entries(entries) if journal else ()
-    parts = (*_standing(at, facts), *_what_is_published(at, facts), *said, *_days(at, entries))
+    parts = (*_standing(at, facts), *_left_to_it(at), *_what_is_published(at, facts), *said, *_days(at, entries))
     next_line = tuple(filter(None, [next_command(facts)]))
     return Answer(facts.course.campaign, parts, (difference,) if difference else (), next=next_line)
 
@@ -73,6 +74,15 @@ def _standing(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
     }
     yield from (Fact(name, value) for name, value in people.items() if value)
     yield from terms_facts(at.plan.terms)
+
+
+def _left_to_it(at: CampaignRun) -> Iterator[Part]:
+    """Days that are wrong on main meanwhile: no repair rebuilds what the campaign does."""
+    for each in IncidentBook(at.builder.lake.storage).open():
+        if each.left_to == at.plan.id:
+            yield Line(
+                f"{each.table} {each.first_ranges} on main: {each.cause}. It is left to this campaign.", Tone.WARN
+            )
 
 
 def _what_is_published(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:

@@ -25,7 +25,7 @@ def incidents_answer(open_: Iterable[Incident], closed: Iterable[Incident] = ())
             each.cause,
             len(each.attempts),
             each.opened,
-            each.outcome or each.next_step or each.words,
+            each.outcome or each.next_step or (f"left to {each.left_to}" if each.left_to else each.words),
         )
         for each in (*found, *reversed(list(closed)))
     ]

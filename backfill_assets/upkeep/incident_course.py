@@ -46,6 +46,7 @@ class _Wanted:
     days: set[date] = field(default_factory=set)
     attempts: list[RepairAttempt] = field(default_factory=list)
     person: ManualAction | None = None
+    left_to: str = ""
 
 
 def proven(known: Sequence[Incident], seen: Progress) -> list[Incident]:
@@ -108,8 +109,10 @@ def _wanted(decision: RepairDecision, now: datetime) -> dict[Key, _Wanted]:
             each = of(table, decision.diagnoses[troubles[0]])
             each.days.update(trouble.day for trouble in troubles)
             each.attempts.append(_attempt(repair, troubles, now))
-    for trouble in decision.later:
-        of(trouble.table, decision.diagnoses[trouble]).days.add(trouble.day)
+    for trouble in (*decision.later, *decision.left_to):
+        each = of(trouble.table, decision.diagnoses[trouble])
+        each.days.add(trouble.day)
+        each.left_to = decision.left_to.get(trouble, each.left_to)
     for action in decision.for_people:
         if action.diagnosis:
             each = of(action.table, action.diagnosis)
@@ -169,6 +172,9 @@ def _gone_on(incident: Incident, wanted: _Wanted | None, seen: Progress) -> Inci
         incident = incident.then(
             seen.now, words, attempts=(*incident.attempts, attempt), state="repairing", next_step=""
         )
+    if wanted.left_to != incident.left_to and not incident.under_way:
+        said = f"left to {wanted.left_to}" if wanted.left_to else f"no longer left to {incident.left_to}"
+        incident = incident.then(seen.now, said, left_to=wanted.left_to, state="waiting")
     return _for_person(incident, wanted.person, seen)
 
 

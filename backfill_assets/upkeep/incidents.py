@@ -71,6 +71,8 @@ class Incident(Record):
     attempts: tuple[RepairAttempt, ...] = ()
     plan: str = ""
     """The plan that waits for an approval, of a repair beyond its bounds."""
+    left_to: str = ""
+    """The plan that is rebuilding its days: it says so, too."""
     before: Mapping[date, str] = Field(default_factory=dict)
     """What each day held when the incident was opened."""
     after: Mapping[date, str] = Field(default_factory=dict)

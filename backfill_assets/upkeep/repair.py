@@ -92,6 +92,8 @@ class RepairDecision:
     for_people: tuple[ManualAction, ...] = ()
     later: tuple[StaleDay, ...] = ()
     """Days that are repaired by themselves, after a pause or when nothing comes in any more."""
+    left_to: Mapping[StaleDay, str] = field(default_factory=dict)
+    """Days that a plan is rebuilding, with the plan."""
     diagnoses: Mapping[StaleDay, Diagnosis] = field(default_factory=dict)
     """Of all that is wrong, by day."""
 
@@ -140,7 +142,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *of_plans,
     )
     restores = _restores(seen, [each for each in restored if not seen.pause(each)])
-    return RepairDecision((*launch, *restores), waiting, tuple(people), (*later, *restored), diagnoses)
+    return RepairDecision((*launch, *restores), waiting, tuple(people), (*later, *restored), by_plan, diagnoses)
 
 
 # ---------------------------------------------------------------- what is launched

@@ -290,7 +290,11 @@ def test_days_of_an_open_campaign_are_left_to_it(life: Life) -> None:
     life.plans_of_campaigns = {TableDay("bronze", _day(1)): "plan-7"}
     _late(life, _day(1))
     assert "plan-7 is rebuilding these days" in next(iter(life.tick().decision.waiting))
-    assert not life.launched and life.book.open() == []
+    (incident,) = life.book.open()
+    assert not life.launched and (incident.state, incident.left_to) == ("waiting", "plan-7")
+    life.plans_of_campaigns = {}
+    life.go_on(5)
+    assert len(life.launched) == 1 and life.book.open() == []
 
 
 def test_what_a_person_has_closed_is_over_and_an_accepted_figure_stays_quiet(life: Life) -> None:
