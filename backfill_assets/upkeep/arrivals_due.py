@@ -26,6 +26,8 @@ class Landed:
     published: bool = False
     targeted: bool = False
     """A backfill or run was asked for its raw table, with any outcome."""
+    restored: str = ""
+    """What last put back files that raw had lost: an ingest that failed before may work now."""
     settled: bool = True
     """False if files landed since the last look: a delivery that is still arriving would be cut in two."""
 
@@ -56,7 +58,9 @@ class Due:
 
 
 def arrivals_due(chains: Iterable[Sequence[Landed]], busy: Mapping[str, str], launched: Collection[str] = ()) -> Due:
-    """Datasets of a chain begin together. A late file is tried once: ``launched`` has the ids of earlier backfills."""
+    """Datasets of a chain begin together. A late file is tried once, and once more after each time that lost files
+    of its table were put back. ``launched`` has the ids of earlier backfills.
+    """
     launch: list[Arrival] = []
     waiting: list[str] = []
     for chain in chains:
@@ -146,7 +150,8 @@ def _late(landed: Landed, pending: _Pending) -> Arrival | None:
         return None
     paths = sorted(path for files in late.values() for path in files)
     title = f"Late files: {landed.raw} {first_ranges(late)}: {format_count(len(paths), 'file')}"
-    return Arrival(f"late-{_digest([landed.raw, paths])}", title, {landed.raw: tuple(sorted(late))})
+    evidence = [landed.raw, paths, *filter(None, [landed.restored])]
+    return Arrival(f"late-{_digest(evidence)}", title, {landed.raw: tuple(sorted(late))})
 
 
 def _left_alone(landed: Landed, pending: _Pending) -> list[str]:

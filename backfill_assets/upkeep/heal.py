@@ -12,6 +12,7 @@ from datetime import date, datetime, timedelta
 from typing import Protocol
 
 from backfill_assets.days import TableDay
+from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.outbox import announce
@@ -30,7 +31,7 @@ from backfill_assets.upkeep.incidents import (
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import RepairContext
 
-_KEPT_CLOSED = timedelta(days=90)
+KEPT_CLOSED = timedelta(days=90)
 
 
 class Hands(Protocol):
@@ -105,7 +106,7 @@ def heal(storage: Storage, hands: Hands, now: datetime) -> Healed:
     for each in closed:
         # A closed one is not looked at again: what is told of it comes first.
         book.write(_told(storage, each))
-    book.forget_closed(now - _KEPT_CLOSED)
+    book.forget_closed(now - KEPT_CLOSED)
     return Healed(decision, opened, closed)
 
 
@@ -130,7 +131,12 @@ def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: 
     large = {(each.table, each.diagnosis.cause) for each in decision.for_people if each.too_large and each.diagnosis}
     if incident.plan or incident.state != "person" or (incident.table, incident.cause) not in large:
         return incident
-    plan = hands.plan(incident)
+    try:
+        plan = hands.plan(incident)
+    except BackfillError as error:
+        # Other days are repaired all the same; the incident says once why there is no plan.
+        said = f"no plan could be made: {error.message}"
+        return incident if said in (each.words for each in incident.history) else incident.then(now, said)
     step = f"backfill run {plan}, then backfill approve {plan}"
     return incident.then(now, f"planned as {plan}", plan=plan, next_step=step)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
 from backfill_assets.days import Cadence, DayRange, TableDay
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.lakehouse.storage import Storage
@@ -77,6 +78,7 @@ class Life:
     proofs: set[str] = field(default_factory=set)
     built: list[TableDay] = field(default_factory=list)
     planned: list[tuple[str, Sequence[date]]] = field(default_factory=list)
+    no_plan: str = ""
     published_at: dict[str, datetime] = field(default_factory=dict)
     calls: int = 0
     die_at: int = 0
@@ -135,6 +137,8 @@ class Life:
 
     def plan(self, incident: Incident) -> str:
         self._call()
+        if self.no_plan:
+            raise InvalidRequest(self.no_plan)
         self.planned.append((incident.table, incident.days))
         return "plan-1"
 

@@ -74,6 +74,16 @@ def test_late_files_beside_taken_ones_are_taken_in_once() -> None:
     assert other.days == {"raw_sales": (D, E)}
 
 
+def test_what_failed_beside_lost_files_is_tried_once_more_when_these_are_back() -> None:
+    """The run had met the lost file; nothing else would take the delivery in."""
+    late = replace(BUILT, files={**BUILT.files, D: ["sales/2017-03-01/a", "sales/2017-03-01/b"]})
+    (failed,) = arrivals_due([[BUILT_FX, late]], {}).launch
+    restored = replace(late, restored="raw-lost-files-raw-sales-20170301-1")
+    (again,) = arrivals_due([[BUILT_FX, restored]], {}, launched=[failed.id]).launch
+    assert (again.days, len(again.id) <= 32) == (failed.days, True)
+    assert arrivals_due([[BUILT_FX, restored]], {}, launched=[failed.id, again.id]).launch == ()
+
+
 def test_a_day_that_was_never_built_is_the_schedules() -> None:
     """Its files are not late: no run has looked at that day yet."""
     new = replace(BUILT, files={**BUILT.files, date(2017, 3, 8): ["sales/2017-03-08/a"]})

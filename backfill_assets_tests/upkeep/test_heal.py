@@ -276,6 +276,20 @@ def test_beyond_its_bounds_it_is_a_plan_that_waits(life: Life) -> None:
     assert (incident.plan, incident.next_step) == ("plan-1", "backfill run plan-1, then backfill approve plan-1")
 
 
+def test_a_plan_that_cannot_be_made_stops_no_other_repair(life: Life) -> None:
+    """The incident says so once; what is within the bounds goes on."""
+    life.bounds = RepairBounds(days=20)
+    life.no_plan = "the disk is full"
+    for number in range(10):
+        _late(life, _day(number))
+    life.go_on(3)
+    _foreign("revenue")(life, _day(12))
+    life.go_on(8)
+    (incident,) = life.book.open()
+    assert [each.words for each in incident.history].count("no plan could be made: the disk is full") == 1
+    assert [each.cause for each in life.closed()] == [Cause.FOREIGN_WRITE]
+
+
 def test_a_budget_is_of_a_day(life: Life) -> None:
     """Core seconds of what was launched in 24 hours count, of closed incidents too."""
     life.bounds = RepairBounds.parse("core_seconds=1")

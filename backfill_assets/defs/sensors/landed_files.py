@@ -25,7 +25,10 @@ from backfill_assets.stream.lease import read_streams
 from backfill_assets.stream.sources import LANDING
 from backfill_assets.text import days_options
 from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due, left_to_daily_job
+from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.for_people import first_ranges
+from backfill_assets.upkeep.heal import KEPT_CLOSED
+from backfill_assets.upkeep.incidents import IncidentBook
 
 SENSOR = "landed_files"
 _MOST_RANGES = 4
@@ -42,7 +45,7 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
             [_landed_state(context.instance, backfill, dataset, partitions, seen) for dataset in chain]
             for chain in chains(datasets)
         ]
-        busy = _taken_in_now(context.instance, backfill, partitions)
+        busy = _taken_in_now(context.instance, backfill, partitions) | _being_restored(backfill.storage)
         due = arrivals_due(landed_chains, busy, _earlier_launches(context.instance))
         lines = [*_launch(context, due), *_never_published(landed_chains, busy)]
         for line in lines:
@@ -141,8 +144,21 @@ def _landed_state(
         given_back=[path for path, content in positions.items() if not content],
         published=published,
         targeted=not published and bool(files) and ever_targeted(instance, raw.name),
+        restored=_restored(storage, raw.name),
         settled=seen.get(dataset.name) == _listing(files),
     )
+
+
+def _being_restored(storage: Storage) -> dict[str, str]:
+    """Raw tables that have lost files: what is taken in may have to be compared with their rows."""
+    lost = (each for each in IncidentBook(storage).open() if each.cause is Cause.LOST_RAW)
+    return {each.table: f"the incident {each.id}" for each in lost}
+
+
+def _restored(storage: Storage, table: str) -> str:
+    """The last incident of files that ``table`` had lost, of those that are over."""
+    closed = IncidentBook(storage).closed_since(datetime.now(UTC) - KEPT_CLOSED)
+    return next((each.id for each in reversed(closed) if (each.table, each.cause) == (table, Cause.LOST_RAW)), "")
 
 
 def _holds_days(storage: Storage, table: str) -> bool:
