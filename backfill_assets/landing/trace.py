@@ -212,7 +212,7 @@ class Tracing:
         if len(held) > _MOST_DAYS:
             raise InvalidRequest(
                 f"This key is on {len(held)} days of {table.name}, from {held[0]} to {held[-1]}.",
-                hint=f"Say which: --day {held[-1]}",
+                hint=f"Say which, behind the key: {held[-1]}",
             )
         cadence = self.catalog.step(table.name).cadence
         order = [(name, "ascending") for name in ("day", "source_file", "source_line") if name in rows.column_names]

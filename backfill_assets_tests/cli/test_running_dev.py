@@ -128,7 +128,7 @@ def test_the_page_about_a_table_is_of_the_ui_that_runs(
     address = f"http://127.0.0.1:{port}"
     with noted_dev(Settings.at(backfill.home), address, "sc://127.0.0.1:1"):
         day = f"{address}/assets/fact_daily_revenue?view=partitions&partition={DAY}"
-        assert backfill("ui", "fact_daily_revenue", "--day", DAY).output.strip() == day
+        assert backfill("ui", "fact_daily_revenue", DAY).output.strip() == day
         assert backfill.json("ui") == {"url": f"{address}/assets"}
         assert "is no table, plan, campaign or timeline" in backfill("ui", "nothing", exit_code=1).stderr
     with terminal(100):

@@ -98,13 +98,13 @@ def test_versions_are_deduplicated_superseded_or_not_built_yet(backfill: Backfil
     assert status["report_monthly_close"] == "stale: input changed", "it does not count the row yet"
     facts = [each["day"] for each in found["rows"] if each["table"] == "fact_sales_transactions"]
     assert facts == [str(SECOND)]
-    only = trail(backfill, "9-1095275", "--day", FIRST)
+    only = trail(backfill, "9-1095275", FIRST)
     assert {each["day"] for each in only["rows"] if each["layer"] != "report"} == {str(FIRST)}
 
 
 def test_keys_of_other_datasets(backfill: Backfill) -> None:
     """A rate is known by its currency and a day; a product by its number."""
-    found = trail(backfill, "USD", "--table", "bronze_fx_rates", "--day", FIRST)
+    found = trail(backfill, "USD", FIRST, "--table", "bronze_fx_rates")
     assert [each["table"] for each in found["rows"]] == ["raw_fx_rates", "bronze_fx_rates"]
     found = trail(backfill, "25671", "--table", "bronze_products")
     assert {each["table"] for each in found["rows"]} == {"raw_products", "bronze_products"}

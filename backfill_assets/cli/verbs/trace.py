@@ -13,12 +13,12 @@ from backfill_assets.cli.wiring import current_catalog, current_settings, open_p
 
 @click.command()
 @click.argument("key")
+@click.argument("day", type=DAY, required=False)
 @click.option(
     "--table",
     type=TABLE,
     help="The table that KEY belongs to.  [default: every table with one row a key]",
 )
-@click.option("--day", type=DAY, help="Only the rows of this event day.")
 @click.option(
     "--personal",
     metavar="TEXT",
@@ -29,13 +29,13 @@ from backfill_assets.cli.wiring import current_catalog, current_settings, open_p
 )
 @on_timeline
 @as_json
-def trace(key: str, table: str | None, day: date | None, personal: str | None, on: str | None) -> None:
-    """Follow the row with KEY from its landed line through raw, bronze or quarantine and fact to each report.
+def trace(key: str, day: date | None, table: str | None, personal: str | None, on: str | None) -> None:
+    """Follow the row with KEY, of DAY alone if it is given, from its landed line through raw and fact to each report.
 
     \b
     Examples:
       backfill trace 32074897568-825412                              a row of a fact
-      backfill trace USD --table bronze_fx_rates --day 2017-03-01    a row of this table
+      backfill trace USD 2017-03-01 --table bronze_fx_rates          a row of this table
       backfill trace @/2016-02-15T00:30:00Z --personal               @ is a personal value
 
     Reads all tables as of one entry of the publication log. KEY is the key of a bronze or fact table, with a slash

@@ -19,15 +19,15 @@ from backfill_assets.ui_addresses import asset_page
 
 @click.command()
 @click.argument("about", shell_complete=complete_anything, required=False)
-@click.option("--day", type=DAY, help="Of a table: the page of this day.")
+@click.argument("day", type=DAY, required=False)
 @as_json
 def ui(about: str | None, day: date | None) -> None:
-    """Open the page about a table, a plan, a campaign or a timeline in the browser; by default the overview.
+    """Open the page about a table or a DAY of it, a plan, a campaign or a timeline in the browser.
 
     \b
     Examples:
       backfill ui
-      backfill ui fact_daily_revenue --day 2017-03-01
+      backfill ui fact_daily_revenue 2017-03-01
       backfill ui plan-0123456                what the campaign would change, and what it waits for
       backfill ui with-v2 | cat               the address of a timeline's page; a browser opens on a terminal only
 
