@@ -41,6 +41,10 @@ LabelledFiles = Mapping[Any, Sequence[AddedFile]]
 """The same with any label in place of the day."""
 SHARE_OF_MEMORY = 0.25
 """Of what the machine has, for all of its cores. What needs more is written to a temporary folder."""
+_LOST = (
+    "Look at the disk. A file of raw that is gone is put back by the sensor `repairs`, or by backfill raw restore "
+    "TABLE DAY; then run it again."
+)
 _SPILL, _LEFT_SECONDS = "backfill-judge", 24 * 3600
 _FILE, _LABEL = "its file", "its label"
 """No column has a space in its name."""
@@ -97,7 +101,7 @@ def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
             try:
                 yield connection
             except duckdb.Error as error:
-                raise LakehouseUnusable(f"DuckDB: {error}", hint="Look at the disk, then run it again.") from error
+                raise LakehouseUnusable(f"DuckDB: {error}", hint=_LOST) from error
 
 
 def _remove_spilled(folder: Path) -> None:

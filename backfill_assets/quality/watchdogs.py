@@ -68,16 +68,17 @@ def in_words(outcomes: Iterable[RuleOutcome]) -> str:
 
 
 def _files(table: Table, recorded: RecordedDay) -> GateFinding:
+    lost = _RESTORE.format(table=table.name) if table.layer == "raw" else _rebuild(table)
     if recorded.missing_files:
         gone = recorded.missing_files
         return GateFinding(
             False,
             f"{format_are(len(gone), 'file')} gone, for example {gone[0]}",
             "every file is there",
-            _rebuild(table),
+            lost,
         )
     if recorded.unreadable:
-        return GateFinding(False, f"damaged: {recorded.unreadable}", "every file can be read", _rebuild(table))
+        return GateFinding(False, f"damaged: {recorded.unreadable}", "every file can be read", lost)
     observed = "the files of its last publication" if recorded.files_as_published else "files that were not published"
     return GateFinding(recorded.files_as_published, observed, "the files of its last publication", _rebuild(table))
 
@@ -88,6 +89,11 @@ def _content(table: Table, recorded: RecordedDay, own: Metrics) -> GateFinding:
     compared = [name for name, value in known.items() if value is not None]
     observed, expected = (", ".join(f"{name} {each[name]}" for name in compared) for each in (holds, known))
     return GateFinding(observed == expected, observed, expected, _rebuild(table))
+
+
+_RESTORE = (
+    "The sensor `repairs` has its rows read from what still has them; if it is off: backfill raw restore {table} DAY."
+)
 
 
 def _rebuild(table: Table) -> str:
