@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +14,8 @@ from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, Jour
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.report.answer import Line
 from backfill_assets.report.markdown import markdown
-from backfill_assets.upkeep.diagnosis import Cause
-from backfill_assets.upkeep.incidents import Incident, IncidentBook
+from backfill_assets.upkeep.incidents import IncidentBook
+from backfill_assets_tests.upkeep.incident import incident
 
 ERROR = "t: <b>no</b> column | `a_b` [x](y) *z*\n  -> Put it back"
 DAYS = {"staged": 2, "unchanged": 1, "held back": 1}
@@ -102,18 +102,8 @@ def test_plain_values_are_facts_and_values_by_name_and_column_a_table() -> None:
 def test_days_that_are_wrong_on_main_and_left_to_it_are_named(tmp_path: Path) -> None:
     """No repair rebuilds what the campaign does: who looks at it must know."""
     book = IncidentBook(Storage(str(tmp_path)))
-    one = Incident(
-        id="i",
-        table="t",
-        cause=Cause.LATE,
-        severity="info",
-        confidence="1",
-        days=(date(2017, 3, 4),),
-        words="",
-        opened=datetime(2017, 4, 1, tzinfo=UTC),
-    )
     for number, plan in enumerate(("plan-1", "plan-2", "")):
-        book.write(one.model_copy(update={"id": f"i{number}", "table": f"t{number}", "left_to": plan}))
+        book.write(incident(id=f"i{number}", table=f"t{number}", left_to=plan))
     lake = SimpleNamespace(storage=Storage(str(tmp_path)))
     at = SimpleNamespace(builder=SimpleNamespace(lake=lake), plan=SimpleNamespace(id="plan-2"))
     (line,) = _left_to_it(at)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """``python -m ... LAKEHOUSE HOW TABLE --from SOURCE ...``: a stream without Spark, which writes the status of one.
 
 ``HOW`` is ``live`` (until it is interrupted), ``fails`` after a batch, or ``refuses`` at its start. ``--available-now``
-ends it after eight batches.
+ends it after eight batches; where the variable ``FAKE_STREAM_ENDS_ONCE`` names a file, not before that is there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.delays import Delays
@@ -18,6 +19,7 @@ from backfill_assets.stream.lease import StreamBatch, StreamLease, StreamPositio
 
 EVERY_SECONDS = 0.2
 AVAILABLE_NOW_BATCHES = 8
+ENDS_ONCE = "FAKE_STREAM_ENDS_ONCE"
 
 
 def main(lakehouse: str, how: str, table: str, *options: str) -> None:
@@ -51,6 +53,8 @@ def _stream(lease: StreamLease, batches: int, after_a_batch: Callable[[], None])
             boundary="sales/0 at 100" if number > 1 else "",
         )
         after_a_batch()
+    while (awaited := os.environ.get(ENDS_ONCE)) and not Path(awaited).exists():
+        time.sleep(0.02)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ from backfill_assets.stream.lease import (
     read_stream,
 )
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
+from backfill_assets_tests.defs.fake_stream import ENDS_ONCE
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL, STREAMED
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -89,13 +90,29 @@ def world(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> World:
     return World(tmp_path, dagster_instance)
 
 
+def _counting(made: Callable[[StreamStatus], dict[str, Any]], seen: Path) -> Callable[[StreamStatus], dict[str, Any]]:
+    """Lets the process end after its second point, however slow the machine is."""
+    points: list[StreamStatus] = []
+
+    def counting(status: StreamStatus) -> dict[str, Any]:
+        points.append(status)
+        if len(points) == 2:
+            seen.touch()
+        return made(status)
+
+    return counting
+
+
 def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers for the plots of its page, at intervals; Spark's address is no concern of the stream."""
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost:1")
+    seen = world.home / "shown-twice"
+    monkeypatch.setenv(ENDS_ONCE, str(seen))
+    monkeypatch.setattr(streams, "stream_metadata", _counting(streams.stream_metadata, seen))
     result = world.run(available_now=True)
     assert result.success
     points = world.points()
-    assert len(points) >= 2
+    assert len(points) >= 3
     first, last = points[0].metadata, points[-1].metadata
     names = ("raw_sales_p50_seconds", "raw_sales_p99_seconds", "fact_daily_revenue_p50_seconds")
     assert tuple(last[name].value for name in names) == (1.2, 4.2, 7.1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,27 +21,18 @@ from backfill_assets.rebuild.reproduce import ReproductionVerdict
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import shadow
 from backfill_assets.spark.java import SUPPORTED
-from backfill_assets.upkeep.diagnosis import Cause
-from backfill_assets.upkeep.incidents import OPENED, OVER, Incident, record
+from backfill_assets.upkeep.incidents import OPENED, OVER, record
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.rejected_sales import CHAIN, DAYS, FIRST, SECOND
 from backfill_assets_tests.stories.staged_campaign import DAYS as STAGED_DAYS
 from backfill_assets_tests.stories.staged_campaign import FACT, RUN, steps
+from backfill_assets_tests.upkeep.incident import incident
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-INCIDENT = Incident(
-    id="late-rows-1",
-    table="bronze_sales",
-    cause=Cause.LATE,
-    severity="info",
-    confidence="1",
-    days=(FIRST,),
-    words="late",
-    opened=datetime(2017, 6, 1, tzinfo=UTC),
-)
+INCIDENT = incident()
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "audit.sql").read_text()
 ASKED = dict(re.findall(r"^-- ([^\n]*\?)\n(?:-- [^\n]*\n)*(.*?);$", PAGE, re.DOTALL | re.MULTILINE))
 REVENUE = "fact_daily_revenue"

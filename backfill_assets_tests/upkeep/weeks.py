@@ -10,11 +10,11 @@ from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.state.rolled_back import FileMove, Rollbacks
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Incident, RepairAttempt
 from backfill_assets.upkeep.trouble import FailedWatch, StaleDay
 from backfill_assets_tests.plan import world as plan_world
 from backfill_assets_tests.plan.world import Anything, World
+from backfill_assets_tests.upkeep.incident import incident
 
 WEEKLY = Step(
     (Table("weekly", "report", "", Anything, key=()),),
@@ -120,16 +120,6 @@ def repaired(*troubles: StaleDay, times: int = 1, at: datetime = datetime(2017, 
     found: dict[TableDay, list[Incident]] = {}
     for each in troubles:
         attempt = RepairAttempt(id="r", at=at, ended=at, title="Repair", days={}, evidence={each.day: each.evidence})
-        incident = Incident(
-            id="i",
-            table=each.table,
-            cause=Cause.LATE,
-            severity="info",
-            confidence="1",
-            days=(each.day,),
-            words="",
-            opened=at,
-            attempts=(attempt,) * times,
-        )
-        found[TableDay(each.table, each.day)] = [incident]
+        tried = incident(table=each.table, days=(each.day,), opened=at, attempts=(attempt,) * times)
+        found[TableDay(each.table, each.day)] = [tried]
     return found

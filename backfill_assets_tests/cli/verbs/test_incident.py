@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from backfill_assets.upkeep.diagnosis import Cause
-from backfill_assets.upkeep.incidents import Happened, Incident, IncidentBook, RepairAttempt
+from backfill_assets.upkeep.incidents import Happened, IncidentBook, RepairAttempt
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.upkeep.incident import DAY, incident
 
-DAY, NOW = date(2017, 3, 4), datetime.now(UTC).replace(microsecond=0)
-UNUSUAL = Incident(
+NOW = datetime.now(UTC).replace(microsecond=0)
+UNUSUAL = incident(
     id="unusual-figures-raw-sales-20170304-1",
     table="raw_sales",
     cause=Cause.UNUSUAL,
     severity="warning",
-    confidence="0.6",
-    days=(DAY,),
-    words="rows 10, usual 90 to 110",
     next_step="look at the day",
     state="person",
     opened=NOW,
 )
-REPAIRED = Incident(
+REPAIRED = incident(
     id="late-rows-bronze-sales-20170304-1",
-    table="bronze_sales",
-    cause=Cause.LATE,
-    severity="info",
-    confidence="0.95",
-    days=(DAY,),
-    words="raw gained rows since",
     state="closed",
     opened=NOW - timedelta(minutes=2),
     closed=NOW,
