@@ -131,7 +131,7 @@ def _attempt(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> Rep
         force=repair.force,
         restores=repair.restores,
         evidence={each.day: each.evidence for each in troubles},
-        core_seconds=int(repair.core_seconds),
+        core_seconds=repair.core_seconds,
     )
 
 

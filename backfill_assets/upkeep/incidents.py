@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Literal
 
 from pydantic import Field
@@ -40,7 +41,7 @@ class RepairAttempt(Record):
     restores: bool = False
     evidence: Mapping[date, str] = Field(default_factory=dict)
     """The state that each day of the incident was in."""
-    core_seconds: int = 0
+    core_seconds: Decimal = Decimal(0)
     """As estimated."""
     ended: datetime | None = None
     proof: Proof = ""
@@ -195,6 +196,12 @@ def record(log: PublicationLog, incident: Incident, stage: str) -> None:
         return [{**said, **more}], lambda _: head.state
 
     log.settle(f"Recording the incident {incident.id}", row)
+
+
+def spent_since(incidents: Iterable[Incident], moment: datetime) -> Decimal:
+    """The core seconds of what was launched after ``moment``, as estimated: a repair of several incidents once."""
+    attempts = {each.id: each for incident in incidents for each in incident.attempts if each.at > moment}
+    return sum((each.core_seconds for each in attempts.values()), Decimal(0))
 
 
 def by_days(incidents: Iterable[Incident]) -> dict[TableDay, list[Incident]]:

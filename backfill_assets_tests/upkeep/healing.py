@@ -16,7 +16,7 @@ from backfill_assets.model.graph import step_by_table
 from backfill_assets.quality.watchdogs import CONTENT
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.heal import Healed, heal
-from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days
+from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
 from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams, WriteUnderWay
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.protocol.names import SteppedStorage
@@ -122,6 +122,7 @@ class Life:
             suspicions=self.suspicions,
             rebuilt_by=self.plans_of_campaigns,
             bounds=self.bounds,
+            spent_lately=spent_since((*known, *self.closed()), self.now - timedelta(days=1)),
             now=self.now,
             streams=streams,
             busy=busy,

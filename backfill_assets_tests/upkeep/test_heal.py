@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -290,14 +291,21 @@ def test_a_plan_that_cannot_be_made_stops_no_other_repair(life: Life) -> None:
     assert [each.cause for each in life.closed()] == [Cause.FOREIGN_WRITE]
 
 
-def test_a_budget_is_of_a_day(life: Life) -> None:
-    """Core seconds of what was launched in 24 hours count, of closed incidents too."""
+def test_a_budget_is_of_24_hours(life: Life) -> None:
+    """What was launched counts, of closed incidents too; what is beyond it is a plan, and is repaired the next day."""
     life.bounds = RepairBounds.parse("core_seconds=1")
-    _late(life, _day(1))
+    for day in (_day(1), _day(2)):
+        _late(life, day)
     life.go_on(3)
+    (attempt,) = life.launched.values()
+    assert attempt.core_seconds == Decimal("0.7"), "a tenth of a second for each day of each step"
     _late(life, _day(15))
     life.go_on(3)
-    assert len(life.launched) == 2, "without its measured days nothing is known to be spent"
+    (incident,) = life.book.open()
+    assert len(life.launched) == 1 and incident.plan and "1 were spent in 24 hours" in incident.words
+    life.now += timedelta(days=1)
+    life.go_on(3)
+    assert len(life.launched) == 2 and life.book.open() == []
 
 
 def test_days_of_an_open_campaign_are_left_to_it(life: Life) -> None:
@@ -311,7 +319,7 @@ def test_days_of_an_open_campaign_are_left_to_it(life: Life) -> None:
     assert len(life.launched) == 1 and life.book.open() == []
 
 
-def test_what_a_person_has_closed_is_over_and_an_accepted_figure_stays_quiet(life: Life) -> None:
+def test_what_a_person_has_closed_is_over(life: Life) -> None:
     _suspicious("raw", "as_usual")(life, _day(3))
     life.go_on(1)
     (incident,) = life.book.open()

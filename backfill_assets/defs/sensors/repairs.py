@@ -7,7 +7,6 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -65,7 +64,7 @@ from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.for_people import cause_of
 from backfill_assets.upkeep.heal import heal
 from backfill_assets.upkeep.incident_course import PROVEN_BY_WATCHDOG, launches
-from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days
+from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
 from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams
 
 SENSOR, REPAIR_TAG, RESTORE_TAG = "repairs", "backfill/repair", "backfill/restore"
@@ -199,12 +198,6 @@ def look(
     storage, now = backfill.storage, datetime.now(UTC)
     busy, streams, book = busy_days(instance, partitions), running_streams(storage), IncidentBook(storage)
     observed = observe(storage, partitions)
-    lately = {
-        attempt.id: attempt.core_seconds
-        for incident in (*known, *book.closed_since(now - _A_DAY))
-        for attempt in incident.attempts
-        if now - attempt.at < _A_DAY
-    }
     accepted = {(each.table, day, each.cause) for each in book.closings().values() for day in each.days}
     forced = {
         TableDay(table, day)
@@ -221,7 +214,7 @@ def look(
         failed_watches=_failed_watches(instance, partitions, forced),
         incidents=by_days(known),
         bounds=RepairBounds.parse(backfill.settings.repairs),
-        spent_lately=Decimal(sum(lately.values())),
+        spent_lately=spent_since((*known, *book.closed_since(now - _A_DAY)), now - _A_DAY),
         cores=os.cpu_count() or 1,
         core_hour_price=backfill.settings.core_hour_price,
         now=now,

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import dagster as dg
 import pytest
@@ -16,6 +17,8 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
+from backfill_assets.defs.checks import AS_USUAL
+from backfill_assets.defs.dagster_internals import report_checks
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.sensors import repairs
 from backfill_assets.defs.sensors.repairs import REPAIR_TAG, SENSOR, repair_sensor
@@ -213,6 +216,32 @@ def test_a_repair_beyond_its_bounds_is_a_plan_of_just_its_days(world: World) -> 
     assert plan.asked.leaves == ("2017-03-05",) and not plan.asked.force
     world.tick()
     assert [each.plan for each in IncidentBook(world.lakehouse.storage).open()] == [plan.id]
+
+
+def test_an_unusual_day_is_told_until_a_person_has_accepted_it(world: World) -> None:
+    """Its check still fails, and opens nothing more; another day is another one."""
+
+    def unusual(day: date) -> None:
+        said = dg.AssetCheckEvaluation(
+            asset_key=dg.AssetKey("raw_sales"),
+            check_name=AS_USUAL,
+            passed=False,
+            partition=str(day),
+            severity=dg.AssetCheckSeverity.WARN,
+            description="rows 10, usual 90 to 110",
+        )
+        report_checks(world.instance, str(uuid4()), [said])
+
+    book = IncidentBook(world.lakehouse.storage)
+    unusual(DAY)
+    assert f"For a person: raw_sales {DAY}: rows 10, usual 90 to 110" in world.tick()
+    (incident,) = book.open()
+    book.ask_to_close(incident, "ann", "Easter", datetime.now(UTC))
+    assert "closed by ann: Easter" in world.tick()
+    assert world.tick() == "Nothing to repair." and book.open() == []
+    unusual(OTHER)
+    world.tick()
+    assert [each.days for each in book.open()] == [(OTHER,)] and world.backfills() == []
 
 
 def _watchdog_fails(world: World) -> None:
