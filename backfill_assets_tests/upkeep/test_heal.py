@@ -157,6 +157,19 @@ def test_what_no_rebuild_puts_right_is_told_once_and_launches_nothing_in_vain(li
     assert told == [f"{incident.id}-{'given-up' if name == 'held back' else 'opened'}.json"]
 
 
+@pytest.mark.parametrize("check", ["delivered", "as_sent"])
+def test_a_delivery_that_did_not_come_is_told_once_and_waited_for(life: Life, check: str) -> None:
+    """No rebuild helps; it is over when it has come."""
+    _suspicious("raw", check)(life, _day(3))
+    life.go_on(5)
+    (incident,) = life.book.open()
+    assert (incident.cause, incident.state, incident.severity) == (Cause.INCOMPLETE, "waiting", "critical")
+    assert life.told() == [f"{incident.id}-opened.json"] and not life.launched
+    life.suspicions.clear()
+    life.go_on(1)
+    assert life.closed()[0].outcome == "right again, without a repair"
+
+
 def test_one_suspicion_of_a_day_that_went_on_to_its_readers(life: Life) -> None:
     """Of a day that lacks rows each table is unusual: the earliest one is told, and the others with it."""
     for table in ("raw", "bronze", "fact", "revenue"):
