@@ -13,15 +13,16 @@ from typing import Any, cast
 
 import pytest
 
-from backfill_assets_tests.cpu_budget import ENFORCED, CpuBudget, used
+from backfill_assets_tests.cpu_budget import ENFORCED, PACE, CpuBudget, count, used
 
 pytestmark = pytest.mark.data
 BURN = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n"
 CONFTEST = """
-from backfill_assets_tests.cpu_budget import CpuBudget
+from backfill_assets_tests.cpu_budget import PACE, CpuBudget
 
 def pytest_configure(config):
-    config.pluginmanager.register(CpuBudget(config, lambda item: item.name[5:9], {"burn": 0.3, "idle": 9}))
+    budgets = {"burn": 0.3, "idle": 9}
+    config.pluginmanager.register(CpuBudget(config, lambda item: item.name[5:9], budgets, count=lambda: PACE))
 """
 TESTS = f"""
 import subprocess, sys
@@ -34,11 +35,15 @@ def test_idle():
 """
 
 
-def charged(steps: Sequence[tuple[str, float]]) -> dict[str, float]:
+TICK = 0.02
+"""The operating system counts CPU seconds in ticks of up to two hundredths."""
+
+
+def charged(steps: Sequence[tuple[str, float]], *paces: float) -> dict[str, float]:
     """What each tier is charged when tests of these tiers begin at these seconds; the last one is the end."""
-    clock = iter([second for _, second in steps])
+    clock, counts = iter([second for _, second in steps]), iter(paces or [PACE] * (len(steps) + 1))
     config = SimpleNamespace(pluginmanager=SimpleNamespace(hasplugin=lambda name: False))
-    budget = CpuBudget(cast("pytest.Config", config), str, {}, lambda: next(clock))
+    budget = CpuBudget(cast("pytest.Config", config), str, {}, lambda: next(clock), lambda: next(counts))
     for tier, _ in steps[:-1]:
         next(cast("Any", budget.pytest_runtest_protocol)(tier))
     budget.pytest_sessionfinish(cast("pytest.Session", SimpleNamespace()))
@@ -50,15 +55,21 @@ def test_what_lies_between_two_tiers_is_charged_to_the_first() -> None:
     assert charged(steps) == {"collection": 2.0, "fast": 4.0, "spark": 10.0}
 
 
+def test_seconds_of_a_slow_hour_count_as_those_of_a_quiet_one() -> None:
+    steps = [("fast", 2.0), ("spark", 5.0), ("end", 15.0)]
+    assert charged(steps, PACE, PACE, 2 * PACE, 2 * PACE) == {"collection": 2.0, "fast": 2.0, "spark": 5.0}
+    assert 0 < count() < 1
+
+
 def test_processes_that_ended_and_that_still_run_are_counted() -> None:
     before = used()
     subprocess.run([sys.executable, "-c", BURN.format(seconds=0.2)], check=True)
     after = used()
-    assert round(after - before, 3) >= 0.2
+    assert after - before >= 0.2 - TICK
     script = BURN.format(seconds=0.2) + "print('burnt', flush=True)\ninput()"
     with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=-1, text=True) as running:
         assert running.stdout and running.stdout.readline() == "burnt\n"
-        assert round(used() - after, 3) >= 0.2
+        assert used() - after >= 0.2 - TICK
         running.communicate("\n")
 
 
