@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, partial
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import dagster as dg
@@ -34,6 +34,7 @@ from backfill_assets.quality import as_usual, deliveries
 from backfill_assets.quality.as_usual import DaysMetrics
 from backfill_assets.text import format_count
 
+_Found = TypeVar("_Found")
 LogJudge = Callable[[DaysMetrics, date], RuleOutcome | None]
 """The verdict on a day of a table, from what was measured of its published days; None if there is nothing to say."""
 LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
@@ -101,6 +102,8 @@ class LogChecks:
     zone: LandingZone
     steps: Sequence[Step]
     partitions: Mapping[str, Partitions]
+    unreadable: dict[str, SourceUnreadable] = field(default_factory=dict, init=False)
+    """Why sources were not looked at to their end: one landing folder keeps no other day from its verdict."""
 
     def evaluate(self, seen: Any, now: datetime) -> tuple[str, Any]:
         """Evaluates what is due ``now``; says so in words, and gives the cursor of the next look."""
@@ -112,17 +115,18 @@ class LogChecks:
         newest = max((state.sequence for state in states.values()), default=-1)
         last = due[_MOST_JUDGED - 1][0].sequence if len(due) > _MOST_JUDGED else newest
         judged = [each for each in due if each[0].sequence <= last]
-        read = sorted(self._landed(landed, today), key=lambda each: each[0])[:_MOST_READ]
+        read = sorted(self._of_sources(partial(self._landed, landed, today)), key=lambda each: each[0])[:_MOST_READ]
         found = [
             *self._judged(states, judged),
             *self._not_published(states),
-            *self._delivered(now),
+            *self._of_sources(partial(self._delivered, now)),
             *(_Verdict(key, self._compared(source, key.day, files)) for _, key, source, files in read),
         ]
         # No publication is cut in two: all that is left came after it.
         place = [log, last, str(today), max([landed, *(came for came, *_ in read)])]
         count = self._report(found)
-        return f"Evaluated {format_count(count, 'check')} of the log and of what landed." * bool(count), place
+        said = [f"Evaluated {format_count(count, 'check')} of the log and of what landed."] * bool(count)
+        return "\n".join([*said, *map(str, self.unreadable.values())]), place
 
     # ------------------------------------------------------------- from the log
 
@@ -162,35 +166,41 @@ class LogChecks:
 
     # ------------------------------------------------------------- from what landed
 
-    @cached_property
-    def _sources(self) -> list[tuple[Step, Source]]:
-        return [(step, step.source) for step in self.steps if step.source is not None]
+    def _of_sources(self, look: Callable[[Step, Source], Iterator[_Found]]) -> Iterator[_Found]:
+        """What ``look`` finds in each source."""
+        for step in self.steps:
+            if step.source is None:
+                continue
+            try:
+                yield from look(step, step.source)
+            except SourceUnreadable as error:
+                self.unreadable[step.source.name] = error
 
-    def _delivered(self, now: datetime) -> Iterator[_Verdict]:
+    def _delivered(self, now: datetime, step: Step, source: Source) -> Iterator[_Verdict]:
         """Of each day since the first one that landed whose delivery has come, or is due, since it was looked at."""
-        for step, source in self._sources:
-            landed = self.zone.paths(source.name) if step.delivered_within is not None else {}
-            for day in DayRange(min(landed), max(now.date(), *landed)) if landed else ():
-                key, files = TableDay(step.name, day), landed.get(day, ())
-                known = self._standing(DELIVERED, key)
-                # What has passed was there: landed files may be cleared away.
-                if known in (_UNDER_WAY, _PASSED, "" if files else _FAILED) or not self._has_partition(key):
-                    continue
-                came = min(map(self.zone.landed_at, files), default=None)
-                rule = deliveries.delivered(day, step.delivered_within or timedelta(), came, now)
-                if rule is not None:
-                    yield _Verdict(key, rule)
+        landed = self.zone.paths(source.name) if step.delivered_within is not None else {}
+        for day in DayRange(min(landed), max(now.date(), *landed)) if landed else ():
+            key, files = TableDay(step.name, day), landed.get(day, ())
+            known = self._standing(DELIVERED, key)
+            # What has passed was there: landed files may be cleared away.
+            if known in (_UNDER_WAY, _PASSED, "" if files else _FAILED) or not self._has_partition(key):
+                continue
+            came = min(map(self.zone.landed_at, files), default=None)
+            rule = deliveries.delivered(day, step.delivered_within or timedelta(), came, now)
+            if rule is not None:
+                yield _Verdict(key, rule)
 
-    def _landed(self, since: str, today: date) -> Iterator[tuple[str, TableDay, Source, Sequence[str]]]:
+    def _landed(
+        self, since: str, today: date, step: Step, source: Source
+    ) -> Iterator[tuple[str, TableDay, Source, Sequence[str]]]:
         """Days that are over and got a file, or a control file, since they were looked at; and when the newest came."""
-        for step, source in self._sources:
-            listed = self.zone.paths(source.name).items() if step.sends_totals else ()
-            for day, files in ((day, files) for day, files in listed if files):
-                key, control = TableDay(step.name, day), control_totals.control_file(self.zone, source.name, day)
-                came = max(str(self.zone.landed_at(path)) for path in (*files, control) if path)
-                stands = {_UNDER_WAY} if came > since else {_UNDER_WAY, _PASSED, _FAILED}
-                if self._standing(AS_SENT, key) not in stands and day < today and self._has_partition(key):
-                    yield came, key, source, files
+        listed = self.zone.paths(source.name).items() if step.sends_totals else ()
+        for day, files in ((day, files) for day, files in listed if files):
+            key, control = TableDay(step.name, day), control_totals.control_file(self.zone, source.name, day)
+            came = max(str(self.zone.landed_at(path)) for path in (*files, control) if path)
+            stands = {_UNDER_WAY} if came > since else {_UNDER_WAY, _PASSED, _FAILED}
+            if self._standing(AS_SENT, key) not in stands and day < today and self._has_partition(key):
+                yield came, key, source, files
 
     def _compared(self, source: Source, day: date, files: Sequence[str]) -> RuleOutcome:
         try:

@@ -112,6 +112,17 @@ def test_a_published_day_is_compared_with_the_past_once_and_again_when_it_is_pub
     assert verdict.metadata["publication"].value == "p2"
 
 
+def test_a_landing_folder_that_cannot_be_read_is_named_and_keeps_no_other_check_back(place: Place) -> None:
+    place.publish("p1", 4, *days())
+    outside = place.land(FIRST, 1).rename(place.zone.root.parent / "outside")
+    (place.zone.root / "sales" / str(FIRST)).symlink_to(outside, target_is_directory=True)
+    assert place.look().splitlines() == [
+        "Evaluated 61 checks of the log and of what landed.",
+        f"sales/{FIRST} is a link that leads out of the landing zone.",
+        "  -> Copy the file into the landing zone.",
+    ]
+
+
 def test_raw_is_compared_with_what_is_declared() -> None:
     """Where its typed rows are declared; no other table is."""
     found = {table.name: log_judges(table, step) for step in CATALOG.steps for table in step.tables}
