@@ -55,7 +55,8 @@ def campaign_answer(at: CampaignRun, *, journal: bool = True) -> Answer:
     """How far it is, by logs and the journal. With ``journal``, also each entry of it, and what it says."""
     facts, entries, difference = at.facts, at.entries(), kept_difference_answer(at)
     said = _entries(entries) if journal else ()
-    parts = (*_standing(at, facts), *_left_to_it(at), *_what_is_published(at, facts), *said, *_days(at, entries))
+    wrong = (Line(each, Tone.WARN) for each in left_to(at))
+    parts = (*_standing(at, facts), *wrong, *_what_is_published(at, facts), *said, *_days(at, entries))
     next_line = tuple(filter(None, [next_command(facts)]))
     return Answer(facts.course.campaign, parts, (difference,) if difference else (), next=next_line)
 
@@ -76,13 +77,13 @@ def _standing(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
     yield from terms_facts(at.plan.terms)
 
 
-def _left_to_it(at: CampaignRun) -> Iterator[Part]:
-    """Days that are wrong on main meanwhile: no repair rebuilds what the campaign does."""
-    for each in IncidentBook(at.builder.lake.storage).open():
-        if each.left_to == at.plan.id:
-            yield Line(
-                f"{each.table} {each.first_ranges} on main: {each.cause}. It is left to this campaign.", Tone.WARN
-            )
+def left_to(at: CampaignRun) -> list[str]:
+    """What is wrong on main meanwhile, a sentence each: no repair rebuilds days that the campaign does."""
+    return [
+        f"{each.table} {each.first_ranges} on main: {each.cause}. It is left to this campaign."
+        for each in IncidentBook(at.builder.lake.storage).open()
+        if each.left_to == at.plan.id
+    ]
 
 
 def _what_is_published(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.answers.campaign import _left_to_it, entry_sentence, step_answer, step_sentence
+from backfill_assets.answers.campaign import entry_sentence, left_to, step_answer, step_sentence
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.report.answer import Line
 from backfill_assets.report.markdown import markdown
 from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets_tests.upkeep.incident import incident
@@ -106,5 +105,4 @@ def test_days_that_are_wrong_on_main_and_left_to_it_are_named(tmp_path: Path) ->
         book.write(incident(id=f"i{number}", table=f"t{number}", left_to=plan))
     lake = SimpleNamespace(storage=Storage(str(tmp_path)))
     at = SimpleNamespace(builder=SimpleNamespace(lake=lake), plan=SimpleNamespace(id="plan-2"))
-    (line,) = _left_to_it(at)  # type: ignore[arg-type]
-    assert isinstance(line, Line) and line.text == "t1 2017-03-04 on main: late rows. It is left to this campaign."
+    assert left_to(at) == ["t1 2017-03-04 on main: late rows. It is left to this campaign."]  # type: ignore[arg-type]

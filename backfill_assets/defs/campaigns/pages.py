@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 import yaml
 
-from backfill_assets.answers.campaign import step_answer, step_sentence
+from backfill_assets.answers.campaign import left_to, step_answer, step_sentence
 from backfill_assets.answers.plan import headline
 from backfill_assets.campaign.course import is_published, waits_for_approval
 from backfill_assets.campaign.run import CampaignRun
@@ -38,6 +38,7 @@ SHOWN_AT_MOST = 1000
 _LAUNCH = "it opens filled in: press *Launch Run*"
 _MOST_NAMED = 6
 """Of more approvers than these, the others write the tag themselves."""
+_MOST_WRONG = 3
 Entries = dict[str, str]
 """Markdown by label."""
 
@@ -122,7 +123,14 @@ def letter_link(facts: Mapping[str, Any], plan: str, served: str) -> dict[str, d
 
 
 def standing_page(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
-    """What was ``found``, and what a person can do where the campaign stands now."""
+    """What was ``found``, what a person can do where the campaign stands now, and what is wrong on main meanwhile."""
+    wrong = left_to(at)
+    more = [f"And {len(wrong) - _MOST_WRONG} more: `backfill incident list`."] * (len(wrong) > _MOST_WRONG)
+    meanwhile = " ".join([*map(escape_markdown, wrong[:_MOST_WRONG]), *more])
+    return _standing(at, found, pads) | ({"meanwhile": meanwhile} if wrong else {})
+
+
+def _standing(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
     state, move, plan = at.state, at.next(), at.plan.id
     if waits_for_approval(state):
         return _approval(at, found, pads)

@@ -23,7 +23,9 @@ from backfill_assets.defs.campaigns.pages import (
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
 from backfill_assets.plan.records import PlanFinding, PlanTerms
 from backfill_assets.settings import ApprovalRule
+from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets_tests.defs.campaigns.campaigns import plan, started
+from backfill_assets_tests.upkeep.incident import incident
 
 PADS = Launchpads("a_location")
 
@@ -87,6 +89,18 @@ def test_a_campaign_that_waits_says_what_approving_does_and_how(tmp_path: Path) 
     for words in ("2 days differ.", "It waits for approval", f"`backfill approve {at.plan.id}`", "timeline delete"):
         assert words in page
     assert "`user`" not in page
+
+
+def test_days_that_are_wrong_on_main_meanwhile_are_named(tmp_path: Path) -> None:
+    """The first three, and how many more there are."""
+    at = started(tmp_path, CampaignStep.VALIDATE)
+    assert "meanwhile" not in standing_page(at, "2 days differ.", PADS)
+    book = IncidentBook(at.builder.lake.storage)
+    for number in range(5):
+        book.write(incident(id=f"i{number}", table=f"t{number}", left_to=at.plan.id))
+    meanwhile = standing_page(at, "2 days differ.", PADS)["meanwhile"]
+    assert "t0 2017-03-04 on main: late rows. It is left to this campaign." in meanwhile
+    assert meanwhile.endswith("And 2 more: `backfill incident list`.") and "t3" not in meanwhile
 
 
 def test_what_approving_publishes_are_the_days_that_were_staged(tmp_path: Path) -> None:
