@@ -146,8 +146,7 @@ def place_of_file(tiers: Set[str], *, on_spark: bool) -> int:
 
 def tier_of(item: pytest.Item) -> str:
     """Spark by the fixtures it uses (a story stays one); else by its own marker, or its folder, or fast."""
-    by_folder = next((tier for folder, tier in _TIER_OF_PLACE.items() if folder in _folders(item)), "")
-    by_folder = by_folder or tier_of_module(item.path) or "fast"
+    by_folder = _tier_of_file(item.path)
     if by_folder != "story" and _uses_spark(item):
         return "spark"
     if by_folder == "fast" and _LAKEHOUSE_FIXTURES & set(_fixtures_of(item)):
@@ -155,17 +154,24 @@ def tier_of(item: pytest.Item) -> str:
     return next((tier for tier in _TIMEOUT_SECONDS if item.get_closest_marker(tier)), by_folder)
 
 
+@cache
+def _tier_of_file(path: Path) -> str:
+    by_folder = next((tier for folder, tier in _TIER_OF_PLACE.items() if folder in _folders(path)), "")
+    return by_folder or tier_of_module(path) or "fast"
+
+
 def _budget_of(item: pytest.Item) -> str:
     """What is in full size has no budget: it is not played with each change."""
     if item.get_closest_marker("long"):
         return "long"
     tier = tier_of(item)
-    return ("dagster" if "defs" in _folders(item) else "stories") if tier == "story" else tier
+    return ("dagster" if "defs" in _folders(item.path) else "stories") if tier == "story" else tier
 
 
-def _folders(item: pytest.Item) -> tuple[str, ...]:
+@cache
+def _folders(path: Path) -> tuple[str, ...]:
     """Within the tests: the checkout may be in a folder of any name."""
-    return item.path.relative_to(Path(__file__).parent).parts
+    return path.relative_to(Path(__file__).parent).parts
 
 
 @pytest.hookimpl(tryfirst=True)
