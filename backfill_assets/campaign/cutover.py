@@ -26,8 +26,8 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, request_of, shadow
 from backfill_assets.state.observed import observe
-from backfill_assets.state.readers import left_stale
 from backfill_assets.state.rolled_back import MOVES_FILES
+from backfill_assets.state.status import left_stale
 from backfill_assets.text import format_are, format_count
 
 _MOST_TRIES = 5

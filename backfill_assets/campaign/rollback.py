@@ -33,8 +33,8 @@ from backfill_assets.model.graph import made_of, step_by_table
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.state.observed import LogView, observe
-from backfill_assets.state.readers import declared_version, left_stale
 from backfill_assets.state.rolled_back import MOVES_FILES
+from backfill_assets.state.status import declared_version, left_stale
 from backfill_assets.text import format_count, format_ranges
 
 _MOST_REASONS = 3

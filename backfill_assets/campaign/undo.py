@@ -63,7 +63,7 @@ from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import LogView, observe
-from backfill_assets.state.readers import declared_version, reading_as_published
+from backfill_assets.state.status import declared_version, reading_as_published
 from backfill_assets.text import format_are, format_count
 
 

@@ -10,8 +10,8 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.plan.records import Lookback, Pinned, PlannedBoundary, as_ranges
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.plan.status import DayStatus
 from backfill_assets.state.boundaries import DaysBoundary
+from backfill_assets.state.status import DayStatus
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from backfill_assets.plan.records import (
     days_of,
 )
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.plan.status import DayStatus, Statuses
+from backfill_assets.state.status import DayStatus, Statuses
 from backfill_assets.text import format_ranges
 
 Reasons = Mapping[date, Why | None]

@@ -15,9 +15,9 @@ from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.records import Plan
-from backfill_assets.plan.status import Statuses, day_statuses
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.state.observed import LogView
+from backfill_assets.state.status import Statuses, day_statuses
 
 
 @dataclass(frozen=True)

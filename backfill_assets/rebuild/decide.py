@@ -13,8 +13,8 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, Expected
 from backfill_assets.model.declaration import RuleOutcome, Step, Version
 from backfill_assets.model.graph import read_by, reading
-from backfill_assets.state.readers import published_version
 from backfill_assets.state.rolled_back import Rollbacks
+from backfill_assets.state.status import published_version
 from backfill_assets.text import format_count, format_first, format_ranges
 
 _CHUNK_BYTES = 512 * 1024 * 1024

@@ -41,7 +41,7 @@ from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepLook, StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import observe
-from backfill_assets.state.readers import left_stale
+from backfill_assets.state.status import left_stale
 from backfill_assets.state.view import View, main_days
 from backfill_assets.text import format_count
 from backfill_assets.timeline.of_version import (

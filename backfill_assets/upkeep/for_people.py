@@ -8,7 +8,7 @@ from datetime import date
 
 from backfill_assets.days import TableDay
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.status import DayStatus, Statuses
+from backfill_assets.state.status import DayStatus, Statuses
 from backfill_assets.text import days_options, format_ranges
 from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
 from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason, by_table

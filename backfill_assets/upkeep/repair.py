@@ -10,8 +10,7 @@ from decimal import Decimal
 from backfill_assets.days import TableDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, walk_downstream
-from backfill_assets.plan.status import day_statuses
-from backfill_assets.state.readers import reading_as_published
+from backfill_assets.state.status import day_statuses, reading_as_published
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.bounds import why_beyond
 from backfill_assets.upkeep.diagnosis import Action, Diagnosis

@@ -16,12 +16,11 @@ from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.graph import missing_inputs, step_by_table
-from backfill_assets.plan.status import DayStatus, Statuses
 from backfill_assets.quality.watchdogs import CONTENT, FILES
 from backfill_assets.rebuild import decide
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.readers import published_version
 from backfill_assets.state.rolled_back import Rollbacks
+from backfill_assets.state.status import DayStatus, Statuses, published_version
 from backfill_assets.text import format_ranges
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, RepairBounds
 from backfill_assets.upkeep.diagnosis import Diagnosis, Symptoms, diagnose

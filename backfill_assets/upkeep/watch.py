@@ -23,11 +23,11 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
-from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality import gates, measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
 from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.status import DayStatus, day_statuses
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
