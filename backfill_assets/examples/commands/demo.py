@@ -172,7 +172,7 @@ def _newest_entry(settings: Settings) -> int:
 
 def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str, float], before: int) -> None:
     from backfill_assets.examples.catalog import CATALOG
-    from backfill_assets.upkeep.accounting import account
+    from backfill_assets.examples.demo.accounting import account
 
     log = open_publisher().log
     states = log.day_states(log.head())
