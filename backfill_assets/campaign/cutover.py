@@ -13,14 +13,14 @@ from datetime import date
 from functools import cache
 
 from backfill_assets.campaign.rollback import FindPrepared, been_through
-from backfill_assets.days import TableDay
+from backfill_assets.days import TableDay, all_days
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.records import Expected, Notice, Publication
 from backfill_assets.lakehouse.timelines import newest_verdicts, timelines_of
+from backfill_assets.model.graph import read_by
 from backfill_assets.publish.holds import HeldDays, holding
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.publish.tries import Unsettled, publish_until_settled
-from backfill_assets.rebuild.decide import read_days
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
@@ -113,13 +113,8 @@ def _computed_days(done: Sequence[StepBuilt]) -> set[TableDay]:
 
 def _touched_days(steps: Sequence[StepRequest]) -> dict[str, set[date]]:
     """The days that are written, and those that they are computed from: if these are replaced, it starts over."""
-    touched: dict[str, set[date]] = {}
-    for each in steps:
-        for table in each.step.tables:
-            touched.setdefault(table.name, set()).update(each.days)
-        for name, days in read_days(each.step, each.named, each.days).items():
-            touched.setdefault(name, set()).update(days)
-    return touched
+    written = (dict.fromkeys(each.tables, each.days) for each in steps)
+    return all_days([*written, *(read_by(each.step, each.days, each.named) for each in steps)])
 
 
 def _extending(hold: HeldDays, progress: Progress) -> Progress:

@@ -34,7 +34,7 @@ from backfill_assets.campaign.undo_days import (
     require_undoable,
     seconds_of,
 )
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import DayRange, TableDay, all_days
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import (
@@ -47,6 +47,7 @@ from backfill_assets.lakehouse.records import (
     Provenance,
     Publication,
     TableChange,
+    content_in,
 )
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
@@ -186,7 +187,7 @@ class UndoAttempt:
 
     def decide(self, step: Step, versions: Mapping[date, Version | None]) -> StepUndo:
         tables, reads = self.tables(step), {day: self.made_of(step, day, each) for day, each in versions.items()}
-        main = self.lake.publisher.pin(dict.fromkeys(tables, versions), days_of_tables(reads.values()))
+        main = self.lake.publisher.pin(dict.fromkeys(tables, versions), all_days(reads.values()))
         pin = self.overlay.over(main)
         published = decide.published_days(pin.states)
         found = []
@@ -268,7 +269,7 @@ class UndoAttempt:
             )
             self.lay({table: held})
             self.withdrawn[table] = frozenset(gone)
-        for table, read in days_of_tables(undo.reads[day] for day in back).items():
+        for table, read in all_days(undo.reads[day] for day in back).items():
             logicals = {day: undo.pin.inputs[table].days[day] for day in sorted(read)}
             self.read.append(self.overlay.from_main(undo.pin.inputs[table].model_copy(update={"days": logicals})))
 
@@ -336,20 +337,12 @@ class UndoAttempt:
             build.close_timelines()
 
 
-def days_of_tables(reads: Iterable[Mapping[str, DayRange]]) -> dict[str, set[date]]:
-    """All days that are read of each table."""
-    found: dict[str, set[date]] = {}
-    for table, days in (each for of_day in reads for each in of_day.items()):
-        found.setdefault(table, set()).update(days)
-    return found
-
-
 def _changes(content: DayContent | None, pin: Pin, reads: Mapping[str, DayRange]) -> str:
     """How many rows its inputs have more, or fewer, than ``content`` was built from, as far as it was recorded."""
     for table, days in reads.items():
         then = recorded_upstream(content, table) if content is not None else None
-        states = [pin.states.get(TableDay(table, day)) for day in days]
-        rows = sum(state.content.rows for state in states if state is not None and state.content is not None)
+        contents = (content_in(pin.states, TableDay(table, day)) for day in days)
+        rows = sum(each.rows for each in contents if each is not None)
         if then is not None and rows != then.rows:
             more = "more" if rows > then.rows else "fewer"
             return f"{table} has {format_count(abs(rows - then.rows), 'row')} {more} than it was built from"

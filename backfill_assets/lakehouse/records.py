@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict
 from pydantic import Field as ModelField
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.model.deletion import OF_DELETIONS
@@ -154,6 +154,11 @@ class DayContent:
     @property
     def input_fingerprint(self) -> str:
         return fingerprints.input_fingerprint(self.code_version, self.parameters, self.inputs)
+
+    def is_as(self, other: DayContent | None) -> bool:
+        """Has it the rows of ``other``, from just the same inputs by the same version?"""
+        same = (self.logical, self.input_fingerprint)
+        return other is not None and same == (other.logical, other.input_fingerprint)
 
     def figure(self, metric: str) -> Decimal | None:
         """A metric as a number; None if it was not measured. A day without rows has 0 of everything."""
@@ -423,6 +428,16 @@ class DayState:
                 fingerprints.NEVER_PUBLISHED if physical == fingerprints.EMPTY_DAY else fingerprints.foreign(physical)
             )
         return self.content.logical
+
+
+def content_in(states: Mapping[TableDay, DayState], key: TableDay) -> DayContent | None:
+    """What the log says that a day holds; None where it does not know, and for a day that was never published."""
+    state = states.get(key)
+    return state.content if state else None
+
+
+def logical_or_empty(content: DayContent | None) -> str:
+    return content.logical if content else ""
 
 
 def is_of_stream(publication: str) -> bool:

@@ -70,8 +70,7 @@ class PlanContext:
         return replace(self, steps=[chosen if step is target else step for step in self.steps])
 
     def content(self, table: str, day: date) -> DayContent | None:
-        state = self.observed.states.get(TableDay(table, day))
-        return state.content if state else None
+        return self.observed.content(TableDay(table, day))
 
     def logical(self, table: str, day: date) -> str:
         """The logical fingerprint that a build would find on the day, known without reading it."""

@@ -16,7 +16,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, VersionGone, newest_version, read_log
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.records import DayState, Expected, InputRead, logical_of
+from backfill_assets.lakehouse.records import DayContent, DayState, Expected, InputRead, logical_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import Entry, Head, PublicationLog
 
@@ -108,6 +108,11 @@ class Pin:
     expected: Mapping[TableDay, Expected]
     inputs: Mapping[str, InputRead]
     states: States
+
+    def content(self, key: TableDay) -> DayContent | None:
+        """What main held of a day; None for one that was never published, and for one with a foreign write."""
+        state = self.states.get(key)
+        return state.content_of(self.expected[key].files) if state else None
 
 
 @dataclass(frozen=True)

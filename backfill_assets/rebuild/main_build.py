@@ -11,7 +11,7 @@ from functools import cached_property
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.records import DayContent, content_in
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.publish.holds import HOLD_SECONDS, holding
@@ -107,8 +107,7 @@ class MainBuild:
     def compare_extended(self) -> None:
         """Compare extended days with their whole rebuild. Equal ones are not published; others are reported."""
         for day, staged in list(self.build.staged.items()) if self.verify else ():
-            published = {each.table: each.pin.states.get(TableDay(each.table, day)) for each in staged}
-            contents = {name: state.content if state else None for name, state in published.items()}
+            contents = {each.table: content_in(each.pin.states, TableDay(each.table, day)) for each in staged}
             if not any(grown_content.same_origin(contents[each.table], each.content) for each in staged):
                 continue
             found = {each.table: _difference(contents[each.table], each.content) for each in staged}

@@ -32,6 +32,7 @@ from backfill_assets.lakehouse.records import (
     Position,
     Publication,
     TableChange,
+    content_in,
 )
 from backfill_assets.lakehouse.rows import nullable_schema, published_rows, write
 from backfill_assets.lakehouse.timelines import StagedDay, Timeline, open_timelines
@@ -159,7 +160,7 @@ class RawWriter:
     def misplaced(self, days: Sequence[date]) -> list[date]:
         """Days with rows that would be on other days, or flagged otherwise, if they were taken in now."""
         states, placement = self.lake.states(self.step), self.source.placement
-        contents = {day: state.content for day in days if (state := states.get(TableDay(self.table.name, day)))}
+        contents = {day: content_in(states, TableDay(self.table.name, day)) for day in days}
         return [day for day, has in contents.items() if has and placement.concerns(day, has.code_version, has.metrics)]
 
     def pin_all(self) -> Pin:

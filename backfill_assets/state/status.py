@@ -11,7 +11,7 @@ from datetime import date
 
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayContent, DayState, TableChange, day_record, logical_of
+from backfill_assets.lakehouse.records import DayContent, DayState, TableChange, content_in, day_record, logical_of
 from backfill_assets.model.declaration import Reads, Source, Step, Version
 from backfill_assets.model.graph import NO_DAYS, Days, reading
 from backfill_assets.state.observed import LogView
@@ -167,10 +167,8 @@ _STALE = (DayStatus.INPUT_CHANGED, DayStatus.CODE_CHANGED)
 
 def published_version(step: Step, day: date, states: Mapping[TableDay, DayState]) -> str | None:
     """The version that ``day`` of ``step`` was published with; None for a day that is not published."""
-    for table in step.tables:
-        state = states.get(TableDay(table.name, day))
-        if state is not None and state.content is not None:
-            content = state.content
+    for table in step.table_names:
+        if content := content_in(states, TableDay(table, day)):
             # With parameters it is other code than the declared version of that name.
             return f"{content.code_version} {content.parameters}" if content.parameters else content.code_version
     return None
