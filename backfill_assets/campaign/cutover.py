@@ -18,9 +18,8 @@ from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefuse
 from backfill_assets.lakehouse.records import Expected, Notice, Publication
 from backfill_assets.lakehouse.timelines import newest_verdicts, timelines_of
 from backfill_assets.model.graph import read_by
-from backfill_assets.publish.holds import HeldDays, holding
+from backfill_assets.publish.holds import HeldDays, Unsettled, holding, publish_until_settled
 from backfill_assets.publish.publisher import Conflict, Published
-from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest

@@ -52,9 +52,8 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, missing_inputs
-from backfill_assets.publish.holds import holding
+from backfill_assets.publish.holds import Unsettled, holding, publish_until_settled
 from backfill_assets.publish.publisher import Pin, Published
-from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo

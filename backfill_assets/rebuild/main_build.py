@@ -14,9 +14,8 @@ from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.records import DayContent, content_in
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.refinement import Refinement
-from backfill_assets.publish.holds import HOLD_SECONDS, holding
+from backfill_assets.publish.holds import HOLD_SECONDS, Unsettled, holding, publish_until_settled
 from backfill_assets.publish.publisher import Published
-from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild import decide, grown_content
 from backfill_assets.rebuild.lake import Lake, Progress, built_from_log
 from backfill_assets.rebuild.outcome import STAGED_AGAIN, BuildResult, BuiltDay, RunInfo

@@ -42,9 +42,8 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Step, Table
 from backfill_assets.model.drift import drifts
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
-from backfill_assets.publish.holds import LONGEST_WAIT_SECONDS, holding
+from backfill_assets.publish.holds import LONGEST_WAIT_SECONDS, MOST_TRIES, Unsettled, holding, publish_until_settled
 from backfill_assets.publish.publisher import Pin, Published
-from backfill_assets.publish.tries import MOST_TRIES, Unsettled, publish_until_settled
 from backfill_assets.quality import gates
 from backfill_assets.quality.measures import add_up, zero_metrics
 from backfill_assets.rebuild.environment import environment_of

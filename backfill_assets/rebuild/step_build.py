@@ -33,12 +33,12 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.grow import grow_chunk
 from backfill_assets.rebuild.growing import Growing
-from backfill_assets.rebuild.judged_now import judged_now
 from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
 from backfill_assets.rebuild.place import MAIN, Place
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
 from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, shown
+from backfill_assets.rebuild.verdicts import judged_now
 from backfill_assets.text import pluralize
 
 _EXPANSION = 5
