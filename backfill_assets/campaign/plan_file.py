@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -32,15 +32,13 @@ _MOST_APPROVALS = 9
 
 @dataclass(frozen=True)
 class FileProblem:
-    """What is wrong with a file, on which line if that is known, and what to do."""
+    """What is wrong with a file, and what to do."""
 
     message: str
     next_step: str = ""
-    line: int | None = None
 
     def shown(self, path: str) -> str:
-        where = f"{path}:{self.line}" if self.line else path
-        return f"{where}: {self.message}" + (f"\n  -> {self.next_step}" if self.next_step else "")
+        return f"{path}: {self.message}" + (f"\n  -> {self.next_step}" if self.next_step else "")
 
 
 class InvalidPlanFile(InvalidRequest):
@@ -194,9 +192,7 @@ class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # PyYAML has no types
 def read_plan_file(path: Path) -> PlanFile:
     """Raises :class:`InvalidPlanFile` with all that is wrong, each with its place in the file."""
     try:
-        loader = _TextLoader(path.read_text(encoding="utf-8"))
-        node = loader.get_single_node()
-        return PlanFile.model_validate({} if node is None else loader.construct_document(node))
+        return PlanFile.model_validate(_TextLoader(path.read_text(encoding="utf-8")).get_single_data() or {})
     except OSError as error:
         problems = [FileProblem(f"The file cannot be read: {error.strerror}.")]
     except UnicodeDecodeError:
@@ -204,44 +200,25 @@ def read_plan_file(path: Path) -> PlanFile:
     except (yaml.YAMLError, RecursionError) as error:
         problems = [_broken(error)]
     except ValidationError as error:
-        problems = sorted((_problem(each, node) for each in error.errors()), key=lambda each: each.line or 0)
+        problems = [_problem(each) for each in error.errors()]
     raise InvalidPlanFile(path, problems)
 
 
 def _broken(error: Exception) -> FileProblem:
     mark, what = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error).splitlines()[0]
-    return FileProblem(
-        f"It is not YAML: {what}.",
-        "Write each key once, and quote a text with : or #.",
-        mark.line + 1 if mark else None,
-    )
+    where = f" (line {mark.line + 1})" if mark else ""
+    return FileProblem(f"It is not YAML: {what}{where}.", "Write each key once, and quote a text with : or #.")
 
 
-def _problem(error: ErrorDetails, node: yaml.Node) -> FileProblem:
-    """Pydantic's message with the place of the value, such as ``expectations.1``, and the line of it."""
+def _problem(error: ErrorDetails) -> FileProblem:
+    """Pydantic's message with the place of the value, such as ``expectations.1``."""
     place, context = error["loc"], error.get("ctx", {})
     message, next_step = error["msg"], context.get("next_step", "")
     if error["type"] == "extra_forbidden":
         known = PlanFileLimits if place[0] == "limits" else PlanFile
         message, next_step = "There is no such key", suggest_or_list(str(place[-1]), list(known.model_fields), "Keys")
     where = ".".join(map(str, place))
-    return FileProblem(f"{where}: {message}".removeprefix(": "), next_step, _line(node, place))
-
-
-def _line(node: yaml.Node | None, place: Iterable[str | int]) -> int | None:
-    """The line of a key or an item, or of the nearest one above it that is there."""
-    line = None
-    for part in place:
-        if isinstance(node, yaml.MappingNode):
-            found = next(((key, value) for key, value in node.value if key.value == part), None)
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            found = (node.value[part], node.value[part])
-        else:
-            found = None
-        if found is None:
-            break
-        line, node = found[0].start_mark.line + 1, found[1]
-    return line
+    return FileProblem(f"{where}: {message}".removeprefix(": "), next_step)
 
 
 # ------------------------------------------------------------------ what would come of it
