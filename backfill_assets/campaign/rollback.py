@@ -27,12 +27,12 @@ from backfill_assets.lakehouse.records import (
     Publication,
     Switch,
     TableChange,
-    content_in,
 )
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import made_of, step_by_table
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
+from backfill_assets.publish.torn_days import is_as
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.rolled_back import MOVES_FILES
 from backfill_assets.state.status import declared_version, left_stale
@@ -263,7 +263,7 @@ class _Origins:
                 hint="Rebuild the day by a version that is declared.",
             )
         brings = any(day in self.brought.get(table, ()) for table, days in made.items() for day in days)
-        if not brings and content.is_as(content_in(self.view.states, key)):
+        if not brings and is_as(self.view.content(key), content):
             return made
         given = self._given(made, content)
         if given is None:

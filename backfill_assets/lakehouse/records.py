@@ -155,11 +155,6 @@ class DayContent:
     def input_fingerprint(self) -> str:
         return fingerprints.input_fingerprint(self.code_version, self.parameters, self.inputs)
 
-    def is_as(self, other: DayContent | None) -> bool:
-        """Has it the rows of ``other``, from just the same inputs by the same version?"""
-        same = (self.logical, self.input_fingerprint)
-        return other is not None and same == (other.logical, other.input_fingerprint)
-
     def figure(self, metric: str) -> Decimal | None:
         """A metric as a number; None if it was not measured. A day without rows has 0 of everything."""
         value = self.metrics.get(metric)

@@ -46,10 +46,16 @@ def torn_days(publication: Publication, states: Mapping[TableDay, DayState]) -> 
             key = TableDay(change.table, day.day)
             if day.content is None or not day.content.inputs:
                 continue  # rows that were taken in, or of another writer: they are made of nothing that is published
-            if day.content.is_as(content_in(states, key)) and not _made_of_brought(day, brought):
+            if is_as(content_in(states, key), day.content) and not _made_of_brought(day, brought):
                 continue
             if why := _why_torn(day, day.content, brought, read):
                 yield key, why
+
+
+def is_as(shown: DayContent | None, content: DayContent) -> bool:
+    """Whether a day that is ``shown`` has the rows of ``content``, from just the same inputs by the same version."""
+    same = (content.logical, content.input_fingerprint)
+    return shown is not None and (shown.logical, shown.input_fingerprint) == same
 
 
 def _made_of_brought(day: DayChange, brought: Mapping[str, Reads]) -> list[str]:

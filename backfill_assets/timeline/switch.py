@@ -32,6 +32,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of
 from backfill_assets.publish.pinned import Pin
 from backfill_assets.publish.publisher import Published
+from backfill_assets.publish.torn_days import is_as
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.lake import Lake, provenance
 from backfill_assets.rebuild.outcome import RunInfo
@@ -157,7 +158,7 @@ class _Brought:
 
 def _is_in_main(pin: Pin, table: str, held: DayRecord) -> bool:
     """Does main hold the day from just these inputs by this version? The files may be others: main is compacted."""
-    return held.content is not None and held.content.is_as(pin.content(TableDay(table, held.day)))
+    return held.content is not None and is_as(pin.content(TableDay(table, held.day)), held.content)
 
 
 @dataclass(frozen=True)
