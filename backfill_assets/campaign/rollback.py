@@ -34,6 +34,7 @@ from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.publish.torn_days import is_as
 from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.reading import unknown_publication
 from backfill_assets.state.rolled_back import MOVES_FILES
 from backfill_assets.state.status import declared_version, left_stale
 from backfill_assets.text import format_count, format_ranges
@@ -173,10 +174,7 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
     """The publication with its before-images; raises like :func:`roll_back` when it cannot be undone."""
     entry = publisher.log.find_prepared(publication)
     if entry is None:
-        raise InvalidRequest(
-            f"There is no publication {publication!r}.",
-            hint="backfill history lists the publications.",
-        )
+        raise unknown_publication(publisher.storage, publication)
     require_done(publisher, publication)
     prepared, at = entry
     age, window = publisher.now() - at, max(prepared.window_days, publisher.retention_days)

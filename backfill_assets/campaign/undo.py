@@ -52,7 +52,7 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, missing_inputs
-from backfill_assets.publish.holds import Unsettled, holding, publish_until_settled
+from backfill_assets.publish.holds import FEW_TRIES, Unsettled, holding, main_moved, publish_until_settled
 from backfill_assets.publish.publisher import Pin, Published
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
@@ -348,9 +348,6 @@ def _changes(content: DayContent | None, pin: Pin, reads: Mapping[str, DayRange]
     return ""
 
 
-_MOST_TRIES = 5
-
-
 @dataclass(frozen=True)
 class UndoPlan:
     """What undoing ``publication`` of ``campaign`` does with every day of its steps."""
@@ -406,10 +403,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
     prepared = undoable(lake.publisher, publication)
     campaign = prepared.publication.provenance.campaign
     touched = {change.table: [day.day for day in change.days] for change in prepared.publication.tables}
-    refused = PublicationRefused(
-        f"{campaign}: main moved {_MOST_TRIES} times while it was undone.",
-        hint="Another run is rewriting the same days; let it finish, then roll back again.",
-    )
+    refused = main_moved(campaign, "it was undone", "roll back again")
     with holding(lake.storage, campaign, touched, lake.publisher.now) as hold:
 
         def attempt(_held: bool) -> Undone | Unsettled:
@@ -429,7 +423,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
             tables = {change.table: undone_text(prepared, change) for change in request.tables}
             return Undone(outcome, plan, tables, request.leaves_stale)
 
-        return publish_until_settled(attempt, nullcontext, progress, most=_MOST_TRIES)
+        return publish_until_settled(attempt, nullcontext, progress, most=FEW_TRIES)
 
 
 def _nothing_to_publish(publication: str, days: Iterable[UndoneDay]) -> str:

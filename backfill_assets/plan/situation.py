@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
@@ -17,7 +17,6 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.status import Statuses, day_statuses
 
 
 @dataclass(frozen=True)
@@ -84,9 +83,6 @@ class PlanContext:
     def published_days(self) -> dict[str, set[date]]:
         """The days that are published, by table."""
         return published_days(self.observed.states)
-
-    def statuses(self, days: DayRange) -> Statuses:
-        return day_statuses(self.steps, self.observed, days)
 
     def begun_periods(self, step: Step, starts: Iterable[date]) -> set[date]:
         """Those of ``starts`` whose periods have begun. Days have to be over; weeks and months need not."""

@@ -155,7 +155,8 @@ def _holds(storage: Storage) -> Documents[Hold]:
 
 # ------------------------------------------------------------------ try, publish, look again
 
-MOST_TRIES = 20
+MOST_TRIES, FEW_TRIES = 20, 5
+"""Of appending rows, and of staging days."""
 _TRIES_BEFORE_A_HOLD = 3
 Settled = TypeVar("Settled")
 
@@ -168,6 +169,14 @@ class Unsettled:
     """What is done now."""
     refused: PublicationRefused
     """Raised if it was the last try."""
+
+
+def main_moved(what: str, doing: str, then: str) -> PublicationRefused:
+    """After :data:`FEW_TRIES`."""
+    return PublicationRefused(
+        f"{what}: main moved {FEW_TRIES} times while {doing}.",
+        hint=f"Another run is rewriting the same days; let it finish, then {then}.",
+    )
 
 
 def publish_until_settled(
