@@ -34,14 +34,13 @@ from backfill_assets.campaign.undo_days import (
     require_undoable,
     seconds_of,
 )
-from backfill_assets.days import DayRange, TableDay, all_days
+from backfill_assets.days import DayRange, TableDay, all_days, by_table
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import (
     DayChange,
     DayContent,
     DayRecord,
-    DayRecords,
     InputRead,
     Prepared,
     Provenance,
@@ -96,8 +95,6 @@ class UndoAttempt:
     read: list[InputRead] = field(default_factory=list)
     """What the days that are put back were made of, of main."""
     builds: list[StepBuild] = field(default_factory=list)
-    changed: dict[str, set[date]] = field(default_factory=dict)
-    """The days that will hold something else than main holds now, by table."""
     again: dict[str, frozenset[date]] = field(default_factory=dict)
     """Only of a look: the days that are staged again, of which it is not known what they will hold."""
     withdrawn: dict[str, frozenset[date]] = field(default_factory=dict)
@@ -125,10 +122,7 @@ class UndoAttempt:
     def look(self) -> tuple[UndoneDay, ...]:
         """What would become of each day. Days that read what is staged again count as staged again."""
         for undo in self.steps():
-            days = frozenset(undo.days(UndoAction.STAGE_AGAIN))
-            for table in undo.tables:
-                self.again[table] = days
-                self.changed.setdefault(table, set()).update(days)
+            self.again |= dict.fromkeys(undo.tables, frozenset(undo.days(UndoAction.STAGE_AGAIN)))
         return tuple(self.days)
 
     def stage(self, run: RunInfo, progress: Progress) -> None:
@@ -170,10 +164,11 @@ class UndoAttempt:
 
     def readers(self, step: Step) -> dict[date, DayContent | None]:
         """The published days of ``step`` that read one that changes. One with a foreign write is left to people."""
-        if not any(self.changed.values()) or not step.versions:
+        changed = self.changed if step.versions else {}
+        if not any(changed.values()):
             return {}
         contents = self.contents(step.table_names[0])
-        readers = reading_as_published(step, self.changed, self.view.states)
+        readers = reading_as_published(step, changed, self.view.states)
         return {day: contents[day] for day in readers if contents.get(day) is not None}
 
     def made_of(self, step: Step, day: date, version: Version | None) -> Mapping[str, DayRange]:
@@ -266,7 +261,7 @@ class UndoAttempt:
                 )
                 for day, each in held.items()
             )
-            self.lay({table: held})
+            self.overlay = self.overlay.with_records({table: held})
             self.withdrawn[table] = frozenset(gone)
         for table, read in all_days(undo.reads[day] for day in back).items():
             logicals = {day: undo.pin.inputs[table].days[day] for day in sorted(read)}
@@ -277,17 +272,18 @@ class UndoAttempt:
         walk = Walk(self.lake, Place(self.name, self.overlay), run, progress, holds_back=False)
         done = walk.take(StepRequest(step, days, version.name))
         self.builds.append(done.build)
-        self.lay(done.records)
+        self.overlay = walk.place.overlay
 
-    def lay(self, records: DayRecords) -> None:
-        """Lay days over main, and note those that hold something else than main does."""
-        self.overlay = self.overlay.with_records(records)
-        for table, days in records.items():
-            now = self.contents(table)
-            for day, record in days.items():
-                content = now.get(day)
-                if content is None or content.logical != record.logical:
-                    self.changed.setdefault(table, set()).add(day)
+    @property
+    def changed(self) -> dict[str, set[date]]:
+        """The days that will hold something else than main holds now, by table."""
+        laid = ((table, each) for table, days in self.overlay.days.items() for each in days.values())
+        other = by_table((table, each.day) for table, each in laid if not self.is_in_main(table, each))
+        return all_days([other, self.again])
+
+    def is_in_main(self, table: str, record: DayRecord) -> bool:
+        content = self.contents(table).get(record.day)
+        return content is not None and content.logical == record.logical
 
     def refuse_lost_files(self) -> None:
         """Refuse the undo if a file that it puts back is gone."""
@@ -315,19 +311,15 @@ class UndoAttempt:
             for table, found in days.items()
         )
         read = [*self.read, *(each for request in staged for each in request.inputs)]
-        step = self.lake.catalog.step
-        stale = [each for each in self.days if each.way is UndoAction.LEFT_STALE]
+        stale = (each for each in self.days if each.way is UndoAction.LEFT_STALE)
+        left = by_table((name, each.day) for each in stale for name in self.lake.catalog.step(each.step).table_names)
         request = Publication(
             id=id,
             kind="rollback",
             tables=tables,
             inputs=tuple(each for each in read if each.days),
             provenance=made,
-            leaves_stale={
-                table: tuple(each.day for each in stale if each.step == name)
-                for name in dict.fromkeys(each.step for each in stale)
-                for table in step(name).table_names
-            },
+            leaves_stale={table: tuple(sorted(days)) for table, days in left.items()},
         )
         return undoing(self.prepared, request)
 
