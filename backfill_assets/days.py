@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import enum
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
@@ -47,6 +47,20 @@ class TableDay(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.table} {self.day}"
+
+
+def by_table(keys: Iterable[tuple[str, date]]) -> dict[str, set[date]]:
+    """The days of each table."""
+    return all_days({table: (day,)} for table, day in keys)
+
+
+def all_days(parts: Iterable[Mapping[str, Iterable[date]]]) -> dict[str, set[date]]:
+    """All days that one of ``parts`` has of each table."""
+    found: dict[str, set[date]] = {}
+    for part in parts:
+        for table, days in part.items():
+            found.setdefault(table, set()).update(days)
+    return found
 
 
 @dataclass(frozen=True, order=True)

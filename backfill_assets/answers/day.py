@@ -17,12 +17,12 @@ from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Line, Part, Tone, size
 from backfill_assets.state.damage import gone_files, note_damage
 from backfill_assets.state.observed import observe
 from backfill_assets.state.positions import is_raw
 from backfill_assets.state.reading import pinned_version, published_day, published_versions, read_published
+from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets.text import format_count
 from backfill_assets.timeline.opened import open_timeline
 

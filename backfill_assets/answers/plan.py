@@ -47,7 +47,7 @@ def plan_file_answer(found: CheckedPlanFile) -> Answer:
     )
     known = {each.message for each in found.plan.findings} if found.plan else set()
     wrong = tuple(
-        Line(f"{found.path}{f':{each.line}' if each.line else ''}: {each.message}", Tone.BAD, each.next_step)
+        Line(f"{found.path}: {each.message}", Tone.BAD, each.hint or "")
         for each in found.problems
         if each.message not in known
     )

@@ -17,11 +17,11 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.drift import Drift, drifts
 from backfill_assets.model.graph import expand_tables, steps_of
 from backfill_assets.plan.records import Plan
-from backfill_assets.plan.status import Statuses, day_statuses
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned
 from backfill_assets.state.damage import damaged_days
 from backfill_assets.state.observed import LogView, gc_paused, observe
+from backfill_assets.state.status import Statuses, day_statuses
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 
 DAMAGED = "damaged"

@@ -21,11 +21,11 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.deletion import DELETION
-from backfill_assets.plan.status import Statuses, day_statuses
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Worded
 from backfill_assets.state.observed import observe
+from backfill_assets.state.status import Statuses, day_statuses
 from backfill_assets.state.view import View
 from backfill_assets.text import format_range, short_commit
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline

@@ -9,10 +9,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 
 from backfill_assets.campaign.course import CampaignState, approved_by, is_published
-from backfill_assets.days import TableDay
+from backfill_assets.days import by_table
 from backfill_assets.difference.difference import Sides, fingerprint_of
 from backfill_assets.difference.letter import LetterTerms
 from backfill_assets.difference.verdict import Difference
@@ -84,10 +83,7 @@ def _held_back_text(lines: Sequence[str]) -> str:
 
 def moved_days(approved: Sides, staged: Sides) -> dict[str, list[str]]:
     """The days that are not as they were approved, days that are left out included."""
-    found: dict[str, set[date]] = {}
-    for table, day in approved.keys() | staged.keys():
-        if approved.get(TableDay(table, day)) != staged.get(TableDay(table, day)):
-            found.setdefault(table, set()).add(day)
+    found = by_table(key for key in approved.keys() | staged.keys() if approved.get(key) != staged.get(key))
     return {table: list(as_ranges(days)) for table, days in sorted(found.items())}
 
 

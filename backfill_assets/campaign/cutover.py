@@ -13,24 +13,22 @@ from datetime import date
 from functools import cache
 
 from backfill_assets.campaign.rollback import FindPrepared, been_through
-from backfill_assets.days import TableDay
+from backfill_assets.days import TableDay, all_days
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.records import Expected, Notice, Publication
 from backfill_assets.lakehouse.timelines import newest_verdicts, timelines_of
-from backfill_assets.publish.holds import HeldDays, holding
+from backfill_assets.model.graph import read_by
+from backfill_assets.publish.holds import FEW_TRIES, HeldDays, Unsettled, holding, main_moved, publish_until_settled
 from backfill_assets.publish.publisher import Conflict, Published
-from backfill_assets.publish.tries import Unsettled, publish_until_settled
-from backfill_assets.rebuild.decide import read_days
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, request_of, shadow
 from backfill_assets.state.observed import observe
-from backfill_assets.state.readers import left_stale
 from backfill_assets.state.rolled_back import MOVES_FILES
+from backfill_assets.state.status import left_stale
 from backfill_assets.text import format_are, format_count
 
-_MOST_TRIES = 5
 MakeNotice = Callable[[Publication], Notice]
 """Makes the notice of a publication, from what it is about to bring."""
 ReviewCall = Callable[[Sequence[StepBuilt], Progress], bool]
@@ -77,10 +75,7 @@ def cut_over(
     accepted = {TableDay(each.table, each.day) for each in _days_held_back(first)} if without_held_back else set()
     _refuse_held_back(campaign, first, accepted)
     again = _computed_days(first)
-    refused = PublicationRefused(
-        f"{campaign}: main moved {_MOST_TRIES} times while it was cut over.",
-        hint="Another run is rewriting the same days; let it finish, then cut over again.",
-    )
+    refused = main_moved(campaign, "it was cut over", "cut over again")
     with holding(lake.storage, campaign, _touched_days(steps), lake.publisher.now) as hold:
 
         def attempt(_held: bool) -> CutOver | Unsettled:
@@ -100,7 +95,7 @@ def cut_over(
             days = {table: each.staged for each in done for table in each.build.tables if each.staged}
             return CutOver(outcome, days, _days_staged_again(again, days, before), request.leaves_stale)
 
-        return publish_until_settled(attempt, nullcontext, progress, most=_MOST_TRIES)
+        return publish_until_settled(attempt, nullcontext, progress, most=FEW_TRIES)
 
 
 def _days_held_back(done: Sequence[StepBuilt]) -> list[HeldBack]:
@@ -113,13 +108,8 @@ def _computed_days(done: Sequence[StepBuilt]) -> set[TableDay]:
 
 def _touched_days(steps: Sequence[StepRequest]) -> dict[str, set[date]]:
     """The days that are written, and those that they are computed from: if these are replaced, it starts over."""
-    touched: dict[str, set[date]] = {}
-    for each in steps:
-        for table in each.step.tables:
-            touched.setdefault(table.name, set()).update(each.days)
-        for name, days in read_days(each.step, each.named, each.days).items():
-            touched.setdefault(name, set()).update(days)
-    return touched
+    written = (dict.fromkeys(each.tables, each.days) for each in steps)
+    return all_days([*written, *(read_by(each.step, each.days, each.named) for each in steps)])
 
 
 def _extending(hold: HeldDays, progress: Progress) -> Progress:

@@ -21,14 +21,14 @@ from backfill_assets.campaign.rollback import Newest, newest
 from backfill_assets.campaign.standing import PlanFacts
 from backfill_assets.campaign.undo import Undone, UndoPlan, undo
 from backfill_assets.campaign.undo_days import require_undoable
-from backfill_assets.days import TableDay
+from backfill_assets.days import TableDay, by_table
 from backfill_assets.difference.find import declared_of
 from backfill_assets.difference.letter import difference_answer
 from backfill_assets.difference.verdict import Difference
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of, plan_of
 from backfill_assets.lakehouse.plans import close_plan
-from backfill_assets.lakehouse.records import DayContent, Publication
+from backfill_assets.lakehouse.records import Publication, logical_or_empty
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, newest_verdicts
 from backfill_assets.model.declaration import Step
@@ -162,20 +162,12 @@ def _put_back_by(publisher: Publisher, found: Newest) -> str:
     prepared = log.find_prepared(found.publication)
     if prepared is None:
         return ""
-    before = prepared[0].before
-    states = log.day_states(log.head(), prepared[0].publication.writes)
-    changed = [
-        (states.get(TableDay(change.table, day.day)), was)
-        for change in prepared[0].publication.tables
-        for day in change.days
-        if _content(was := before[change.table][day.day].content) != _content(prepared[0].result(change.table, day.day))
-    ]
-    back = [state for state, was in changed if state is not None and _content(state.content) == _content(was)]
+    made, states = prepared[0], log.day_states(log.head(), prepared[0].publication.writes)
+    keys = [TableDay(change.table, day.day) for change in made.publication.tables for day in change.days]
+    before = {key: logical_or_empty(made.before[key.table][key.day].content) for key in keys}
+    changed = [key for key in keys if before[key] != logical_or_empty(made.result(*key))]
+    back = [states[key] for key in changed if key in states and logical_or_empty(states[key].content) == before[key]]
     return max(back, key=lambda state: state.sequence).publication if back and len(back) == len(changed) else ""
-
-
-def _content(content: DayContent | None) -> str:
-    return content.logical if content else ""
 
 
 def rolled_back_since(publisher: Publisher, campaign: str, plan: Plan) -> dict[str, dict[str, tuple[str, ...]]]:
@@ -251,9 +243,7 @@ def campaign_days(storage: Storage, plan: Plan) -> list[CampaignDays]:
 
 
 def held_back_days(held: Iterable[HeldBack]) -> dict[str, list[str]]:
-    days: dict[str, set[date]] = {}
-    for each in held:
-        days.setdefault(each.table, set()).add(each.day)
+    days = by_table((each.table, each.day) for each in held)
     return {table: list(as_ranges(found)) for table, found in days.items()}
 
 

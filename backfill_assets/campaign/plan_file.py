@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -30,25 +30,12 @@ _SHARE = r"\d+(\.\d+)?%"
 _MOST_APPROVALS = 9
 
 
-@dataclass(frozen=True)
-class FileProblem:
-    """What is wrong with a file, on which line if that is known, and what to do."""
-
-    message: str
-    next_step: str = ""
-    line: int | None = None
-
-    def shown(self, path: str) -> str:
-        where = f"{path}:{self.line}" if self.line else path
-        return f"{where}: {self.message}" + (f"\n  -> {self.next_step}" if self.next_step else "")
-
-
 class InvalidPlanFile(InvalidRequest):
     """A plan file cannot be read as a plan; ``problems`` has all that is wrong with it."""
 
-    def __init__(self, path: Path, problems: Collection[FileProblem]) -> None:
+    def __init__(self, path: Path, problems: Collection[BackfillError]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(each.shown(str(path)) for each in self.problems))
+        super().__init__("\n".join(f"{path}: {each}" for each in self.problems))
 
 
 # ------------------------------------------------------------------ what a file may say
@@ -194,54 +181,33 @@ class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # PyYAML has no types
 def read_plan_file(path: Path) -> PlanFile:
     """Raises :class:`InvalidPlanFile` with all that is wrong, each with its place in the file."""
     try:
-        loader = _TextLoader(path.read_text(encoding="utf-8"))
-        node = loader.get_single_node()
-        return PlanFile.model_validate({} if node is None else loader.construct_document(node))
+        return PlanFile.model_validate(_TextLoader(path.read_text(encoding="utf-8")).get_single_data() or {})
     except OSError as error:
-        problems = [FileProblem(f"The file cannot be read: {error.strerror}.")]
+        problems = [InvalidRequest(f"The file cannot be read: {error.strerror}.")]
     except UnicodeDecodeError:
-        problems = [FileProblem("The file cannot be read: it is no text in UTF-8.")]
+        problems = [InvalidRequest("The file cannot be read: it is no text in UTF-8.")]
     except (yaml.YAMLError, RecursionError) as error:
         problems = [_broken(error)]
     except ValidationError as error:
-        problems = sorted((_problem(each, node) for each in error.errors()), key=lambda each: each.line or 0)
+        problems = [_problem(each) for each in error.errors()]
     raise InvalidPlanFile(path, problems)
 
 
-def _broken(error: Exception) -> FileProblem:
+def _broken(error: Exception) -> InvalidRequest:
     mark, what = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error).splitlines()[0]
-    return FileProblem(
-        f"It is not YAML: {what}.",
-        "Write each key once, and quote a text with : or #.",
-        mark.line + 1 if mark else None,
-    )
+    where = f" (line {mark.line + 1})" if mark else ""
+    return InvalidRequest(f"It is not YAML: {what}{where}.", hint="Write each key once, and quote a text with : or #.")
 
 
-def _problem(error: ErrorDetails, node: yaml.Node) -> FileProblem:
-    """Pydantic's message with the place of the value, such as ``expectations.1``, and the line of it."""
+def _problem(error: ErrorDetails) -> InvalidRequest:
+    """Pydantic's message with the place of the value, such as ``expectations.1``."""
     place, context = error["loc"], error.get("ctx", {})
     message, next_step = error["msg"], context.get("next_step", "")
     if error["type"] == "extra_forbidden":
         known = PlanFileLimits if place[0] == "limits" else PlanFile
         message, next_step = "There is no such key", suggest_or_list(str(place[-1]), list(known.model_fields), "Keys")
     where = ".".join(map(str, place))
-    return FileProblem(f"{where}: {message}".removeprefix(": "), next_step, _line(node, place))
-
-
-def _line(node: yaml.Node | None, place: Iterable[str | int]) -> int | None:
-    """The line of a key or an item, or of the nearest one above it that is there."""
-    line = None
-    for part in place:
-        if isinstance(node, yaml.MappingNode):
-            found = next(((key, value) for key, value in node.value if key.value == part), None)
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            found = (node.value[part], node.value[part])
-        else:
-            found = None
-        if found is None:
-            break
-        line, node = found[0].start_mark.line + 1, found[1]
-    return line
+    return InvalidRequest(f"{where}: {message}".removeprefix(": "), hint=next_step or None)
 
 
 # ------------------------------------------------------------------ what would come of it
@@ -257,7 +223,7 @@ class CheckedPlanFile:
     path: str
     plan: Plan | None = None
     planned_at: datetime | None = None
-    problems: tuple[FileProblem, ...] = ()
+    problems: tuple[BackfillError, ...] = ()
     """What must be fixed before it may be carried out."""
     valid: bool = True
 
@@ -290,16 +256,18 @@ def plan_file(settings: Settings, catalog: Catalog, path: Path, by: Person, *, k
     try:
         plan, now = plan_and_keep(settings, catalog, asked, by) if keep else plan_as_of_now(settings, catalog, asked)
     except BackfillError as error:
-        return CheckedPlanFile(str(path), problems=(FileProblem(error.message, error.hint or ""),))
+        return CheckedPlanFile(str(path), problems=(error,))
     return CheckedPlanFile(str(path), plan, now, tuple(problems_of(settings, plan, by)))
 
 
-def problems_of(settings: Settings, plan: Plan, by: Person) -> list[FileProblem]:
+def problems_of(settings: Settings, plan: Plan, by: Person) -> list[BackfillError]:
     """Why ``plan``, made by ``by``, may not be carried out: findings that stop it, and too few who may approve it."""
-    stops = [FileProblem(each.message, each.next_step) for each in plan.findings if each.severity == "stops"]
+    stops: list[BackfillError] = [
+        InvalidRequest(each.message, hint=each.next_step or None) for each in plan.findings if each.severity == "stops"
+    ]
     terms = plan.terms
     if reason := missing_approvers(settings.approval_by, by, terms.approvers, terms.approvals):
         stops.append(
-            FileProblem(reason, f"List others under approvers. BACKFILL_APPROVAL_BY is {settings.approval_by}.")
+            InvalidRequest(reason, hint=f"List others under approvers. BACKFILL_APPROVAL_BY is {settings.approval_by}.")
         )
     return stops

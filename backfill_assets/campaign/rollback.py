@@ -32,9 +32,11 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import made_of, step_by_table
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
+from backfill_assets.publish.torn_days import is_as
 from backfill_assets.state.observed import LogView, observe
-from backfill_assets.state.readers import declared_version, left_stale
+from backfill_assets.state.reading import unknown_publication
 from backfill_assets.state.rolled_back import MOVES_FILES
+from backfill_assets.state.status import declared_version, left_stale
 from backfill_assets.text import format_count, format_ranges
 
 _MOST_REASONS = 3
@@ -172,10 +174,7 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
     """The publication with its before-images; raises like :func:`roll_back` when it cannot be undone."""
     entry = publisher.log.find_prepared(publication)
     if entry is None:
-        raise InvalidRequest(
-            f"There is no publication {publication!r}.",
-            hint="backfill history lists the publications.",
-        )
+        raise unknown_publication(publisher.storage, publication)
     require_done(publisher, publication)
     prepared, at = entry
     age, window = publisher.now() - at, max(prepared.window_days, publisher.retention_days)
@@ -234,12 +233,10 @@ class _Origins:
     def __init__(self, publisher: Publisher, prepared: Prepared, steps: Sequence[Step], view: LogView) -> None:
         self.publisher, self.prepared, self.view = publisher, prepared, view
         self.steps = step_by_table(steps)
-        self.after = {
-            TableDay(change.table, day.day): DayChange(day=day.day, adds=before.files, content=before.content).logical
-            for change in prepared.publication.tables
-            for day in change.days
-            for before in [prepared.before[change.table][day.day]]
+        self.brought = {
+            table: {day: before.record(day) for day, before in days.items()} for table, days in prepared.before.items()
         }
+        self.after = view.over(self.brought)
         self.read: dict[str, dict[date, str]] = {}
         self.behind: dict[str, tuple[date, ...]] = {}
         """Days that are put back although rows have arrived that they were not made of."""
@@ -263,13 +260,14 @@ class _Origins:
                 "the log does not say of what.",
                 hint="Rebuild the day by a version that is declared.",
             )
-        if self._is_shown(key, content) and not any(self._brings(table, days) for table, days in made.items()):
+        brings = any(day in self.brought.get(table, ()) for table, days in made.items() for day in days)
+        if not brings and is_as(self.view.content(key), content):
             return made
         given = self._given(made, content)
         if given is None:
             raise self._made_of_other(key, made)
         for table, days in given.items():
-            own = {day: logical for day, logical in days.items() if TableDay(table, day) not in self.after}
+            own = {day: logical for day, logical in days.items() if day not in self.brought.get(table, ())}
             self.read.setdefault(table, {}).update(own)
             if any(logical != self.view.logical(TableDay(table, day)) for day, logical in own.items()):
                 self.behind[key.table] = (*self.behind.get(key.table, ()), key.day)
@@ -282,29 +280,16 @@ class _Origins:
             return made_of(step, version, key.day)
         return recorded_reads(self.publisher.log, key, self.prepared.before[key.table][key.day].publication)
 
-    def _is_shown(self, key: TableDay, content: DayContent) -> bool:
-        state = self.view.states.get(key)
-        now = state.content if state else None
-        return now is not None and (now.logical, now.input_fingerprint) == (content.logical, content.input_fingerprint)
-
-    def _brings(self, table: str, days: DayRange) -> bool:
-        return any(TableDay(table, day) in self.after for day in days)
-
     def _given(self, made: Mapping[str, DayRange], content: DayContent) -> dict[str, dict[date, str]] | None:
         """What main has of ``made``, if ``content`` is made of just that, or of that before further rows arrived."""
-        now = {
-            table: {
-                key.day: self.after.get(key) or self.view.logical(key) for key in (TableDay(table, day) for day in days)
-            }
-            for table, days in made.items()
-        }
+        now = {table: {day: self.after.logical(TableDay(table, day)) for day in days} for table, days in made.items()}
         if fingerprints.inputs(now) == content.inputs:
             return now
         for table, days in made.items():
             key = TableDay(table, days.first)
             for earlier in before_rows_came(self.publisher.log, key) if len(days) == 1 else ():
                 then = {**now, table: {key.day: earlier}}
-                if key not in self.after and fingerprints.inputs(then) == content.inputs:
+                if key.day not in self.brought.get(table, ()) and fingerprints.inputs(then) == content.inputs:
                     return then
         return None
 

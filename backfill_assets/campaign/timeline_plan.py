@@ -14,7 +14,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest, as_ranges, days_of
-from backfill_assets.plan.status import DayStatus
+from backfill_assets.state.status import DayStatus
 from backfill_assets.text import format_count, format_range, format_ranges
 
 _MOST_RANGES = 3

@@ -34,26 +34,25 @@ from backfill_assets.campaign.undo_days import (
     require_undoable,
     seconds_of,
 )
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import DayRange, TableDay, all_days, by_table
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import (
     DayChange,
     DayContent,
     DayRecord,
-    DayRecords,
     InputRead,
     Prepared,
     Provenance,
     Publication,
     TableChange,
+    content_in,
 )
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, missing_inputs
-from backfill_assets.publish.holds import holding
+from backfill_assets.publish.holds import FEW_TRIES, Unsettled, holding, main_moved, publish_until_settled
 from backfill_assets.publish.publisher import Pin, Published
-from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
@@ -63,7 +62,7 @@ from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import LogView, observe
-from backfill_assets.state.readers import declared_version, reading_as_published
+from backfill_assets.state.status import declared_version, reading_as_published
 from backfill_assets.text import format_are, format_count
 
 
@@ -96,8 +95,6 @@ class UndoAttempt:
     read: list[InputRead] = field(default_factory=list)
     """What the days that are put back were made of, of main."""
     builds: list[StepBuild] = field(default_factory=list)
-    changed: dict[str, set[date]] = field(default_factory=dict)
-    """The days that will hold something else than main holds now, by table."""
     again: dict[str, frozenset[date]] = field(default_factory=dict)
     """Only of a look: the days that are staged again, of which it is not known what they will hold."""
     withdrawn: dict[str, frozenset[date]] = field(default_factory=dict)
@@ -125,10 +122,7 @@ class UndoAttempt:
     def look(self) -> tuple[UndoneDay, ...]:
         """What would become of each day. Days that read what is staged again count as staged again."""
         for undo in self.steps():
-            days = frozenset(undo.days(UndoAction.STAGE_AGAIN))
-            for table in undo.tables:
-                self.again[table] = days
-                self.changed.setdefault(table, set()).update(days)
+            self.again |= dict.fromkeys(undo.tables, frozenset(undo.days(UndoAction.STAGE_AGAIN)))
         return tuple(self.days)
 
     def stage(self, run: RunInfo, progress: Progress) -> None:
@@ -170,10 +164,11 @@ class UndoAttempt:
 
     def readers(self, step: Step) -> dict[date, DayContent | None]:
         """The published days of ``step`` that read one that changes. One with a foreign write is left to people."""
-        if not any(self.changed.values()) or not step.versions:
+        changed = self.changed if step.versions else {}
+        if not any(changed.values()):
             return {}
         contents = self.contents(step.table_names[0])
-        readers = reading_as_published(step, self.changed, self.view.states)
+        readers = reading_as_published(step, changed, self.view.states)
         return {day: contents[day] for day in readers if contents.get(day) is not None}
 
     def made_of(self, step: Step, day: date, version: Version | None) -> Mapping[str, DayRange]:
@@ -186,7 +181,7 @@ class UndoAttempt:
 
     def decide(self, step: Step, versions: Mapping[date, Version | None]) -> StepUndo:
         tables, reads = self.tables(step), {day: self.made_of(step, day, each) for day, each in versions.items()}
-        main = self.lake.publisher.pin(dict.fromkeys(tables, versions), days_of_tables(reads.values()))
+        main = self.lake.publisher.pin(dict.fromkeys(tables, versions), all_days(reads.values()))
         pin = self.overlay.over(main)
         published = decide.published_days(pin.states)
         found = []
@@ -266,9 +261,9 @@ class UndoAttempt:
                 )
                 for day, each in held.items()
             )
-            self.lay({table: held})
+            self.overlay = self.overlay.with_records({table: held})
             self.withdrawn[table] = frozenset(gone)
-        for table, read in days_of_tables(undo.reads[day] for day in back).items():
+        for table, read in all_days(undo.reads[day] for day in back).items():
             logicals = {day: undo.pin.inputs[table].days[day] for day in sorted(read)}
             self.read.append(self.overlay.from_main(undo.pin.inputs[table].model_copy(update={"days": logicals})))
 
@@ -277,17 +272,18 @@ class UndoAttempt:
         walk = Walk(self.lake, Place(self.name, self.overlay), run, progress, holds_back=False)
         done = walk.take(StepRequest(step, days, version.name))
         self.builds.append(done.build)
-        self.lay(done.records)
+        self.overlay = walk.place.overlay
 
-    def lay(self, records: DayRecords) -> None:
-        """Lay days over main, and note those that hold something else than main does."""
-        self.overlay = self.overlay.with_records(records)
-        for table, days in records.items():
-            now = self.contents(table)
-            for day, record in days.items():
-                content = now.get(day)
-                if content is None or content.logical != record.logical:
-                    self.changed.setdefault(table, set()).add(day)
+    @property
+    def changed(self) -> dict[str, set[date]]:
+        """The days that will hold something else than main holds now, by table."""
+        laid = ((table, each) for table, days in self.overlay.days.items() for each in days.values())
+        other = by_table((table, each.day) for table, each in laid if not self.is_in_main(table, each))
+        return all_days([other, self.again])
+
+    def is_in_main(self, table: str, record: DayRecord) -> bool:
+        content = self.contents(table).get(record.day)
+        return content is not None and content.logical == record.logical
 
     def refuse_lost_files(self) -> None:
         """Refuse the undo if a file that it puts back is gone."""
@@ -315,19 +311,15 @@ class UndoAttempt:
             for table, found in days.items()
         )
         read = [*self.read, *(each for request in staged for each in request.inputs)]
-        step = self.lake.catalog.step
-        stale = [each for each in self.days if each.way is UndoAction.LEFT_STALE]
+        stale = (each for each in self.days if each.way is UndoAction.LEFT_STALE)
+        left = by_table((name, each.day) for each in stale for name in self.lake.catalog.step(each.step).table_names)
         request = Publication(
             id=id,
             kind="rollback",
             tables=tables,
             inputs=tuple(each for each in read if each.days),
             provenance=made,
-            leaves_stale={
-                table: tuple(each.day for each in stale if each.step == name)
-                for name in dict.fromkeys(each.step for each in stale)
-                for table in step(name).table_names
-            },
+            leaves_stale={table: tuple(sorted(days)) for table, days in left.items()},
         )
         return undoing(self.prepared, request)
 
@@ -336,27 +328,16 @@ class UndoAttempt:
             build.close_timelines()
 
 
-def days_of_tables(reads: Iterable[Mapping[str, DayRange]]) -> dict[str, set[date]]:
-    """All days that are read of each table."""
-    found: dict[str, set[date]] = {}
-    for table, days in (each for of_day in reads for each in of_day.items()):
-        found.setdefault(table, set()).update(days)
-    return found
-
-
 def _changes(content: DayContent | None, pin: Pin, reads: Mapping[str, DayRange]) -> str:
     """How many rows its inputs have more, or fewer, than ``content`` was built from, as far as it was recorded."""
     for table, days in reads.items():
         then = recorded_upstream(content, table) if content is not None else None
-        states = [pin.states.get(TableDay(table, day)) for day in days]
-        rows = sum(state.content.rows for state in states if state is not None and state.content is not None)
+        contents = (content_in(pin.states, TableDay(table, day)) for day in days)
+        rows = sum(each.rows for each in contents if each is not None)
         if then is not None and rows != then.rows:
             more = "more" if rows > then.rows else "fewer"
             return f"{table} has {format_count(abs(rows - then.rows), 'row')} {more} than it was built from"
     return ""
-
-
-_MOST_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -414,10 +395,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
     prepared = undoable(lake.publisher, publication)
     campaign = prepared.publication.provenance.campaign
     touched = {change.table: [day.day for day in change.days] for change in prepared.publication.tables}
-    refused = PublicationRefused(
-        f"{campaign}: main moved {_MOST_TRIES} times while it was undone.",
-        hint="Another run is rewriting the same days; let it finish, then roll back again.",
-    )
+    refused = main_moved(campaign, "it was undone", "roll back again")
     with holding(lake.storage, campaign, touched, lake.publisher.now) as hold:
 
         def attempt(_held: bool) -> Undone | Unsettled:
@@ -437,7 +415,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
             tables = {change.table: undone_text(prepared, change) for change in request.tables}
             return Undone(outcome, plan, tables, request.leaves_stale)
 
-        return publish_until_settled(attempt, nullcontext, progress, most=_MOST_TRIES)
+        return publish_until_settled(attempt, nullcontext, progress, most=FEW_TRIES)
 
 
 def _nothing_to_publish(publication: str, days: Iterable[UndoneDay]) -> str:

@@ -14,6 +14,7 @@ from datetime import date
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import Before, DayContent, DayState
+from backfill_assets.rebuild.decide import made_from
 
 AS_BEFORE = "it is as it was before already"
 
@@ -74,10 +75,15 @@ class TableDayState:
             and self.now_files == {file.path for file in self.before.files}
         )
 
-    def is_now(self, wanted: str) -> bool:
-        """Does main have exactly what the input fingerprint ``wanted`` would give?"""
-        now = self.content_now
-        return now is not None and now.input_fingerprint == wanted
+    @property
+    def content_before(self) -> DayContent | None:
+        return self.before.content if self.before else None
+
+    @property
+    def holds_before(self) -> bool:
+        """A rebuild that was forced may have given other rows of the same inputs by the same version."""
+        before, now = self.content_before, self.content_now
+        return before is not None and now is not None and before.logical == now.logical
 
 
 @dataclass(frozen=True)
@@ -122,8 +128,7 @@ def decide_day(step: str, day: date, tables: Iterable[TableDayState], remaking: 
         way, reason = _way_of_reader(made, remaking)
         shown = made[0].content_now
         return UndoneDay(step, day, way, reason, shown.code_version if shown else "", _seconds(shown))
-    before = made[0].before
-    old = before.content if before else None
+    old = made[0].content_before
     way, reason = _way(made, old, remaking)
     return UndoneDay(step, day, way, reason, old.code_version if old else "", _seconds(old, made[0].content))
 
@@ -137,11 +142,11 @@ def _way(made: list[TableDayState], old: DayContent | None, remaking: Remaking) 
     if not old.inputs and moved is None:
         return UndoAction.PUT_BACK, ""  # rows that were taken in: they are made of nothing that is published
     if not (remaking.again and remaking.possible) and remaking.wanted:
-        shown = all(each.is_now(remaking.wanted) for each in made)
-        if all(_before_is(each, remaking.wanted) for each in made) and not (shown and all(map(_holds_before, made))):
+        shown = made_from(remaking.wanted, [each.content_now for each in made])
+        back = all(each.holds_before for each in made)
+        if made_from(remaking.wanted, [each.content_before for each in made]) and not (shown and back):
             return UndoAction.PUT_BACK, ""
         if shown:
-            back = all(map(_holds_before, made))
             return UndoAction.STANDS, AS_BEFORE if back else "the logic from before gives just what it holds"
     return _way_again(old, moved, remaking)
 
@@ -176,7 +181,7 @@ def _way_without_content(made: list[TableDayState], moved: TableDayState | None)
 
 def _way_of_reader(made: list[TableDayState], remaking: Remaking) -> tuple[UndoAction, str]:
     """Of a day that was not in the publication, and reads one that changes."""
-    if remaking.wanted and not remaking.again and all(each.is_now(remaking.wanted) for each in made):
+    if not remaking.again and made_from(remaking.wanted, [each.content_now for each in made]):
         return UndoAction.STANDS, "what it reads comes out the same"
     if remaking.withdrawn and remaking.missing:
         return UndoAction.WITHDRAW, f"reads {remaking.withdrawn}, which is withdrawn"
@@ -184,17 +189,6 @@ def _way_of_reader(made: list[TableDayState], remaking: Remaking) -> tuple[UndoA
         why = f"{remaking.missing} is not published" if remaking.version else "its version is not declared any more"
         return UndoAction.LEFT_STALE, f"cannot be staged again: {why}"
     return UndoAction.STAGE_AGAIN, f"reads {remaking.again}" if remaking.again else "reads what is undone"
-
-
-def _before_is(each: TableDayState, wanted: str) -> bool:
-    content = each.before.content if each.before else None
-    return content is not None and content.input_fingerprint == wanted
-
-
-def _holds_before(each: TableDayState) -> bool:
-    """A rebuild that was forced may have given other rows of the same inputs by the same version."""
-    before, now = each.before.content if each.before else None, each.content_now
-    return before is not None and now is not None and before.logical == now.logical
 
 
 def _by(moved: TableDayState) -> str:

@@ -19,9 +19,9 @@ from backfill_assets.defs.metadata import (
     rules_table,
 )
 from backfill_assets.model.declaration import RuleOutcome, Step
-from backfill_assets.plan.status import DayStatus
 from backfill_assets.quality.gates import TableCheck, checks_of
 from backfill_assets.rebuild.outcome import BuiltDay
+from backfill_assets.state.status import DayStatus
 
 FRESH, WATCHDOG = "fresh", "watchdog"
 """The checks of each table that are not about its rules: against the log, and against the files."""

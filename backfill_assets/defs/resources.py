@@ -19,8 +19,8 @@ from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.environment import git_commit
-from backfill_assets.rebuild.kept_verdicts import with_kept_rules
 from backfill_assets.rebuild.outcome import BuiltDay, Person, RunInfo
+from backfill_assets.rebuild.verdicts import with_kept_rules
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import RESTART_SECONDS, answers_within, end_session, keeper, open_session
 from backfill_assets.upkeep.maintenance import Maintenance

@@ -5,7 +5,6 @@ No run materializes it: the sensor keeps it as the lakehouse is.
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from backfill_assets.model.catalog import chains
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.graph import build_order
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.rebuild.decide import published_days
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import of_project
@@ -159,10 +159,7 @@ def state_answer(
 
 def built_datasets(datasets: Sequence[Dataset], states: Mapping[TableDay, DayState]) -> list[str]:
     """Those with data, with the published days of their last step that has a day a partition. Pure."""
-    days: dict[str, set[date]] = {}
-    for (table, day), state in states.items():
-        if state.content is not None:
-            days.setdefault(table, set()).add(day)
+    days = published_days(states)
     found = []
     for dataset in datasets:
         last_daily = [step for step in dataset.steps if step.cadence is Cadence.DAILY][-1]

@@ -32,12 +32,13 @@ from backfill_assets.judge.engine import DAY, engine, rows_of_files
 from backfill_assets.judge.measure import measure_files
 from backfill_assets.lakehouse.records import TOTAL, DayContent, DayRecord, InputRead
 from backfill_assets.model.checks import struct_type
-from backfill_assets.model.declaration import Metric, Metrics, Table
+from backfill_assets.model.declaration import Metrics, Table
 from backfill_assets.model.lineage import personal_columns
 from backfill_assets.model.measure import RowHash
 from backfill_assets.quality import measures
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay
+from backfill_assets.rebuild.stage import as_stored
 from backfill_assets.text import format_are
 
 if TYPE_CHECKING:
@@ -94,15 +95,11 @@ def _read(lake: Lake, table: Table, lacking: Contents, version: int | None, over
 
 
 def _complete_content(content: DayContent | None, read: Metrics) -> DayContent:
-    metrics = {name: _as_stored(value) for name, value in read.items() if name not in ("rows", "checksum")}
+    metrics = {name: as_stored(value) for name, value in read.items() if name not in ("rows", "checksum")}
     if content is None:
         return DayContent(rows=int(str(read["rows"])), checksum=str(read["checksum"]), metrics=metrics)
     measured = {name: value for name, value in content.metrics.items() if value is not None}
     return replace(content, metrics={**metrics, **measured})
-
-
-def _as_stored(value: Metric) -> int | str | None:
-    return value if value is None or isinstance(value, int) else str(value)
 
 
 # ------------------------------------------------------------------ days on two sides

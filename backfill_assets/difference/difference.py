@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import Field
 
 from backfill_assets.days import Cadence, TableDay
-from backfill_assets.lakehouse.records import HELD_BACK, TOTAL, DayContent, Publication, Record
+from backfill_assets.lakehouse.records import HELD_BACK, TOTAL, DayContent, Publication, Record, logical_or_empty
 
 ROWS = "rows"
 """The name of the number of rows, among the measures."""
@@ -240,7 +240,7 @@ _NULLS = "nulls_"
 
 def table_difference(table: str, published: Contents, staged: Mapping[date, DayContent]) -> TableDifference:
     """``staged`` beside what is ``published`` for the same days; a day that was never published holds nothing."""
-    same = {day for day, content in staged.items() if _logical(published.get(day)) == content.logical}
+    same = {day for day, content in staged.items() if logical_or_empty(published.get(day)) == content.logical}
     before, after = [published[day] for day in staged if day in published], list(staged.values())
     metrics = sorted({name for content in after for name in content.metrics})
     totals = {ROWS: ROWS} | {name.removeprefix(TOTAL): name for name in metrics if name.startswith(TOTAL)}
@@ -261,10 +261,6 @@ def changes(publication: Publication, published: Mapping[str, Contents]) -> list
         brought = {day.day: day.content for day in change.days if day.content is not None}
         found.append(table_difference(change.table, published.get(change.table, {}), brought))
     return found
-
-
-def _logical(content: DayContent | None) -> str:
-    return content.logical if content else ""
 
 
 def _sum(contents: Sequence[DayContent | None], metric: str) -> Decimal | None:

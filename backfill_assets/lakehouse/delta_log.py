@@ -113,6 +113,15 @@ def read_log(storage: Storage, table: str, version: int) -> LogState:
     return LogState(version, active)
 
 
+NO_FILES = LogState(-1, {})
+"""Of a table that does not exist yet."""
+
+
+def files_at(storage: Storage, table: str, version: int | None) -> LogState:
+    """The same; no files where ``version`` is None: the table did not exist yet."""
+    return NO_FILES if version is None else read_log(storage, table, version)
+
+
 def removed_files(storage: Storage, table: str, version: int) -> dict[str, RemovedFile]:
     """The tombstones of ``table`` at ``version``, by path; apart from its files, because they are far more.
 

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict
 from pydantic import Field as ModelField
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.model.deletion import OF_DELETIONS
@@ -423,6 +423,16 @@ class DayState:
                 fingerprints.NEVER_PUBLISHED if physical == fingerprints.EMPTY_DAY else fingerprints.foreign(physical)
             )
         return self.content.logical
+
+
+def content_in(states: Mapping[TableDay, DayState], key: TableDay) -> DayContent | None:
+    """What the log says that a day holds; None where it does not know, and for a day that was never published."""
+    state = states.get(key)
+    return state.content if state else None
+
+
+def logical_or_empty(content: DayContent | None) -> str:
+    return content.logical if content else ""
 
 
 def is_of_stream(publication: str) -> bool:

@@ -18,7 +18,7 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.lakehouse.delta_log import read_log
-from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.lakehouse.records import DayContent, DayState, content_in
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import comparable
 from backfill_assets.model.catalog import Catalog
@@ -252,7 +252,7 @@ def rejected_rows(steps: Iterable[Step], states: Mapping[TableDay, DayState]) ->
         for table in (each.name for each in step.tables if each.layer == "quarantine"):
             days = {day: state.content for (name, day), state in states.items() if name == table and state.content}
             received = {day: _received(content) for day, content in days.items()}
-            again = {day: _corrected(states.get(TableDay(step.name, day))) for day in days}
+            again = {day: _corrected(content_in(states, TableDay(step.name, day))) for day in days}
             rejected = {day: content.rows - again[day] for day, content in days.items() if content.rows > again[day]}
             if rejected:
                 of_days = {day: received[day] for day in rejected}
@@ -277,8 +277,8 @@ def commonest_reason(storage: Storage, version: int, table: str, day: date) -> s
     return min(counts, key=lambda reason: (-counts[reason], reason), default="")
 
 
-def _corrected(accepted: DayState | None) -> int:
-    return int(accepted.content.metrics.get(CORRECTED) or 0) if accepted and accepted.content else 0
+def _corrected(accepted: DayContent | None) -> int:
+    return int(accepted.metrics.get(CORRECTED) or 0) if accepted else 0
 
 
 def _received(content: DayContent) -> int:

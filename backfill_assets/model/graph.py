@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from functools import cache
 from types import MappingProxyType
 
-from backfill_assets.days import Cadence, DayRange
+from backfill_assets.days import Cadence, DayRange, all_days
 from backfill_assets.model.declaration import Reads, Step, Version
 
 Days = Mapping[str, Collection[date]]
@@ -88,6 +88,11 @@ def read_by(
         if not exactly or (read.first == read.last == 0 and not read.partial):
             found.setdefault(read.table, set()).update(_days(step, read, days))
     return found
+
+
+def read_by_any(step: Step, days: Collection[date]) -> dict[str, set[date]]:
+    """The days of every table that building ``days`` of ``step`` reads by one of its versions."""
+    return all_days(read_by(step, days, version) for version in step.versions)
 
 
 def _days(step: Step, read: Reads, days: Collection[date]) -> Iterable[date]:

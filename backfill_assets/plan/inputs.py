@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets.days import all_days
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.plan.records import Lookback, Pinned, PlannedBoundary, as_ranges
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.plan.status import DayStatus
 from backfill_assets.state.boundaries import DaysBoundary
+from backfill_assets.state.status import DayStatus
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,9 @@ class PlanInputs:
 
 def inputs_of(chosen: RebuildScope, situation: PlanContext) -> PlanInputs:
     """All that the steps of the plan read, less what the plan builds before it is read."""
-    days: dict[str, set[date]] = {}
-    for step in situation.steps:
-        for table, read in chosen.reads(step).items():
-            days.setdefault(table, set()).update(read - set(chosen.rebuilt_days(situation.step_of(table))))
-    days = {table: found for table, found in sorted(days.items()) if found}
+    read = sorted(all_days(map(chosen.reads, situation.steps)).items())
+    less = ((table, days.difference(chosen.rebuilt_days(situation.step_of(table)))) for table, days in read)
+    days = {table: found for table, found in less if found}
     return PlanInputs(
         days=days,
         pinned=tuple(_pin_of(table, found, situation) for table, found in days.items()),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import DayRange, TableDay, all_days
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import campaign_journal
 from backfill_assets.lakehouse.plans import keep_plan, kept_plan, open_plan_ids, planners
@@ -104,10 +104,7 @@ def _landed_days(
     """The arrival days that could matter: those behind the target's days."""
     starts = step.cadence.starts(days)
     every_version = [replace(step, current=version.name) for version in step.versions] or [step]
-    needed: dict[str, set[date]] = {step.name: set(starts)}
-    for each in every_version:
-        for name, found in upstream(steps, each, starts).items():
-            needed.setdefault(name, set()).update(found)
+    needed = all_days([{step.name: starts}, *(upstream(steps, each, starts) for each in every_version)])
     zone = LandingZone(settings.landing)
     listed = {
         each.name: landed_days(zone, storage, each.source.name, each.name, needed.get(each.name, set()))

@@ -24,7 +24,7 @@ from backfill_assets.plan.records import (
     days_of,
 )
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.plan.status import DayStatus, Statuses
+from backfill_assets.state.status import DayStatus, Statuses, day_statuses
 from backfill_assets.text import format_ranges
 
 Reasons = Mapping[date, Why | None]
@@ -80,7 +80,7 @@ def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
     given = {target.name: set(periods)}
     if asked.scope in (Scope.WHOLE, Scope.SOURCE):
         given |= _obtainable(situation, needed, demanded)
-    statuses = situation.statuses(_reach(situation, given, needed))
+    statuses = day_statuses(situation.steps, situation.observed, _reach(situation, given, needed))
     reasons = _Reasoning(asked, situation, target, given, statuses).by_step()
     reasons = {name: found for name, found in reasons.items() if found}
     return RebuildScope(target, periods, reasons, statuses, needed, demanded)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
@@ -15,7 +15,6 @@ from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.records import Plan
-from backfill_assets.plan.status import Statuses, day_statuses
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.state.observed import LogView
 
@@ -70,8 +69,7 @@ class PlanContext:
         return replace(self, steps=[chosen if step is target else step for step in self.steps])
 
     def content(self, table: str, day: date) -> DayContent | None:
-        state = self.observed.states.get(TableDay(table, day))
-        return state.content if state else None
+        return self.observed.content(TableDay(table, day))
 
     def logical(self, table: str, day: date) -> str:
         """The logical fingerprint that a build would find on the day, known without reading it."""
@@ -85,9 +83,6 @@ class PlanContext:
     def published_days(self) -> dict[str, set[date]]:
         """The days that are published, by table."""
         return published_days(self.observed.states)
-
-    def statuses(self, days: DayRange) -> Statuses:
-        return day_statuses(self.steps, self.observed, days)
 
     def begun_periods(self, step: Step, starts: Iterable[date]) -> set[date]:
         """Those of ``starts`` whose periods have begun. Days have to be over; weeks and months need not."""

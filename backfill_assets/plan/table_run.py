@@ -17,11 +17,10 @@ from backfill_assets.model.graph import Days, earlier_days, expand_tables, readi
 from backfill_assets.plan.preflight import finding
 from backfill_assets.plan.records import PlanFinding, PlannedStep, Why, as_ranges
 from backfill_assets.plan.scope import planned_step, why_of, worst_status
-from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days, rolled_back
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.readers import reading_as_published
 from backfill_assets.state.rolled_back import Rollbacks
+from backfill_assets.state.status import DayStatus, day_statuses, reading_as_published
 from backfill_assets.text import days_options, format_count, format_range, format_ranges
 
 LATEST_DAYS = 35

@@ -212,8 +212,7 @@ def compaction_of(
     staged, changes = timeline.days(), []
     for day, files in kept.items():
         key = TableDay(timeline.table, day)
-        state, expected = pin.states.get(key), pin.expected[key]
-        content = state.content_of(expected.files) if state else None
-        changes.append(DayChange(day=day, adds=(*files, *staged[day].files), content=content, expected=expected))
+        adds = (*files, *staged[day].files)
+        changes.append(DayChange(day=day, adds=adds, content=pin.content(key), expected=pin.expected[key]))
     change = TableChange(table=timeline.table, table_schema=timeline.schema(), days=tuple(changes))
     return Publication(id=id, kind="compact", tables=(change,), provenance=provenance)

@@ -397,14 +397,11 @@ class PublicationLog:
             rows = read_entry(self.storage, file, DAY_COLUMNS)
             return rows.filter(pc.is_valid(rows.column("table")))
         except FileNotFoundError:
-            return self._day_rows_of_table(file)
-
-    def _day_rows_of_table(self, file: str) -> pa.Table:
-        """What the lost ``file`` held: the days of one entry, or, for an index, of all entries up to it."""
-        last, files = entry_sequence(file), self.files()
-        if not _is_index(file):
-            return files.rows(DAY_COLUMNS, sequence=last, event="published").select(DAY_COLUMNS)
-        return newest_days([files.rows(DAY_COLUMNS, until=last, event="published").select(DAY_COLUMNS)])
+            # It is lost, and held the days of one entry, or, as an index, of all entries up to it.
+            last, files = entry_sequence(file), self.files()
+            if not file.startswith(f"{_INDEX}/"):
+                return files.rows(DAY_COLUMNS, sequence=last, event="published").select(DAY_COLUMNS)
+            return newest_days([files.rows(DAY_COLUMNS, until=last, event="published").select(DAY_COLUMNS)])
 
     def index(self, head: Head, since: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         """Fold long ``since`` lists into a new index file: reading day states stays flat."""
@@ -456,10 +453,6 @@ def entry_file(version: int) -> str:
 def entry_sequence(file: str) -> int:
     """The version of the log that a file of an entry, or an index, was written for."""
     return int(file.rsplit("/", 1)[1][:20])
-
-
-def _is_index(file: str) -> bool:
-    return file.startswith(f"{_INDEX}/")
 
 
 def _name(file: str) -> str:

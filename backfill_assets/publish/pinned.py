@@ -14,13 +14,11 @@ from datetime import date
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.delta_log import LogState, VersionGone, newest_version, read_log
+from backfill_assets.lakehouse.delta_log import NO_FILES, LogState, VersionGone, files_at, newest_version, read_log
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.records import DayState, Expected, InputRead, logical_of
+from backfill_assets.lakehouse.records import DayContent, DayState, Expected, InputRead, logical_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import Entry, Head, PublicationLog
-
-_NOTHING = LogState(-1, {})
 
 
 def pinned_files(log: PublicationLog, head: Head, table: str) -> LogState:
@@ -30,7 +28,7 @@ def pinned_files(log: PublicationLog, head: Head, table: str) -> LogState:
     """
     version = head.state.versions.get(table)
     if version is None:
-        return _NOTHING
+        return NO_FILES
     try:
         return read_log(log.storage, table, version)
     except VersionGone as error:
@@ -109,6 +107,11 @@ class Pin:
     inputs: Mapping[str, InputRead]
     states: States
 
+    def content(self, key: TableDay) -> DayContent | None:
+        """What main held of a day; None for one that was never published, and for one with a foreign write."""
+        state = self.states.get(key)
+        return state.content_of(self.expected[key].files) if state else None
+
 
 @dataclass(frozen=True)
 class Look:
@@ -133,7 +136,7 @@ class Look:
         return cls(
             head,
             states=log.day_states(head, {*written, *inputs, *also}),
-            written={table: main.state() if main else _NOTHING for table, main in written.items()},
+            written={table: main.state() if main else NO_FILES for table, main in written.items()},
             read={table: pinned_files(log, head, table) for table in inputs},
         )
 
@@ -157,21 +160,12 @@ class Look:
 
     def withdrawn(self, storage: Storage, read: InputRead) -> frozenset[date]:
         """Input days whose rows were withdrawn or replaced since they were read. Gained rows make us stale, no more."""
-        now = self.input(read.table, read.days).days
-        changed = {day for day, logical in read.days.items() if now[day] != logical}
-        return frozenset(changed - (set() if read.exact else self._only_gained(storage, read, changed)))
-
-    def _only_gained(self, storage: Storage, read: InputRead, changed: set[date]) -> set[date]:
-        if not changed:
-            return set()
+        now, has = self.input(read.table, read.days).days, self.read[read.table].by_day()
+        changed = frozenset(day for day, logical in read.days.items() if now[day] != logical)
+        if read.exact or not changed:
+            return changed
         try:
             was = files_at(storage, read.table, read.version).by_day()
         except VersionGone:
-            return set()
-        has = self.read[read.table].by_day()
-        return {day for day in changed if was.get(day, frozenset()) <= has.get(day, frozenset())}
-
-
-def files_at(storage: Storage, table: str, version: int | None) -> LogState:
-    """The files of ``table`` at ``version``; none when it did not exist yet."""
-    return _NOTHING if version is None else read_log(storage, table, version)
+            return changed
+        return frozenset(day for day in changed if not was.get(day, frozenset()) <= has.get(day, frozenset()))

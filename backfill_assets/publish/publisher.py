@@ -233,20 +233,19 @@ class Publisher(Finish):
         days: dict[str, frozenset[date]] = {}
         inputs: dict[str, frozenset[date]] = {}
         reads: list[InputRead] = []
-        reasons: list[str] = []
+        reasons = _moved_switches(publication, look.head.state)
         passed: list[str] = []
         gone = False
         for change in publication.tables:
             lost = self._reclaimed_days(look.head, change, reasons)
             gone = gone or bool(lost)
-            lost |= _changed_days(change, look, reasons)
             moved_on = _passed_positions(change, mains[change.table], reasons)
             passed += moved_on
             # The rows of every day may be in main already.
             lost |= {day.day for day in change.days} if moved_on else set()
+            lost |= _changed_days(change, look, reasons)
             if lost:
                 days[change.table] = frozenset(lost)
-        reasons += _moved_switches(publication, look.head.state)
         for read in publication.inputs:  # a table is listed once for every version of it that was read
             if withdrawn := look.withdrawn(self.storage, read):
                 reasons += [f"{read.table} {day} was replaced after it was read" for day in sorted(withdrawn)[:3]]

@@ -15,7 +15,7 @@ from itertools import product
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, InputRead, Publication
+from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, InputRead, Publication, content_in
 from backfill_assets.text import format_count
 
 Reads = Mapping[date, str]
@@ -46,15 +46,16 @@ def torn_days(publication: Publication, states: Mapping[TableDay, DayState]) -> 
             key = TableDay(change.table, day.day)
             if day.content is None or not day.content.inputs:
                 continue  # rows that were taken in, or of another writer: they are made of nothing that is published
-            if _shows_already(day.content, states.get(key)) and not _made_of_brought(day, brought):
+            if is_as(content_in(states, key), day.content) and not _made_of_brought(day, brought):
                 continue
             if why := _why_torn(day, day.content, brought, read):
                 yield key, why
 
 
-def _shows_already(content: DayContent, state: DayState | None) -> bool:
-    now = state.content if state is not None else None
-    return now is not None and (now.logical, now.input_fingerprint) == (content.logical, content.input_fingerprint)
+def is_as(shown: DayContent | None, content: DayContent) -> bool:
+    """Whether a day that is ``shown`` has the rows of ``content``, from just the same inputs by the same version."""
+    same = (content.logical, content.input_fingerprint)
+    return shown is not None and (shown.logical, shown.input_fingerprint) == same
 
 
 def _made_of_brought(day: DayChange, brought: Mapping[str, Reads]) -> list[str]:

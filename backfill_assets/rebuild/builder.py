@@ -25,7 +25,7 @@ from backfill_assets.rebuild.restore import RestoreBuild, Restored
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import explain_lost_server
-from backfill_assets.state.readers import published_version
+from backfill_assets.state.status import published_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import DayRange, TableDay, all_days, by_table
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayContent, DayState, Expected
+from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import RuleOutcome, Step, Version
 from backfill_assets.model.graph import read_by, reading
-from backfill_assets.state.readers import published_version
 from backfill_assets.state.rolled_back import Rollbacks
+from backfill_assets.state.status import published_version
 from backfill_assets.text import format_count, format_first, format_ranges
 
 _CHUNK_BYTES = 512 * 1024 * 1024
@@ -131,14 +131,6 @@ def made_from(wanted: str, contents: Contents) -> bool:
     return bool(contents) and all(each is not None and each.input_fingerprint == wanted for each in contents)
 
 
-def published_content(key: TableDay, states: Mapping[TableDay, DayState], expected: Expected) -> DayContent | None:
-    """What main holds; None for a day that was never published, and for one that a foreign write has touched since."""
-    state = states.get(key)
-    if state is None or state.physical != fingerprints.physical(expected.files):
-        return None
-    return state.content
-
-
 def rolled_back(
     days: Iterable[TableDay],
     states: Mapping[TableDay, DayState],
@@ -161,11 +153,7 @@ def read_days(step: Step, version: Version, days: Sequence[date]) -> dict[str, l
 
 def all_read_days(step: Step, parts: Iterable[tuple[Version, Sequence[date]]]) -> dict[str, set[date]]:
     """The days of every input table that building days by several versions reads."""
-    found: dict[str, set[date]] = {}
-    for version, days in parts:
-        for table, read in read_by(step, days, version).items():
-            found.setdefault(table, set()).update(read)
-    return found
+    return all_days(read_by(step, days, version) for version, days in parts)
 
 
 def by_version(versions: Mapping[date, Version]) -> list[tuple[Version, list[date]]]:
@@ -225,11 +213,7 @@ def inputs_published(missing: Sequence[str]) -> RuleOutcome:
 
 def published_days(states: Mapping[TableDay, DayState]) -> dict[str, set[date]]:
     """The days that are published, by table."""
-    found: dict[str, set[date]] = {}
-    for (table, day), state in states.items():
-        if state.content is not None:
-            found.setdefault(table, set()).add(day)
-    return found
+    return by_table(key for key, state in states.items() if state.content is not None)
 
 
 def versions_as_published(step: Step, days: Sequence[date], states: Mapping[TableDay, DayState]) -> dict[date, str]:

@@ -15,10 +15,9 @@ from itertools import chain
 
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.model.declaration import Step
-from backfill_assets.publish.holds import held_days
+from backfill_assets.publish.holds import Unsettled, held_days, publish_until_settled
 from backfill_assets.publish.pinned import States
 from backfill_assets.publish.publisher import Published
-from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.growing import Growing, InputMemory
 from backfill_assets.rebuild.lake import Lake, Progress

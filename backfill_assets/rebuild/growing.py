@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backfill_assets.days import Cadence, TableDay
+from backfill_assets.days import Cadence, TableDay, all_days
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.landing.deletions import days_with_deletions
 from backfill_assets.model.declaration import EXAMPLE, OCCURRENCE, Step, Table, Version
+from backfill_assets.model.graph import read_by_any
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.publish.files import among, equal
 from backfill_assets.publish.log import PublicationLog
@@ -99,11 +100,7 @@ class Growing:
     def begin(cls, lake: Lake, steps: Sequence[Step], days: Collection[date], memory: InputMemory) -> Growing:
         """Look at main once, so that all ``steps`` see one state of it."""
         tables = [name for step in steps for name in step.table_names]
-        reads: dict[str, set[date]] = {}
-        for step in steps:
-            parts = ((version, sorted(days)) for version in step.versions)
-            for table, found in decide.all_read_days(step, parts).items():
-                reads.setdefault(table, set()).update(found)
+        reads = all_days(read_by_any(step, days) for step in steps)
         needed = {name for step in steps for table in step.tables for name in gates.metrics_needed(table)}
         pin = lake.publisher.pin(dict.fromkeys(tables, days), reads, also=needed)
         return cls(lake, steps, pin, {table: _files_as_pinned(lake, table, days, pin) for table in tables}, memory)

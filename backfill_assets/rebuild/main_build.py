@@ -10,13 +10,11 @@ from datetime import date
 from functools import cached_property
 
 from backfill_assets.days import TableDay
-from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.records import DayContent, content_in
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.refinement import Refinement
-from backfill_assets.publish.holds import HOLD_SECONDS, holding
+from backfill_assets.publish.holds import FEW_TRIES, HOLD_SECONDS, Unsettled, holding, main_moved, publish_until_settled
 from backfill_assets.publish.publisher import Published
-from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild import decide, grown_content
 from backfill_assets.rebuild.lake import Lake, Progress, built_from_log
 from backfill_assets.rebuild.outcome import STAGED_AGAIN, BuildResult, BuiltDay, RunInfo
@@ -24,7 +22,7 @@ from backfill_assets.rebuild.step_build import StepBuild, refuse_failed
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.text import format_count
 
-_MOST_TRIES, _TRIES_BEFORE_A_HOLD = 5, 2
+_TRIES_BEFORE_A_HOLD = 2
 
 
 @dataclass
@@ -60,7 +58,7 @@ class MainBuild:
         hold, so that it leaves them alone meanwhile.
         """
         return publish_until_settled(
-            self.attempt, self.hold, self.progress, most=_MOST_TRIES, before_a_hold=_TRIES_BEFORE_A_HOLD
+            self.attempt, self.hold, self.progress, most=FEW_TRIES, before_a_hold=_TRIES_BEFORE_A_HOLD
         )
 
     def attempt(self, held: bool) -> BuildResult | Unsettled:
@@ -78,10 +76,7 @@ class MainBuild:
             return self.result(outcome)
         self.todo, self.attempt_seconds = build.moved_days(outcome), time.monotonic() - began
         moved = format_count(len(self.todo), "day")
-        refused = PublicationRefused(
-            f"{self.step.name}: main moved {_MOST_TRIES} times while staging {moved}.",
-            hint="Another run is rewriting the same days; let it finish, then run this one again.",
-        )
+        refused = main_moved(self.step.name, f"staging {moved}", "run this one again")
         return Unsettled(f"{self.step.name}: {moved} {STAGED_AGAIN}", refused)
 
     def hold(self) -> AbstractContextManager[object]:
@@ -107,8 +102,7 @@ class MainBuild:
     def compare_extended(self) -> None:
         """Compare extended days with their whole rebuild. Equal ones are not published; others are reported."""
         for day, staged in list(self.build.staged.items()) if self.verify else ():
-            published = {each.table: each.pin.states.get(TableDay(each.table, day)) for each in staged}
-            contents = {name: state.content if state else None for name, state in published.items()}
+            contents = {each.table: content_in(each.pin.states, TableDay(each.table, day)) for each in staged}
             if not any(grown_content.same_origin(contents[each.table], each.content) for each in staged):
                 continue
             found = {each.table: _difference(contents[each.table], each.content) for each in staged}

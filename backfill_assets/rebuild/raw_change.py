@@ -32,6 +32,7 @@ from backfill_assets.lakehouse.records import (
     Position,
     Publication,
     TableChange,
+    content_in,
 )
 from backfill_assets.lakehouse.rows import nullable_schema, published_rows, write
 from backfill_assets.lakehouse.timelines import StagedDay, Timeline, open_timelines
@@ -41,9 +42,8 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Step, Table
 from backfill_assets.model.drift import drifts
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
-from backfill_assets.publish.holds import LONGEST_WAIT_SECONDS, holding
+from backfill_assets.publish.holds import LONGEST_WAIT_SECONDS, MOST_TRIES, Unsettled, holding, publish_until_settled
 from backfill_assets.publish.publisher import Pin, Published
-from backfill_assets.publish.tries import MOST_TRIES, Unsettled, publish_until_settled
 from backfill_assets.quality import gates
 from backfill_assets.quality.measures import add_up, zero_metrics
 from backfill_assets.rebuild.environment import environment_of
@@ -159,7 +159,7 @@ class RawWriter:
     def misplaced(self, days: Sequence[date]) -> list[date]:
         """Days with rows that would be on other days, or flagged otherwise, if they were taken in now."""
         states, placement = self.lake.states(self.step), self.source.placement
-        contents = {day: state.content for day in days if (state := states.get(TableDay(self.table.name, day)))}
+        contents = {day: content_in(states, TableDay(self.table.name, day)) for day in days}
         return [day for day, has in contents.items() if has and placement.concerns(day, has.code_version, has.metrics)]
 
     def pin_all(self) -> Pin:

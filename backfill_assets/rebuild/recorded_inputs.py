@@ -8,11 +8,10 @@ from datetime import date
 from functools import cached_property
 from itertools import product
 
-from backfill_assets.lakehouse.delta_log import VersionGone
+from backfill_assets.lakehouse.delta_log import VersionGone, files_at
 from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, InputRead, Prepared, day_record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.publish.pinned import files_at
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.place import Overlay
 

@@ -47,6 +47,7 @@ from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.recorded_inputs import Inputs, Readable, RecordedInput, RecordedInputs, merge_inputs
 from backfill_assets.rebuild.stage import Chunk, content_of, stage_chunk
+from backfill_assets.state.reading import unknown_publication
 from backfill_assets.state.stream_positions import stream_topics
 
 _NOTHING = DayContent(rows=0, checksum="0")
@@ -101,7 +102,7 @@ def reproduce(lake: Lake, publication: str, progress: Progress) -> Reproduction:
     """
     entry = lake.publisher.log.find_prepared(publication)
     if entry is None:
-        raise InvalidRequest(f"There is no publication {publication!r}.", hint="backfill history lists them.")
+        raise unknown_publication(lake.storage, publication)
     if lake.publisher.log.outcome(lake.publisher.log.head(), publication) != "done":
         raise InvalidRequest(f"{publication} brought nothing: it was aborted, or is still under way.")
     recorded = RecordedInputs(entry[0])

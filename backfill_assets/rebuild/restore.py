@@ -32,9 +32,8 @@ from backfill_assets.landing.zone import LandedFile, landed_positions
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.deletion import DELETION, OF_DELETIONS
 from backfill_assets.publish.compact import STAGED_AS, compaction_of, moved_since
-from backfill_assets.publish.holds import holding
+from backfill_assets.publish.holds import Unsettled, holding, publish_until_settled
 from backfill_assets.publish.publisher import Conflict, Pin
-from backfill_assets.publish.tries import Unsettled, publish_until_settled
 from backfill_assets.rebuild import lost_rows
 from backfill_assets.rebuild.lake import provenance, waiting
 from backfill_assets.rebuild.lost_rows import LostDay, place_of

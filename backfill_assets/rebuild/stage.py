@@ -362,7 +362,7 @@ def _replaced_publication(day: StagedTableDay) -> str:
 
 def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Contents) -> DayContent:
     """What a day holds, and the accounting of what it was built from, so that later tables judge by the same state."""
-    own = {name: _as_stored(value) for name, value in metrics.items() if name not in ("rows", "checksum")}
+    own = {name: as_stored(value) for name, value in metrics.items() if name not in ("rows", "checksum")}
     return DayContent(
         rows=int(str(metrics["rows"])),
         checksum=str(metrics["checksum"]),
@@ -416,5 +416,5 @@ def as_facts(content: DayContent) -> Metrics:
     return {**content.metrics, "rows": content.rows, "checksum": content.checksum}
 
 
-def _as_stored(value: object) -> int | str | None:
+def as_stored(value: object) -> int | str | None:
     return value if value is None or isinstance(value, int) else str(value)

@@ -21,6 +21,7 @@ from backfill_assets.lakehouse.records import (
     InputRead,
     Publication,
     TableChange,
+    content_in,
     day_record,
 )
 from backfill_assets.lakehouse.timelines import AdoptedFrom, StagedDay, Timeline
@@ -32,12 +33,12 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.grow import grow_chunk
 from backfill_assets.rebuild.growing import Growing
-from backfill_assets.rebuild.judged_now import judged_now
 from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
 from backfill_assets.rebuild.place import MAIN, Place
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
-from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, of_main, shown
+from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, shown
+from backfill_assets.rebuild.verdicts import judged_now
 from backfill_assets.text import pluralize
 
 _EXPANSION = 5
@@ -374,7 +375,7 @@ class StepBuild:
         if key.day in self.staged:
             return next(each.content for each in self.staged[key.day] if each.table == key.table)
         if key.day in self.from_main:
-            return of_main(key, self.from_main[key.day])
+            return self.from_main[key.day].content(key)
         return shown(self.place, key, self.kept[key.day]) if key.day in self.kept else None
 
     def input_versions(self, day: date) -> dict[str, int]:
@@ -413,8 +414,7 @@ def _taken_day(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schem
 
 def _content_of_period(pin: Pin, table: str, period: DayRange) -> DayContent:
     """What the days of ``period`` hold together; days that were never published hold nothing."""
-    states = (pin.states.get(TableDay(table, day)) for day in period)
-    contents = [state.content for state in states if state is not None and state.content is not None]
+    contents = [content for day in period if (content := content_in(pin.states, TableDay(table, day)))]
     if len(contents) == 1:
         return contents[0]
     return DayContent(

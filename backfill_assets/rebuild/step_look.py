@@ -120,7 +120,7 @@ class StepLooking:
         gains, whole = self.growing.look(step, other, seen) if self.growing else ({}, {})
         decided = {}
         for day in days:
-            main = [of_main(key, pin) for key in self.asked.keys(day)]
+            main = [pin.content(key) for key in self.asked.keys(day)]
             out, fingerprint = day in missing or day in blocked, wanted[day].input_fingerprint
             decided[day] = decide.decide(
                 fingerprint, here[day], main, forced=day in forced, blocked=out, grows=day in gains
@@ -163,9 +163,4 @@ class StepLooking:
 def shown(place: Place, key: TableDay, pin: Pin) -> DayContent | None:
     """What ``place`` shows of a day; None for one that it shows nothing of, and where that is not known."""
     record = place.record(*key)
-    return of_main(key, pin) if record is None else record.content
-
-
-def of_main(key: TableDay, pin: Pin) -> DayContent | None:
-    """What main held of a day when it was pinned."""
-    return decide.published_content(key, pin.states, pin.expected[key])
+    return pin.content(key) if record is None else record.content

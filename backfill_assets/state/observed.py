@@ -11,7 +11,7 @@ from datetime import date
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, newest_version, read_log, schema_at
-from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState, logical_of
+from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState, content_in, logical_of
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.current_versions import with_current
@@ -74,6 +74,10 @@ class LogView:
     def logical(self, key: TableDay) -> str:
         """The logical fingerprint that a build would find on a day."""
         return logical_of(self.states.get(key), self.physical(key))
+
+    def content(self, key: TableDay) -> DayContent | None:
+        """What the log says that a day holds, also where a foreign write has touched it since."""
+        return content_in(self.states, key)
 
     def with_current(self, steps: Iterable[Step]) -> tuple[Step, ...]:
         """``steps``, as they are declared, with the versions that were current then."""

@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.records import DayState, is_of_stream
+from backfill_assets.lakehouse.records import DayState, content_in, is_of_stream
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild import decide
@@ -97,7 +97,7 @@ class Follower:
             return set()
         log = self.lake.publisher.log
         states = log.day_states(log.head(), {self.raw.name})
-        contents = {day: state.content for day in days if (state := states.get(TableDay(self.raw.name, day)))}
+        contents = {day: content_in(states, TableDay(self.raw.name, day)) for day in days}
         whys = {day: self.raw.lateness.asks(content.metrics) for day, content in contents.items() if content}
         for day in sorted(day for day, why in whys.items() if why and self._asked.get(day) != why):
             self.report(f"{day} is left to a person: {whys[day]}")

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 
+from backfill_assets.days import all_days
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import (
     NamedTimeline,
@@ -31,7 +31,7 @@ from backfill_assets.lakehouse.named_timelines import (
 from backfill_assets.lakehouse.records import DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import read_by, steps_of
+from backfill_assets.model.graph import read_by_any, steps_of
 from backfill_assets.quality import gates
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import touched_tables
@@ -256,12 +256,8 @@ def records_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTi
 
 def _days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords) -> DayRecords:
     """Those of the ``held`` days that the days of ``timeline`` are computed from, by any version. Pure."""
-    read: dict[str, set[date]] = {}
-    for step in steps_of(steps, timeline.days):
-        own = {day for name in step.table_names for day in timeline.held(name)}
-        for version in step.versions:
-            for table, days in read_by(step, own, version).items():
-                read.setdefault(table, set()).update(days)
+    concerned = steps_of(steps, timeline.days)
+    read = all_days(read_by_any(step, timeline.days_of(step.table_names)) for step in concerned)
     return {
         table: {day: each for day, each in held.get(table, {}).items() if day in days} for table, days in read.items()
     }

@@ -16,22 +16,23 @@ from deltalake import Schema
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineVersion, delete_timeline
 from backfill_assets.lakehouse.records import (
     CurrentVersion,
     DayRecord,
-    DayState,
     InputRead,
     Publication,
     Switch,
     TableChange,
+    content_in,
+    logical_or_empty,
 )
 from backfill_assets.model.current_versions import is_declared
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of
 from backfill_assets.publish.pinned import Pin
 from backfill_assets.publish.publisher import Published
+from backfill_assets.publish.torn_days import is_as
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.lake import Lake, provenance
 from backfill_assets.rebuild.outcome import RunInfo
@@ -41,7 +42,7 @@ from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepLook, StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import observe
-from backfill_assets.state.readers import left_stale
+from backfill_assets.state.status import left_stale
 from backfill_assets.state.view import View, main_days
 from backfill_assets.text import format_count
 from backfill_assets.timeline.of_version import (
@@ -142,7 +143,8 @@ class _Brought:
         for table in build.tables:
             own = [each for days in build.staged.values() for each in days if each.table == table]
             self.changes.append(build.table_change(table, own))
-            self.differing[table] = sum(_logical(pin, table, each.day) != each.content.logical for each in own)
+            was = {each.day: logical_or_empty(content_in(pin.states, TableDay(table, each.day))) for each in own}
+            self.differing[table] = sum(was[each.day] != each.content.logical for each in own)
         self.overlay = self.overlay.with_records(build.records())
 
     def staged(self, table: str, held: DayRecord, pin: Pin) -> StagedTableDay:
@@ -156,18 +158,7 @@ class _Brought:
 
 def _is_in_main(pin: Pin, table: str, held: DayRecord) -> bool:
     """Does main hold the day from just these inputs by this version? The files may be others: main is compacted."""
-    key = TableDay(table, held.day)
-    state = pin.states.get(key)
-    if state is None or state.content is None or held.content is None:
-        return False
-    touched = state.physical != fingerprints.physical(pin.expected[key].files)
-    same = (state.content.logical, state.content.input_fingerprint)
-    return not touched and same == (held.content.logical, held.content.input_fingerprint)
-
-
-def _logical(pin: Pin, table: str, day: date) -> str:
-    state: DayState | None = pin.states.get(TableDay(table, day))
-    return state.content.logical if state is not None and state.content is not None else ""
+    return held.content is not None and is_as(pin.content(TableDay(table, held.day)), held.content)
 
 
 @dataclass(frozen=True)

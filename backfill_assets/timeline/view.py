@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, newest_days
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.graph import read_by, reading, steps_of
+from backfill_assets.model.graph import read_by_any, reading, steps_of
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import decide
 from backfill_assets.state.observed import LogView, gc_paused
@@ -138,10 +138,7 @@ def stale_days(steps: Sequence[Step], timeline: NamedTimeline, base: DayRecords)
 
 
 def _why_stale(step: Step, day: date, timeline: NamedTimeline, base: DayRecords) -> str:
-    read: dict[str, set[date]] = {}
-    for version in step.versions:
-        for table, days in read_by(step, [day], version).items():
-            read.setdefault(table, set()).update(days)
+    read = read_by_any(step, [day])
     own = {table: days & timeline.held(table).keys() for table, days in read.items()}
     through = {table: days & base.get(table, {}).keys() - own[table] for table, days in read.items()}
     torn = [table for table in read if own[table] and through[table]]

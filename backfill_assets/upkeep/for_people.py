@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import TableDay, by_table
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.status import DayStatus, Statuses
+from backfill_assets.state.status import DayStatus, Statuses
 from backfill_assets.text import days_options, format_ranges
 from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
-from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason, by_table
+from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason
 
 _MOST_RANGES = 4
 
@@ -151,7 +151,7 @@ def is_after_partitions(seen: RepairContext, trouble: StaleDay) -> bool:
 
 
 def after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
-    for table, days in by_table(troubles).items():
+    for table, days in by_table(each.key for each in troubles).items():
         yield (
             f"{table} {first_ranges(days)}: later than the last partition, which moves when the code location is "
             "loaded again: by the sensor `dagster_shows_what_is`, or by Reload under Deployment"
@@ -167,7 +167,7 @@ def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnos
     """The logic that built these days is not there any more; the current one would change what they say."""
     by_version: dict[tuple[str, StaleReason, str, str], list[date]] = {}
     for trouble in troubles:
-        plan = seen.rebuilt_by.get(TableDay(trouble.table, trouble.day), "")
+        plan = seen.rebuilt_by.get(trouble.key, "")
         key = (trouble.table, trouble.reason, seen.version_name(trouble.table, trouble.day), plan)
         by_version.setdefault(key, []).append(trouble.day)
     return [
@@ -193,7 +193,10 @@ def run_downstream(step: Step, days: Iterable[date]) -> str:
 
 
 def _manual_actions(troubles: Iterable[StaleDay], why: str, next_step: str) -> list[ManualAction]:
-    return [ManualAction(table, tuple(sorted(days)), why, next_step) for table, days in by_table(troubles).items()]
+    return [
+        ManualAction(table, tuple(sorted(days)), why, next_step)
+        for table, days in by_table(each.key for each in troubles).items()
+    ]
 
 
 def other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:
@@ -220,6 +223,6 @@ def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, D
     step = seen.step_of[table]
     for day, status in () if step.source else statuses.items():
         if status in (DayStatus.FRESH, DayStatus.INPUT_CHANGED):
-            state = seen.observed.states.get(TableDay(table, day))
-            if state is not None and state.content is not None and state.content.code_version != step.current:
+            content = seen.observed.content(TableDay(table, day))
+            if content and content.code_version != step.current:
                 yield day

@@ -120,10 +120,8 @@ def _verdicts(hands: Hands, known: Sequence[Incident], observed: LogView) -> Ite
 
 
 def _figures(observed: LogView, key: TableDay) -> str:
-    state = observed.states.get(key)
-    if state is None or state.content is None:
-        return "nothing"
-    return f"{format_count(state.content.rows, 'row')}, content {state.content.logical[:8]}"
+    content = observed.content(key)
+    return f"{format_count(content.rows, 'row')}, content {content.logical[:8]}" if content else "nothing"
 
 
 def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: datetime) -> Incident:

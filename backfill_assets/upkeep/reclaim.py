@@ -21,7 +21,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 
-from backfill_assets.lakehouse.delta_log import VersionGone
+from backfill_assets.lakehouse.delta_log import VersionGone, files_at
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
 from backfill_assets.lakehouse.named_timelines import files_of_timelines, kept_timelines
 from backfill_assets.lakehouse.plans import pinned_versions
@@ -32,7 +32,7 @@ from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline, o
 from backfill_assets.publish.files import LOG_TABLE, LogFiles
 from backfill_assets.publish.fold import left_behind
 from backfill_assets.publish.log import Entry, Head
-from backfill_assets.publish.pinned import files_at, pinned_files
+from backfill_assets.publish.pinned import pinned_files
 from backfill_assets.publish.publisher import CrashPoint, Publisher
 from backfill_assets.state.view import View
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import TableDay, by_table
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, walk_downstream
-from backfill_assets.plan.status import day_statuses
-from backfill_assets.state.readers import reading_as_published
+from backfill_assets.state.status import day_statuses, reading_as_published
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.bounds import why_beyond
 from backfill_assets.upkeep.diagnosis import Action, Diagnosis
@@ -34,7 +33,6 @@ from backfill_assets.upkeep.trouble import (
     StaleDay,
     StaleReason,
     WriteUnderWay,
-    by_table,
     digest,
     find_stale_days,
     in_words,
@@ -118,7 +116,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     with_raw = [each for each in diagnoses if each not in raw and each.day in held.get(each.table, ())]
     open_ = {each: found for each, found in diagnoses.items() if each not in {*with_raw, *restored}}
     rebuilt = [each for each, found in open_.items() if found.action is Action.REBUILD and each not in raw]
-    by_plan = {each: plan for each in rebuilt if (plan := seen.rebuilt_by.get(TableDay(each.table, each.day)))}
+    by_plan = {each: plan for each in rebuilt if (plan := seen.rebuilt_by.get(each.key))}
     tried = [each for each in rebuilt if each not in by_plan and not _may_try(seen, each)]
     roots = _roots(seen, [each for each in rebuilt if each not in by_plan and each not in tried])
     later = _later(seen, roots)
@@ -166,7 +164,7 @@ def _downstream(seen: RepairContext, troubles: Iterable[StaleDay], *, strictly: 
     def readers(step: Step, changed: Days) -> set[date]:
         return reading_as_published(step, changed, seen.observed.states)
 
-    everything = walk_downstream(seen.steps, by_table(troubles), visit, readers)
+    everything = walk_downstream(seen.steps, by_table(each.key for each in troubles), visit, readers)
     return made if strictly else everything
 
 
@@ -208,7 +206,7 @@ def _may_try(seen: RepairContext, stale: StaleDay) -> bool:
 
 def _restores(seen: RepairContext, troubles: Sequence[StaleDay]) -> Iterator[Repair]:
     """One for each table, for days that nothing else reads again meanwhile."""
-    for table, days in by_table(troubles).items():
+    for table, days in by_table(each.key for each in troubles).items():
         group = [each for each in troubles if each.table == table]
         attempts = sorted((each.evidence, seen.tries(each)) for each in group)
         repair = Repair(
@@ -277,9 +275,8 @@ def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
 def _core_seconds(seen: RepairContext, days: Days) -> Decimal:
     """At most, as the days were staged before: on all cores. A day that was never timed counts for nothing."""
     steps = {seen.step_of[table].name for table in days}
-    states = (seen.observed.states.get(TableDay(name, day)) for name in steps for day in days.get(name, ()))
-    timed = (state.content.staged_ms for state in states if state and state.content and state.content.staged_ms)
-    return Decimal(sum(timed)) / 1000 * seen.cores
+    contents = (seen.observed.content(TableDay(name, day)) for name in steps for day in days.get(name, ()))
+    return Decimal(sum(each.staged_ms or 0 for each in contents if each)) / 1000 * seen.cores
 
 
 def _id(group: Sequence[StaleDay], attempts: object) -> str:
@@ -301,7 +298,7 @@ def _older_versions(seen: RepairContext, days: Mapping[str, Iterable[date]]) -> 
 
 def _title(group: Sequence[StaleDay], attempt: int) -> str:
     """Every range if there is room for it; else from the first day to the last, of the first table."""
-    days = by_table(group)
+    days = by_table(each.key for each in group)
     listed = "; ".join(f"{table} {first_ranges(dates)}" for table, dates in days.items())
     first, *others = days
     spanned = f"{min(each.day for each in group)}..{max(each.day for each in group)}"

@@ -11,17 +11,16 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import TableDay, by_table
 from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.graph import missing_inputs, step_by_table
-from backfill_assets.plan.status import DayStatus, Statuses
 from backfill_assets.quality.watchdogs import CONTENT, FILES
 from backfill_assets.rebuild import decide
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.readers import published_version
 from backfill_assets.state.rolled_back import Rollbacks
+from backfill_assets.state.status import DayStatus, Statuses, published_version
 from backfill_assets.text import format_ranges
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, RepairBounds
 from backfill_assets.upkeep.diagnosis import Diagnosis, Symptoms, diagnose
@@ -74,6 +73,10 @@ class StaleDay:
     day: date
     reason: StaleReason
     evidence: str
+
+    @property
+    def key(self) -> TableDay:
+        return TableDay(self.table, self.day)
 
     def __str__(self) -> str:
         return f"{self.table} {self.day}: {self.reason.value} [{self.evidence}]"
@@ -185,12 +188,12 @@ class RepairContext:
 
     def tries(self, stale: StaleDay) -> int:
         """The repairs that left the day as it is, or after which its check failed again."""
-        known = self.incidents.get(TableDay(stale.table, stale.day), ())
+        known = self.incidents.get(stale.key, ())
         return max((each.tries(stale.day, stale.evidence) for each in known), default=0)
 
     def pause(self, stale: StaleDay) -> datetime | None:
         """Until when a day waits after its last attempt; None if it need not."""
-        known = self.incidents.get(TableDay(stale.table, stale.day), ())
+        known = self.incidents.get(stale.key, ())
         ends = [each.ended or each.at for found in known for each in found.attempts if stale.day in each.evidence]
         tries = self.tries(stale)
         until = max(ends) + self.bounds.pause_after(tries) if tries and ends else None
@@ -201,7 +204,7 @@ class RepairContext:
         if stale.reason not in (StaleReason.LATE_ROWS, StaleReason.INPUT_CHANGED):
             return False
         settle = timedelta(seconds=self.bounds.settle)
-        known = self.incidents.get(TableDay(stale.table, stale.day), ())
+        known = self.incidents.get(stale.key, ())
         if any(self.now - each.opened > _LONGEST_SETTLING * settle for each in known):
             return False
         published = (self.streams.published_at(self.publication(key)) for key in self.moved(stale))
@@ -261,12 +264,12 @@ class RepairContext:
 
     def _asks(self, key: TableDay) -> str:
         """Why the source leaves the late rows of a day of raw to a person; empty if it does not."""
-        lateness, state = self.step_of[key.table].lateness, self.observed.states.get(key)
-        return lateness.asks(state.content.metrics) if lateness and state and state.content else ""
+        lateness, content = self.step_of[key.table].lateness, self.observed.content(key)
+        return lateness.asks(content.metrics) if lateness and content else ""
 
     def _took_back(self, key: TableDay) -> bool:
-        state = self.observed.states.get(key)
-        return bool(state and state.content and state.content.figure(DELETED))
+        content = self.observed.content(key)
+        return bool(content and content.figure(DELETED))
 
     def may_build(self, table: str, day: date) -> bool:
         free = self.has_partition(table, day) and not self.is_rolled_back(table, day)
@@ -341,14 +344,6 @@ def _of_day(observed: LogView, table: str, day: date) -> tuple[str, str]:
     return (state.publication if state else "", observed.now(TableDay(table, day)))
 
 
-def by_table(troubles: Iterable[StaleDay]) -> dict[str, set[date]]:
-    """The days of each table."""
-    days_of: dict[str, set[date]] = {}
-    for trouble in troubles:
-        days_of.setdefault(trouble.table, set()).add(trouble.day)
-    return days_of
-
-
 def digest(value: object, length: int) -> str:
     """The first hex digits of a hash of ``value``."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:length]
@@ -383,7 +378,7 @@ def in_words(left: Iterable[StaleDay]) -> list[str]:
     minutes = int(LEFT_FOR.total_seconds() // 60)
     return [
         f"{table} {format_ranges(days, _MOST_RANGES)}: left to the running stream for {minutes} minutes"
-        for table, days in by_table(sorted(left)).items()
+        for table, days in by_table(each.key for each in sorted(left)).items()
     ]
 
 
@@ -392,7 +387,7 @@ def _is_left(seen: RepairContext, stale: StaleDay) -> bool:
     if stale.reason is StaleReason.LATE_ROWS:
         return any(_is_new(seen, name) for name in _raw_publications(seen, stale) if is_of_stream(name))
     if stale.reason is StaleReason.INPUT_CHANGED:
-        own = seen.publication(TableDay(stale.table, stale.day))
+        own = seen.publication(stale.key)
         return not is_of_stream(own) and _is_new(seen, own)
     return False
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from backfill_assets.days import DayRange, TableDay, parse_day
+from backfill_assets.days import DayRange, TableDay, all_days, parse_day
 from backfill_assets.judge.by_pandera import AGREES, second_opinion
 from backfill_assets.judge.engine import files_by_day
 from backfill_assets.judge.measure import FilesUnreadable, measure_files
@@ -23,11 +23,11 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
-from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality import gates, measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
 from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.status import DayStatus, day_statuses
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -281,10 +281,9 @@ def _published(sight: LogView, table: str, day: date) -> bool:
 def _days_to_measure(
     catalog: Catalog, tables: Sequence[Table], watched: Mapping[str, Sequence[date]]
 ) -> dict[str, set[date]]:
-    days: dict[str, set[date]] = {}
-    for table in tables:
-        days.setdefault(table.name, set()).update(watched[table.name])
-        cadence = catalog.step(table.name).cadence
-        for name in watchdogs.metrics_needed(table):
-            days.setdefault(name, set()).update(d for day in watched[table.name] for d in cadence.period(day))
-    return days
+    periods = {
+        table: [each for day in watched[table.name] for each in catalog.step(table.name).cadence.period(day)]
+        for table in tables
+    }
+    beside = (dict.fromkeys(watchdogs.metrics_needed(table), days) for table, days in periods.items())
+    return all_days([{table.name: watched[table.name] for table in tables}, *beside])

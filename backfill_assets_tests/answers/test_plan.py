@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from backfill_assets.answers.plan import headline, plan_answer, plan_file_answer, plan_files_answer
-from backfill_assets.campaign.plan_file import CheckedPlanFile, FileProblem
+from backfill_assets.campaign.plan_file import CheckedPlanFile
 from backfill_assets.days import Cadence
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.plan.basis import MovedTable, PlanDrift
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import (
@@ -264,7 +265,7 @@ def test_the_command_of_a_plan_asks_for_the_same_again() -> None:
 
 # ------------------------------------------------------------------ a plan file
 
-WRONG = FileProblem("There is no key 'taget'.", "Did you mean target?")
+WRONG = InvalidRequest("There is no key 'taget'.", hint="Did you mean target?")
 TERMS = PlanTerms(title="Rates", waves="100%", limits="money=5", approvers=("ana", "bela"), notices=("managers",))
 
 
@@ -292,7 +293,7 @@ def test_what_is_wrong_with_a_file_comes_with_what_to_do() -> None:
     note = {"text": "x.yaml: There is no key 'taget'.", "tone": "bad", "do": "Did you mean target?"}
     assert found.as_json()["notes"] == [note]
     stops = PlanFinding(kind="k", severity="stops", message="It is late.", next_step="")
-    of_plan = CheckedPlanFile("x.yaml", _plan(FACT, findings=(stops,)), NOW, (FileProblem("It is late."),))
+    of_plan = CheckedPlanFile("x.yaml", _plan(FACT, findings=(stops,)), NOW, (InvalidRequest("It is late."),))
     assert plan_file_answer(of_plan).title == "x.yaml may not be carried out."
     assert markdown(plan_file_answer(of_plan)).count("It is late.") == 1
 

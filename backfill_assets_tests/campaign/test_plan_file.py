@@ -1,4 +1,4 @@
-"""What a plan file may say becomes a request and terms; all that it may not is found at once, with its line."""
+"""What a plan file may say becomes a request and terms; all that it may not is found at once, with its place."""
 
 from __future__ import annotations
 
@@ -88,43 +88,43 @@ def test_every_limit_can_be_given() -> None:
 
 
 def test_all_problems_are_found_at_once(tmp_path: Path) -> None:
-    """In the order of the file, each with its line, its place in the file, and what to do."""
+    """Each with its place in the file, and what to do."""
     text = WHOLE.replace(f"target: {FACT}", "taget: facts").replace("days: 2017-03-01..", "days: 2017-06-01..")
     text = text.replace("  gates: none", "  gate: none").replace("approvals: 2", "approvals: none")
     assert problems(tmp_path, text) == [
         "plan.yaml: target: Field required",
-        "plan.yaml:5: taget: There is no such key",
-        "  -> Did you mean target?",
-        "plan.yaml:6: days: The day range 2017-06-01..2017-05-29 ends before it starts.",
+        "plan.yaml: days: The day range 2017-06-01..2017-05-29 ends before it starts.",
         "  -> Did you mean 2017-05-29..2017-06-01?",
-        "plan.yaml:15: limits.gate: There is no such key",
+        "plan.yaml: limits.gate: There is no such key",
         "  -> Did you mean gates?",
-        "plan.yaml:17: approvals: Input should be a valid integer, unable to parse string as an integer",
+        "plan.yaml: approvals: Input should be a valid integer, unable to parse string as an integer",
+        "plan.yaml: taget: There is no such key",
+        "  -> Did you mean target?",
     ]
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("scope: everything", ":3: scope: Input should be 'source"),
-        ("force: maybe", ":3: force: Input should be a valid boolean"),
-        ("expectations: weekends unchanged", ":3: expectations: Input should be a valid tuple"),
-        ("expectations:\n  - weekends unchanged\n  - all good", ":5: expectations.1: 'all good' is no expectation."),
-        ("waves: 5%,100%", ":3: waves: Input should be a valid tuple"),
-        ("waves: [5%, 50%]", ":3: waves: The waves '5%,50%' do not ascend to 100%."),
-        ("waves: [5]", ":3: waves.0: String should match pattern"),
-        ("limits: {deviation: 2}", ":3: limits.deviation: String should match pattern"),
-        ("limits: {errors: '5%,gates=100%'}", ":3: limits.errors: String should match pattern"),
-        ("limits: {seconds: 5%}", ":3: limits.seconds: String should match pattern"),
-        ("limits: 2%", ":3: limits: Input should be"),
-        ("approvers: ana", ":3: approvers: Input should be a valid tuple"),
-        ("approvers: [ana and bela]", ":3: approvers.0: String should match pattern"),
+        ("scope: everything", ": scope: Input should be 'source"),
+        ("force: maybe", ": force: Input should be a valid boolean"),
+        ("expectations: weekends unchanged", ": expectations: Input should be a valid tuple"),
+        ("expectations:\n  - weekends unchanged\n  - all good", ": expectations.1: 'all good' is no expectation."),
+        ("waves: 5%,100%", ": waves: Input should be a valid tuple"),
+        ("waves: [5%, 50%]", ": waves: The waves '5%,50%' do not ascend to 100%."),
+        ("waves: [5]", ": waves.0: String should match pattern"),
+        ("limits: {deviation: 2}", ": limits.deviation: String should match pattern"),
+        ("limits: {errors: '5%,gates=100%'}", ": limits.errors: String should match pattern"),
+        ("limits: {seconds: 5%}", ": limits.seconds: String should match pattern"),
+        ("limits: 2%", ": limits: Input should be"),
+        ("approvers: ana", ": approvers: Input should be a valid tuple"),
+        ("approvers: [ana and bela]", ": approvers.0: String should match pattern"),
         ("approvers: [ana, ana]\napprovals: 2", ": approvals: 2 approvals cannot come from 1 approver."),
-        ("approvals: 0", ":3: approvals: Input should be greater than or equal to 1"),
-        ("title: [a]", ":3: title: Input should be a valid string"),
-        ("notices: ['https://chat.example.com/hooks/secret']", ":3: notices.0: An address is no recipient:"),
-        ("days: 2017-03-05", ":3: It is not YAML: 'days' is there twice."),
-        ("limits: {gates: 1%, gates: 2%}", ":3: It is not YAML: 'gates' is there twice."),
+        ("approvals: 0", ": approvals: Input should be greater than or equal to 1"),
+        ("title: [a]", ": title: Input should be a valid string"),
+        ("notices: ['https://chat.example.com/hooks/secret']", ": notices.0: An address is no recipient:"),
+        ("days: 2017-03-05", ": It is not YAML: 'days' is there twice (line 3)."),
+        ("limits: {gates: 1%, gates: 2%}", ": It is not YAML: 'gates' is there twice (line 3)."),
     ],
 )
 def test_what_a_value_may_not_be(tmp_path: Path, line: str, message: str) -> None:
@@ -145,9 +145,9 @@ def test_every_value_is_text_until_its_key_takes_something_else(tmp_path: Path) 
     [
         ("- a\n- b\n", ": Input should be a valid dictionary"),
         ("", ": target: Field required"),
-        ("? [a, b]\n: c\n", ":1: It is not YAML: found unhashable key."),
-        ("a: 1\nb: [1, 2\n", ":3: It is not YAML: expected ',' or ']', but got '<stream end>'."),
-        ("a: 1\n---\nb: 2\n", ":2: It is not YAML: but found another document."),
+        ("? [a, b]\n: c\n", ": It is not YAML: found unhashable key (line 1)."),
+        ("a: 1\nb: [1, 2\n", ": It is not YAML: expected ',' or ']', but got '<stream end>' (line 3)."),
+        ("a: 1\n---\nb: 2\n", ": It is not YAML: but found another document (line 2)."),
         ("a: \x07\n", ": It is not YAML: "),
         ("b: " + "[" * 400 + "]" * 400, ": It is not YAML: maximum recursion depth exceeded"),
     ],

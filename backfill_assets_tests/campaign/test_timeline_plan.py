@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBas
 from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest
-from backfill_assets.plan.status import DayStatus
+from backfill_assets.state.status import DayStatus
 
 NOW = datetime(2017, 6, 1, tzinfo=UTC)
 FACT, REVENUE, RANKING, RATES = (

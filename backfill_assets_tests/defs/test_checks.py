@@ -12,9 +12,9 @@ import pytest
 from backfill_assets.defs.checks import again, check_names, evaluations, freshness, publication_of, withdrawn
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import Dimension, RuleOutcome, Severity
-from backfill_assets.plan.status import DayStatus
 from backfill_assets.quality.gates import checks_of
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
+from backfill_assets.state.status import DayStatus
 from backfill_assets_tests.defs.fake_builder import built_day
 
 pytestmark = pytest.mark.story

@@ -9,8 +9,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.landing.raw_rows import token, with_token_pads
 from backfill_assets.landing.token_key import token_of
-from backfill_assets.landing.tokens import token, with_token_pads
 from backfill_assets_tests.strategies.landed_sales import land_key
 
 KEYS = {

@@ -11,8 +11,8 @@ from backfill_assets.plan.inputs import PlanInputs, inputs_of, planned_boundarie
 from backfill_assets.plan.records import Lookback, Pinned, Plan, PlanRequest, Scope
 from backfill_assets.plan.scope import choose
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.plan.status import DayStatus
 from backfill_assets.state.boundaries import DaysBoundary, PartitionPosition, RawBoundary
+from backfill_assets.state.status import DayStatus
 from backfill_assets_tests.plan.world import WINDOW, D, World, asked, situation_of, world_of
 
 

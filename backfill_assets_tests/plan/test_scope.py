@@ -20,7 +20,7 @@ from backfill_assets.plan.scope import (
     recommend,
     worst_status,
 )
-from backfill_assets.plan.status import DayStatus, Statuses
+from backfill_assets.state.status import DayStatus, Statuses
 from backfill_assets_tests.plan.world import (
     WINDOW,
     D,

@@ -15,10 +15,10 @@ from backfill_assets.landing.zone import LandedDay, LandedSource
 from backfill_assets.model.placement import Placement
 from backfill_assets.plan.records import PlannedStep, Why, days_of
 from backfill_assets.plan.scope import planned_step
-from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.plan.table_run import RunContext, RunRequest, later_days, plan_run, rolled_back_before
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import FileMove, Rollbacks
+from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import NEXT_WEEK, TWO_VERSIONS, WEEK, two_version_world
 

@@ -16,9 +16,9 @@ from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
 from backfill_assets.plan.records import Plan, PlanRequest, Why
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.rebuild import decide
 from backfill_assets.state.observed import LogView
+from backfill_assets.state.status import DayStatus, day_statuses
 
 D = date(2017, 3, 8)
 """A Wednesday."""

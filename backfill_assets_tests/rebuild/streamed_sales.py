@@ -13,12 +13,12 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.status import day_statuses
 from backfill_assets.rebuild.follow import FollowBuild, Followed
 from backfill_assets.rebuild.growing import InputMemory, following
 from backfill_assets.rebuild.grown_content import without_extensions
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.state.observed import observe
+from backfill_assets.state.status import day_statuses
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
 

@@ -14,6 +14,7 @@ from backfill_assets.examples.datasets.sales import FactDailyRevenue
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, Expected
 from backfill_assets.model.declaration import Reads, Step, Table, Version
+from backfill_assets.publish.pinned import Pin
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision, EarlierState
 
@@ -55,7 +56,7 @@ def state(built: decide.InputFingerprint, files: tuple[str, ...] = FILES) -> Day
 
 def is_unchanged(now: decide.InputFingerprint, then: DayState | None, files: tuple[str, ...] = FILES) -> bool:
     states = {} if then is None else {FACT: then}
-    shown = decide.published_content(FACT, states, Expected(files=files, publication="p"))
+    shown = Pin({FACT: Expected(files=files, publication="p")}, {}, states).content(FACT)
     return decide.decide(now.input_fingerprint, [shown], forced=False, blocked=False) is Decision.KEEP
 
 

@@ -20,13 +20,13 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Publication
-from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.publish.compact import compact
 from backfill_assets.publish.crash_points import CrashPoint, nowhere
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.restore import Restored, RowsLost
 from backfill_assets.state.observed import observe
+from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets_tests.cli.command import Backfill, work_with
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop

@@ -25,7 +25,7 @@ from backfill_assets.rebuild import decide, step_build
 from backfill_assets.rebuild import stage as staging
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.decide import Decision
-from backfill_assets.rebuild.grow_tables import Grown
+from backfill_assets.rebuild.grow import Grown
 from backfill_assets.rebuild.growing import Gain, Growing, InputMemory
 from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.step_look import StepLook, StepRequest

@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.sensors.repairs import SENSOR
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.state.observed import observe
+from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets_tests.stories.dagster_chain import workshop_resources
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES, checksums

@@ -19,8 +19,8 @@ from dagster._core.execution.backfill import BulkActionStatus
 
 from backfill_assets.days import DayRange
 from backfill_assets.model.graph import build_order
-from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.state.observed import observe
+from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.protocol.audit import log_rows

@@ -15,9 +15,9 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
 from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState
-from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.rebuild import decide
 from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets.state.view import View
 from backfill_assets.timeline.view import (
     inputs_shown,

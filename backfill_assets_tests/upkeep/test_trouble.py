@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.plan.status import day_statuses
 from backfill_assets.state.rolled_back import Rollbacks
+from backfill_assets.state.status import day_statuses
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import (
     LEFT_FOR,

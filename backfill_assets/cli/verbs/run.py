@@ -250,7 +250,7 @@ def _say_ran(ran: Sequence[StepRan]) -> None:
 def _stale_readers_of(ran: Sequence[StepRan]) -> Mapping[str, Sequence[date]]:
     """The published days that read what was published now, and were not built with it."""
     from backfill_assets.state.observed import observe
-    from backfill_assets.state.readers import stale_readers
+    from backfill_assets.state.status import stale_readers
 
     built = {table: days for step in ran for table, days in step.built.items() if days}
     readers = [step for step in current_catalog().steps if any(read.table in built for read in step.reads)]
@@ -258,7 +258,7 @@ def _stale_readers_of(ran: Sequence[StepRan]) -> Mapping[str, Sequence[date]]:
     if not names:
         return {}
     tables = {*names, *(read.table for step in readers for read in step.reads)}
-    return stale_readers(readers, observe(open_storage(), tables), built, {})
+    return stale_readers(readers, observe(open_storage(), tables), built)
 
 
 # ------------------------------------------------------------------ on a timeline

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from backfill_assets.lakehouse.named_timelines import NamedTimeline
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.plan.records import Plan
-    from backfill_assets.plan.status import DayStatus
     from backfill_assets.publish.publisher import Publisher
     from backfill_assets.rebuild.lake import Lake
+    from backfill_assets.state.status import DayStatus
 
 _MOST_MOMENTS = 20
 
@@ -329,8 +329,8 @@ def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run:
 
 
 def _statuses(storage: Storage, table: str) -> Mapping[date, DayStatus]:
-    from backfill_assets.plan.status import day_statuses
     from backfill_assets.state.observed import observe
+    from backfill_assets.state.status import day_statuses
 
     observed = observe(storage, current_catalog().table_names)
     return day_statuses(observed.with_current(current_catalog().steps), observed)[table]

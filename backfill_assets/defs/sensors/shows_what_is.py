@@ -59,13 +59,13 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import build_order
-from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.rebuild.kept_verdicts import with_kept_rules
 from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuiltDay
+from backfill_assets.rebuild.verdicts import with_kept_rules
 from backfill_assets.settings import Settings
 from backfill_assets.state.observed import observe
+from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
 

@@ -129,8 +129,8 @@ def _land(days: DayRange, settings: Settings) -> int:
 
 def is_to_build(settings: Settings, days: DayRange, version: str) -> bool:
     """Is a day stale, of another version of the fact than is asked for, or not shown by Dagster?"""
-    from backfill_assets.plan.status import DayStatus, day_statuses
     from backfill_assets.state.observed import observe
+    from backfill_assets.state.status import DayStatus, day_statuses
 
     observed = observe(open_storage(), [table.name for step in _steps() for table in step.tables])
     steps = [step for step in _steps() if not version or step.name != FACT]
@@ -172,7 +172,7 @@ def _newest_entry(settings: Settings) -> int:
 
 def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str, float], before: int) -> None:
     from backfill_assets.examples.catalog import CATALOG
-    from backfill_assets.upkeep.accounting import account
+    from backfill_assets.examples.demo.accounting import account
 
     log = open_publisher().log
     states = log.day_states(log.head())

@@ -18,8 +18,8 @@ from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.examples.commands import demo as module
 from backfill_assets.examples.commands.demo import BUG, background_spark, is_to_build, what_next
 from backfill_assets.examples.demo.progress import Phases
-from backfill_assets.plan.status import DayStatus
 from backfill_assets.settings import Settings
+from backfill_assets.state.status import DayStatus
 
 STARTER = "backfill_assets.spark.connect_server.start_connect_server"
 DAYS = DayRange(date(2017, 3, 1), date(2017, 3, 2))
@@ -39,7 +39,7 @@ def lakehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespac
         return {step.name: {day: found.statuses.get((step.name, day), FRESH) for day in DAYS} for step in steps}  # type: ignore[attr-defined]
 
     monkeypatch.setattr("backfill_assets.state.observed.observe", observed)
-    monkeypatch.setattr("backfill_assets.plan.status.day_statuses", statuses)
+    monkeypatch.setattr("backfill_assets.state.status.day_statuses", statuses)
     monkeypatch.setattr(module, "_shown_by_dagster", lambda *_: found.is_shown)
     found.settings = Settings.at(tmp_path)
     return found

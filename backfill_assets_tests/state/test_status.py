@@ -13,8 +13,8 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import Reads, Version
-from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.state.observed import LogView
+from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets_tests.plan.world import STEPS, TABLES, D, World
 
 FRESH, MISSING, FOREIGN = DayStatus.FRESH, DayStatus.MISSING, DayStatus.FOREIGN_WRITE

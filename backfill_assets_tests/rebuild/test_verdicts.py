@@ -14,9 +14,9 @@ from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, Timeline
 from backfill_assets.model.declaration import RuleOutcome
-from backfill_assets.rebuild.kept_verdicts import with_kept_rules
 from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuiltDay
+from backfill_assets.rebuild.verdicts import with_kept_rules
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol

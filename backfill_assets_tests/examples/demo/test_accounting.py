@@ -9,8 +9,8 @@ import pytest
 
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.examples.demo.accounting import AccountedTable, account
 from backfill_assets.lakehouse.records import DayContent, DayState
-from backfill_assets.upkeep.accounting import AccountedTable, account
 
 DAY = date(2017, 3, 1)
 HASH = 1_000_000_007

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.days import TableDay
-from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.lakehouse.records import DayContent, DayState, content_in
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.deletion import DELETED, DELETED_HASHES
 
@@ -77,9 +77,9 @@ def _account(
 ) -> AccountedTable:
     day_accounts = []
     for day in days:
-        content = _content_of(states, table, day)
+        content = content_in(states, TableDay(table, day))
         if content is not None:
-            day_accounts.append(_day(content, _content_of(states, rejects, day) if rejects else None))
+            day_accounts.append(_day(content, content_in(states, TableDay(rejects, day)) if rejects else None))
     return AccountedTable(
         table=table,
         days=len(day_accounts),
@@ -88,11 +88,6 @@ def _account(
         reconciled=sum(day.reconciled for day in day_accounts),
         **{way: _total([day.others[way] for day in day_accounts]) for way in _WAYS},
     )
-
-
-def _content_of(states: Mapping[TableDay, DayState], table: str, day: date) -> DayContent | None:
-    state = states.get(TableDay(table, day))
-    return state.content if state else None
 
 
 def _day(content: DayContent, rejected: DayContent | None) -> _Day:

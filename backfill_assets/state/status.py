@@ -1,6 +1,6 @@
-"""Which days are missing, fresh, stale or of a foreign write: decided from the logs alone, never from data.
+"""Which days are missing, fresh, stale or of a foreign write, and which readers of a publication become stale.
 
-Pure: what was observed goes in, the status of every table and day comes out.
+Decided from the logs alone. Pure: what was observed goes in, the status of every table and day comes out.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from datetime import date
 
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
+from backfill_assets.lakehouse.records import DayContent, DayState, TableChange, content_in, day_record, logical_of
 from backfill_assets.model.declaration import Reads, Source, Step, Version
+from backfill_assets.model.graph import NO_DAYS, Days, reading
 from backfill_assets.state.observed import LogView
 
 NO_PARAMETERS = ""
@@ -157,3 +158,64 @@ def _known_days(
             days.update(seen)
         known |= dict.fromkeys(step.table_names, days)
     return known
+
+
+# ------------------------------------------------------------------ readers of days that change
+
+_STALE = (DayStatus.INPUT_CHANGED, DayStatus.CODE_CHANGED)
+
+
+def published_version(step: Step, day: date, states: Mapping[TableDay, DayState]) -> str | None:
+    """The version that ``day`` of ``step`` was published with; None for a day that is not published."""
+    for table in step.table_names:
+        if content := content_in(states, TableDay(table, day)):
+            # With parameters it is other code than the declared version of that name.
+            return f"{content.code_version} {content.parameters}" if content.parameters else content.code_version
+    return None
+
+
+def reading_as_published(step: Step, changed: Days, states: Mapping[TableDay, DayState]) -> set[date]:
+    """The periods of ``step`` whose own version reads one of the changed days; the current one, of those without."""
+    found = {version.name: reading(step, changed, version) for version in step.versions}
+    return {
+        day
+        for name, days in found.items()
+        for day in days
+        if (published_version(step, day, states) or step.current) == name
+    }
+
+
+def declared_version(step: Step, content: DayContent) -> Version | None:
+    """The version that made ``content``; None if it is not declared any more."""
+    if content.parameters:
+        return None
+    return next((version for version in step.versions if version.name == content.code_version), None)
+
+
+def stale_readers(
+    steps: Sequence[Step], view: LogView, changed: Days, brought: Days = NO_DAYS
+) -> dict[str, tuple[date, ...]]:
+    """By table, the published days that read one of the ``changed`` days and are stale in ``view``.
+
+    Days that are ``brought`` themselves are left out.
+    """
+    entries, found = _entries(steps, view, _by_table(view)), dict[str, tuple[date, ...]]()
+    for step in steps:
+        days = reading_as_published(step, changed, view.states) if step.versions else set()
+        for table, statuses in _of_step(step, sorted(days), view, entries, _versions(step, None, True)).items():
+            own = brought.get(table, ())
+            stale = tuple(day for day, status in statuses.items() if status in _STALE and day not in own)
+            found |= {table: stale} if stale else {}
+    return found
+
+
+def left_stale(steps: Sequence[Step], view: LogView, brought: Iterable[TableChange]) -> dict[str, tuple[date, ...]]:
+    """:func:`stale_readers` of what a publication is about to bring over ``view``."""
+    own = {
+        change.table: {day.day: day_record(day.day, day.adds, day.content) for day in change.days} for change in brought
+    }
+    changed = {
+        table: {day for day, record in days.items() if record.logical != view.logical(TableDay(table, day))}
+        for table, days in own.items()
+    }
+    return stale_readers(steps, view.over(own), changed, own)
