@@ -36,7 +36,6 @@ MADE_OF = "made_of"
 """In the metadata of a gate that held a day back: the input fingerprint of what was built."""
 NOT_RUN = "not_run"
 """In the metadata of a check that was not run: the run that ended before it."""
-ChecksByTable = Mapping[str, Sequence[TableCheck]]
 
 
 def checks_by_table(steps: Sequence[Step]) -> dict[str, tuple[TableCheck, ...]]:
@@ -48,9 +47,10 @@ def check_key(table: str, check: str) -> dg.AssetCheckKey:
     return dg.AssetCheckKey(dg.AssetKey(table), check)
 
 
-def gate_keys(checks: ChecksByTable) -> list[dg.AssetCheckKey]:
+def gate_keys(steps: Sequence[Step]) -> list[dg.AssetCheckKey]:
     """The checks that may hold a day back."""
-    return [check_key(table, check.name) for table, found in checks.items() for check in found if check.blocks]
+    checks = checks_by_table(steps).items()
+    return [check_key(table, check.name) for table, found in checks for check in found if check.blocks]
 
 
 def check_names(checks: Sequence[TableCheck]) -> list[str]:

@@ -19,7 +19,7 @@ from backfill_assets.defs.campaigns.pages import LOCATION
 from backfill_assets.defs.dagster_internals import is_stopped
 from backfill_assets.defs.metadata import digest
 from backfill_assets.defs.own_lakehouse import IS_OFF
-from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.landed_files import nothing_builds
 from backfill_assets.defs.sensors.repairs import look
@@ -31,9 +31,8 @@ from backfill_assets.lakehouse.campaign_journal import ABANDONED, entries, newes
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
-from backfill_assets.model.catalog import chains
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
-from backfill_assets.model.graph import build_order
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.report.markdown import markdown
@@ -51,14 +50,14 @@ _NOTHING = (Line("Nothing."),)
 _FIRST_TABLE = "fact_sales_transactions"
 
 
-def start_here_spec(datasets: Sequence[Dataset]) -> dg.AssetSpec:
-    return dg.AssetSpec(ASSET, group_name=BEGIN, kinds={"deltalake"}, description=_description(datasets))
+def start_here_spec(catalog: Catalog) -> dg.AssetSpec:
+    return dg.AssetSpec(ASSET, group_name=BEGIN, kinds={"deltalake"}, description=_description(catalog))
 
 
-def _description(datasets: Sequence[Dataset]) -> str:
+def _description(catalog: Catalog) -> str:
     """The first lesson is on the fact of the sample, if it is declared; else on the last table of the last chain."""
-    tables = [table.name for dataset in datasets for table in dataset.tables]
-    table = _FIRST_TABLE if _FIRST_TABLE in tables else tables[-1]
+    last = catalog.datasets[-1].tables[-1].name
+    table = _FIRST_TABLE if _FIRST_TABLE in catalog.table_names else last
     module = of_project(Path.cwd(), "dagster", "module_name") or "MODULE"
     selection = f'key:"{table}"+'
     launch = (
@@ -79,41 +78,37 @@ def _description(datasets: Sequence[Dataset]) -> str:
     return f"{state}\n\n{launch}\n\n{repair}\n\n{ci}"
 
 
-def start_here_page(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> Page:
+def start_here_page(tables: PartitionedTables) -> Page:
     """Keeps the page as the lakehouse is, for the sensor: an event for each change of what it says."""
 
     def show_state(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
         origin = context.code_location_origin
         location = origin.location_name if origin else LOCATION
-        answer = lakehouse_state(context.instance, backfill, datasets, partitions, location)
+        answer = lakehouse_state(context.instance, backfill, tables, location)
         return "", report_state(context.instance, answer, seen or "")
 
     return show_state
 
 
 def lakehouse_state(
-    instance: dg.DagsterInstance,
-    backfill: Backfill,
-    datasets: Sequence[Dataset],
-    partitions: Mapping[str, Partitions],
-    location: str = LOCATION,
+    instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, location: str = LOCATION
 ) -> Answer:
     """The state now, with what the sensor ``repairs`` would do and leave to people.
 
     Reads logs and journals, names of landed files, and some of the reasons of rejected rows. ``location`` is the code
     location, for links.
     """
-    ends = [chain[-1] for chain in chains(datasets)]
+    ends, steps = [chain[-1] for chain in tables.catalog.chains], tables.catalog.steps
     log = backfill.publications()
     if log is None:
         return state_answer(built_datasets(ends, {}))
-    steps, head = build_order([step for dataset in datasets for step in dataset.steps]), log.head()
-    states = log.day_states(head, partitions)
-    decision = repairs_needed(look(instance, backfill, steps, partitions, IncidentBook(backfill.storage).open()))
+    head = log.head()
+    states = log.day_states(head, tables.by_table)
+    decision = repairs_needed(look(instance, backfill, tables, IncidentBook(backfill.storage).open()))
     people = [
         *_campaigns_that_wait(instance, backfill.storage),
         *(Line(str(each)) for each in decision.for_people),
-        *_landed_and_left(instance, backfill, datasets, partitions, location),
+        *_landed_and_left(instance, backfill, tables, location),
     ]
     return state_answer(
         built_datasets(ends, states),
@@ -183,17 +178,13 @@ def _newest(log: PublicationLog, states: Mapping[TableDay, DayState]) -> str:
 
 
 def _landed_and_left(
-    instance: dg.DagsterInstance,
-    backfill: Backfill,
-    datasets: Sequence[Dataset],
-    partitions: Mapping[str, Partitions],
-    location: str,
+    instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, location: str
 ) -> Iterator[Line]:
     """New days that are left to a daily job which a person or the settings have turned off."""
-    for chain in chains(datasets):
+    for chain in tables.catalog.chains:
         schedule = schedule_name(chain[-1].name)
         is_off = is_stopped(instance, schedule) or not backfill.settings.automation
-        if is_off and (waiting := nothing_builds(instance, backfill, chain, partitions)):
+        if is_off and (waiting := nothing_builds(instance, backfill, chain, tables)):
             landed = ", ".join(f"{raw} {first_ranges(days)}" for raw, days in waiting.items())
             days = days_options({day for of_raw in waiting.values() for day in of_raw}, _MOST_RANGES)
             yield Line(

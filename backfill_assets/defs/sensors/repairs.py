@@ -26,9 +26,7 @@ from backfill_assets.defs.checks import (
     PHYSICAL,
     PUBLICATION,
     WATCHDOG,
-    ChecksByTable,
     check_key,
-    checks_by_table,
     gate_keys,
 )
 from backfill_assets.defs.dagster_internals import (
@@ -40,7 +38,7 @@ from backfill_assets.defs.dagster_internals import (
     shown_checks,
 )
 from backfill_assets.defs.own_lakehouse import lakehouse_sensor
-from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_backfill
@@ -49,9 +47,6 @@ from backfill_assets.defs.upkeep import RESTORE_OP
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.dataset import Dataset
-from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import build_order
 from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
 from backfill_assets.plan.records import PlanRequest, as_ranges
 from backfill_assets.publish.log import PublicationLog
@@ -74,13 +69,11 @@ _AFTER_ALL_ELSE = "-10"
 _A_DAY = timedelta(days=1)
 
 
-def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
+def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
     """On from the start: most wrong days are repaired before a person sees them."""
-    steps = build_order([step for dataset in datasets for step in dataset.steps])
-    dataset_of = {table.name: dataset.name for dataset in datasets for table in dataset.tables}
 
     def repair(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
-        hands = _Hands(context.instance, backfill, steps, partitions, asset_graph(context), dataset_of)
+        hands = _Hands(context.instance, backfill, tables, asset_graph(context))
         stopped = trip_backfills(context.instance, backfill)
         healed = heal(backfill.storage, hands, datetime.now(UTC))
         lines = [*stopped, *healed.lines()]
@@ -135,10 +128,8 @@ class _Hands:
 
     instance: dg.DagsterInstance
     backfill: Backfill
-    steps: Sequence[Step]
-    partitions: Mapping[str, Partitions]
+    tables: PartitionedTables
     graph: "BaseAssetGraph[Any]"
-    datasets: Mapping[str, str]
 
     def launch(self, attempt: RepairAttempt) -> None:
         if not attempt.restores:  # the sensor of these asks for a run
@@ -158,14 +149,14 @@ class _Hands:
         return runs[0].status.value if runs and runs[0].is_finished else ""
 
     def look(self, known: Sequence[Incident]) -> RepairContext:
-        return look(self.instance, self.backfill, self.steps, self.partitions, known)
+        return look(self.instance, self.backfill, self.tables, known)
 
     def verdicts(self, table: str, publications: Mapping[str, str]) -> dict[date, bool]:
         said = newest_verdicts(self.instance, table, publications)
         return {parse_day(day): verdict.passed for day, verdict in said.items()}
 
     def dataset_of(self, table: str) -> str:
-        return self.datasets.get(table, "")
+        return self.tables.catalog.dataset_of(table).name if table in self.tables.by_table else ""
 
     def plan(self, incident: Incident) -> str:
         days, step = incident.days, self.backfill.catalog.step(incident.table)
@@ -188,16 +179,12 @@ def _proof(attempt: str, days: Mapping[str, Sequence[Any]]) -> dg.RunRequest:
 
 
 def look(
-    instance: dg.DagsterInstance,
-    backfill: Backfill,
-    steps: Sequence[Step],
-    partitions: Mapping[str, Partitions],
-    known: Sequence[Incident],
+    instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, known: Sequence[Incident]
 ) -> RepairContext:
     """Reads what is under way before the lakehouse: a write that ends in between is waited for, not repeated."""
-    storage, now = backfill.storage, datetime.now(UTC)
-    busy, streams, book = busy_days(instance, partitions), running_streams(storage), IncidentBook(storage)
-    observed = observe(storage, partitions)
+    storage, now, names = backfill.storage, datetime.now(UTC), tables.by_table
+    busy, streams, book = busy_days(instance, names), running_streams(storage), IncidentBook(storage)
+    observed = observe(storage, names)
     accepted = {(each.table, day, each.cause) for each in book.closings().values() for day in each.days}
     forced = {
         TableDay(table, day)
@@ -207,22 +194,22 @@ def look(
         for table, days in attempt.days.items()
         for day in days
     }
-    gates, not_run = _failed_gates(instance, checks_by_table(steps))
+    gates, not_run = _failed_gates(instance, gate_keys(tables.catalog.steps))
     return RepairContext(
-        observed.with_current(steps),
+        observed.with_current(tables.catalog.steps),
         observed,
-        failed_watches=_failed_watches(instance, partitions, forced),
+        failed_watches=_failed_watches(instance, names, forced),
         incidents=by_days(known),
         bounds=RepairBounds.parse(backfill.settings.repairs),
         spent_lately=spent_since((*known, *book.closed_since(now - _A_DAY)), now - _A_DAY),
         cores=os.cpu_count() or 1,
         core_hour_price=backfill.settings.core_hour_price,
         now=now,
-        suspicions=_suspicions(instance, partitions, accepted),
+        suspicions=_suspicions(instance, names, accepted),
         not_run=not_run,
         busy=busy,
         failed_gates=gates,
-        has_partition=lambda table, day: partitions[table].has_partition_key(day.isoformat()),
+        has_partition=tables.has,
         today=now.date(),
         rollbacks=lambda: rollbacks(storage),
         streams=streams,
@@ -310,12 +297,12 @@ def _suspicions(
 
 
 def _failed_gates(
-    instance: dg.DagsterInstance, checks: ChecksByTable
+    instance: dg.DagsterInstance, gates: Sequence[dg.AssetCheckKey]
 ) -> tuple[dict[TableDay, HeldByGates], set[TableDay]]:
     """Days that a gate holds back; and those whose run was killed before: nothing was found wrong with them."""
     failed: dict[TableDay, HeldByGates] = {}
     not_run: set[TableDay] = set()
-    for each in shown_checks(instance, gate_keys(checks)):
+    for each in shown_checks(instance, gates):
         if each.status is CheckStatus.FAILED:
             key = TableDay(each.table, parse_day(each.day))
             newest = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
