@@ -16,7 +16,17 @@ from deltalake.exceptions import DeltaError
 from pydantic import Field
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.checks import BROKEN, LOST, PHYSICAL, PUBLICATION, WATCHDOG, again, check_key, publication_of
+from backfill_assets.defs.checks import (
+    BROKEN,
+    LOST,
+    PHYSICAL,
+    PUBLICATION,
+    WATCHDOG,
+    again,
+    check_key,
+    publication_of,
+    verdict_of,
+)
 from backfill_assets.defs.dagster_internals import Target, newest_evaluations, targets
 from backfill_assets.defs.metadata import rules_table
 from backfill_assets.defs.own_lakehouse import lakehouse_job, nightly_schedule
@@ -163,22 +173,18 @@ def _same_days(known: PartitionedTables, days: Mapping[str, Sequence[date]]) -> 
 
 
 def _evaluation(day: WatchedDay, target: Target | None) -> dg.AssetCheckEvaluation:
-    return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(day.table),
-        check_name=WATCHDOG,
-        passed=day.passed,
-        severity=dg.AssetCheckSeverity.ERROR if day.is_wrong or day.passed else dg.AssetCheckSeverity.WARN,
-        partition=day.day.isoformat(),
-        description=_BEHIND * day.is_behind + watchdogs.in_words(day.rules),
-        metadata={
-            "rules": rules_table(day.rules),
-            "rows": day.rows,
-            PUBLICATION: day.publication,
-            PHYSICAL: day.physical,
-            **({} if day.passed else {BROKEN: ",".join(rule.rule for rule in day.rules if not rule.passed)}),
-            **({LOST: True} if day.lost else {}),
-        },
-        target_materialization_data=target,
+    words = _BEHIND * day.is_behind + watchdogs.in_words(day.rules)
+    about = {
+        "rules": rules_table(day.rules),
+        "rows": day.rows,
+        PUBLICATION: day.publication,
+        PHYSICAL: day.physical,
+        **({} if day.passed else {BROKEN: ",".join(rule.rule for rule in day.rules if not rule.passed)}),
+        **({LOST: True} if day.lost else {}),
+    }
+    passed, is_warning = day.passed, not (day.is_wrong or day.passed)
+    return verdict_of(
+        day.table, WATCHDOG, str(day.day), words, about, passed=passed, is_warning=is_warning, target=target
     )
 
 

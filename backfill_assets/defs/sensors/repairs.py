@@ -4,16 +4,16 @@ failed check asked again, and keeps an incident of each. It may die at any momen
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
+from itertools import starmap
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.days import DayRange, TableDay, parse_day
-from backfill_assets.defs.backfill_breaker import trip_backfills
 from backfill_assets.defs.checks import (
     AS_DECLARED,
     AS_SENT,
@@ -41,7 +41,7 @@ from backfill_assets.defs.own_lakehouse import lakehouse_sensor
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
-from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_backfill
+from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_backfill, trip_backfills
 from backfill_assets.defs.upkeep import RESTORE as RESTORE_JOB
 from backfill_assets.defs.upkeep import RESTORE_OP
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
@@ -194,11 +194,12 @@ def look(
         for table, days in attempt.days.items()
         for day in days
     }
+    watchdogs = [check_key(table, WATCHDOG) for table in names]
     gates, not_run = _failed_gates(instance, gate_keys(tables.catalog.steps))
     return RepairContext(
         observed.with_current(tables.catalog.steps),
         observed,
-        failed_watches=_failed_watches(instance, names, forced),
+        failed_watches=list(starmap(_failed_watch, _said_of_failed(instance, watchdogs, forced))),
         incidents=by_days(known),
         bounds=RepairBounds.parse(backfill.settings.repairs),
         spent_lately=spent_since((*known, *book.closed_since(now - _A_DAY)), now - _A_DAY),
@@ -258,27 +259,25 @@ def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
     return context.repository_def.asset_graph
 
 
-def _failed_watches(
-    instance: dg.DagsterInstance, tables: Iterable[str], forced: Collection[TableDay]
-) -> list[FailedWatch]:
-    """A check that a repair has planned again, and that has not run since, still has its verdict from before."""
-    failed = []
-    for each in shown_checks(instance, [check_key(table, WATCHDOG) for table in tables]):
+def _said_of_failed(
+    instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey], forced: Collection[TableDay] = ()
+) -> Iterator[tuple[TableDay, dg.AssetCheckEvaluation]]:
+    """What was said last where a check fails; none where the asset's history was wiped since.
+
+    A check of a ``forced`` day that a repair has planned again, and that has not run since, still has its verdict.
+    """
+    for each in shown_checks(instance, keys):
         key = TableDay(each.table, parse_day(each.day))
         if each.status is CheckStatus.FAILED or (each.status is CheckStatus.PLANNED and key in forced):
-            failed += _newest_verdict(instance, key)
-    return failed
+            newest = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
+            yield from ((key, said) for said in newest if not said.passed)
 
 
-def _newest_verdict(instance: dg.DagsterInstance, of: TableDay) -> list[FailedWatch]:
-    """None where the asset's history was wiped since, and the watchdog has not looked again."""
-    newest = newest_evaluations(instance, check_key(of.table, WATCHDOG), day=str(of.day))
-    if not newest or newest[0].passed:
-        return []
-    values = {name: str(value.value) for name, value in newest[0].metadata.items()}
+def _failed_watch(of: TableDay, said: dg.AssetCheckEvaluation) -> FailedWatch:
+    values = {name: str(value.value) for name, value in said.metadata.items()}
     broken, lost = values.get(BROKEN), bool(values.get(LOST))
     more = {"broken": tuple(broken.split(","))} if broken else {}
-    return [FailedWatch(of.table, of.day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""), lost=lost, **more)]
+    return FailedWatch(of.table, of.day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""), lost=lost, **more)
 
 
 def _suspicions(
@@ -286,13 +285,9 @@ def _suspicions(
 ) -> dict[TableDay, dict[str, str]]:
     """What checks say that need no rows, where they fail, without what a person has accepted."""
     found: dict[TableDay, dict[str, str]] = {}
-    for each in shown_checks(instance, [check_key(table, check) for table in tables for check in SUSPICIONS]):
-        key = TableDay(each.table, parse_day(each.day))
-        if each.status is not CheckStatus.FAILED or (*key, cause_of(each.check)) in accepted:
-            continue
-        said = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
-        if said and not said[0].passed:
-            found.setdefault(key, {})[each.check] = said[0].description or each.check
+    for key, said in _said_of_failed(instance, [check_key(table, check) for table in tables for check in SUSPICIONS]):
+        if (*key, cause_of(said.check_name)) not in accepted:
+            found.setdefault(key, {})[said.check_name] = said.description or said.check_name
     return found
 
 
@@ -302,17 +297,12 @@ def _failed_gates(
     """Days that a gate holds back; and those whose run was killed before: nothing was found wrong with them."""
     failed: dict[TableDay, HeldByGates] = {}
     not_run: set[TableDay] = set()
-    for each in shown_checks(instance, gates):
-        if each.status is CheckStatus.FAILED:
-            key = TableDay(each.table, parse_day(each.day))
-            newest = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
-            not_run.update(key for said in newest if NOT_RUN in said.metadata)
-            for verdict in (said for said in newest if NOT_RUN not in said.metadata and said.severity is _ERROR):
-                made_of = verdict.metadata.get(MADE_OF)
-                before = [failed[key].words] if key in failed else []
-                words = "; ".join([*before, verdict.description or each.check])
-                failed[key] = HeldByGates(words, str(made_of.value) if made_of else "")
+    for key, said in _said_of_failed(instance, gates):
+        if NOT_RUN in said.metadata:
+            not_run.add(key)
+        elif said.severity is dg.AssetCheckSeverity.ERROR:
+            made_of = said.metadata.get(MADE_OF)
+            before = [failed[key].words] if key in failed else []
+            words = "; ".join([*before, said.description or said.check_name])
+            failed[key] = HeldByGates(words, str(made_of.value) if made_of else "")
     return failed, not_run
-
-
-_ERROR = dg.AssetCheckSeverity.ERROR
