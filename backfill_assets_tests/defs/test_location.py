@@ -119,9 +119,9 @@ def test_the_contract_becomes_the_column_schema(defs: dg.Definitions) -> None:
     columns = {column.name: column for column in fact.metadata["dagster/column_schema"].columns}
     assert columns["amount_eur"].type == "decimal(18,4)"
     assert columns["transaction_id"].constraints.nullable is False
-    assert columns["amount_eur"].constraints.other == ["at least 0"]
+    assert columns["amount_eur"].constraints.other == ["greater than or equal to 0"]
     assert columns["currency"].constraints.other == ["matches ^[A-Z]{3}$"]
-    assert columns["store_id"].constraints.other == ["at least 1 character"]
+    assert columns["store_id"].constraints.other == ["1.. characters long"]
 
 
 def test_each_edge_has_a_check_that_is_named_for_what_it_enforces(defs: dg.Definitions) -> None:
@@ -237,9 +237,9 @@ def test_loading_the_location_starts_no_jvm_and_imports_no_pandas() -> None:
 
 
 def test_every_check_of_a_contract_has_words() -> None:
-    """For people who read the columns of a table in the UI."""
+    """For people who read the columns of a table in the UI; what is wrong with a value is said in the same ones."""
     shown = column_schema(replace(SMALL.tables[-1], contract=EveryCheck))
     words = {column.name: column.constraints.other for column in shown.columns}
-    assert words["ge"] == ["at least 0"] and words["closed"] == ["at least 1, at most 3"]
-    assert words["opened"] == ["more than 1, less than 3"] and words["notin"] == ["none of a, b"]
+    assert words["ge"] == ["greater than or equal to 0"] and words["closed"] == ["in [1, 3]"]
+    assert words["opened"] == ["in (1, 3)"] and words["notin"] == ["none of a, b"]
     assert all(len(words[name]) == len(field.checks) for name, field in EveryCheck.fields().items())
