@@ -15,8 +15,8 @@ import pytest
 
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import ConnectServer, connect_server
+from backfill_assets.spark.service import start_standalone_cluster
 from backfill_assets.spark.session import open_session, spark_session
-from backfill_assets.spark.standalone_cluster import start_standalone_cluster
 from backfill_assets_tests.cpu_budget import BUDGETS, CpuBudget
 from backfill_assets_tests.strategies.how_many import TIMES, drawn
 

@@ -24,8 +24,7 @@ from backfill_assets.report.answer import Answer, Fact, Tone, Toned, Worded
 from backfill_assets.settings import CONNECT_PORT, Settings
 from backfill_assets.spark.class_archive import MAKE_IT, archive_file
 from backfill_assets.spark.connect_server import LOOPBACK
-from backfill_assets.spark.driver_memory import driver_memory
-from backfill_assets.spark.session import listens, profile
+from backfill_assets.spark.session import driver_memory, listens, profile
 from backfill_assets.state.reading import read_switches
 from backfill_assets.text import format_count, format_ranges
 

@@ -36,7 +36,6 @@ MADE_OF = "made_of"
 """In the metadata of a gate that held a day back: the input fingerprint of what was built."""
 NOT_RUN = "not_run"
 """In the metadata of a check that was not run: the run that ended before it."""
-ChecksByTable = Mapping[str, Sequence[TableCheck]]
 
 
 def checks_by_table(steps: Sequence[Step]) -> dict[str, tuple[TableCheck, ...]]:
@@ -48,9 +47,10 @@ def check_key(table: str, check: str) -> dg.AssetCheckKey:
     return dg.AssetCheckKey(dg.AssetKey(table), check)
 
 
-def gate_keys(checks: ChecksByTable) -> list[dg.AssetCheckKey]:
+def gate_keys(steps: Sequence[Step]) -> list[dg.AssetCheckKey]:
     """The checks that may hold a day back."""
-    return [check_key(table, check.name) for table, found in checks.items() for check in found if check.blocks]
+    checks = checks_by_table(steps).items()
+    return [check_key(table, check.name) for table, found in checks for check in found if check.blocks]
 
 
 def check_names(checks: Sequence[TableCheck]) -> list[str]:
@@ -86,7 +86,7 @@ def _evaluation(
     """A day with broken warnings is published, and its evaluation is a warning: Dagster shows it and blocks nothing."""
     broken = sorted((rule for rule in outcomes if not rule.passed), key=lambda rule: not rule.holds_back)
     held_back = any(rule.holds_back for rule in broken)
-    return _verdict(
+    return verdict_of(
         day.table,
         check.name,
         str(day.day),
@@ -139,20 +139,20 @@ def freshness(
         "built from what is published of its inputs" if is_fresh else f"{status}; the sensor `repairs` says what next"
     )
     about = {PUBLICATION: publication}
-    return _verdict(table, FRESH, str(day), words, about, passed=is_fresh, is_warning=not is_fresh, target=target)
+    return verdict_of(table, FRESH, str(day), words, about, passed=is_fresh, is_warning=not is_fresh, target=target)
 
 
 def withdrawn(table: str, day: date, publication: str) -> dg.AssetCheckEvaluation:
     """Dagster cannot forget the materialization of one partition: its check says that nothing is there."""
     words = f"Nothing is published for this day since {publication} withdrew it. Build it again."
-    return _verdict(table, FRESH, str(day), words, {PUBLICATION: publication}, passed=False)
+    return verdict_of(table, FRESH, str(day), words, {PUBLICATION: publication}, passed=False)
 
 
 def not_run(table: str, check: str, day: str, run: str) -> dg.AssetCheckEvaluation:
     """A warning, since nothing was found wrong."""
     words = f"Not run: the run {run[:8]} ended before it. Launch the day again."
     about = {NOT_RUN: dg.MetadataValue.dagster_run(run)}
-    return _verdict(table, check, day, words, about, passed=False, is_warning=True)
+    return verdict_of(table, check, day, words, about, passed=False, is_warning=True)
 
 
 def of_rule(
@@ -164,10 +164,10 @@ def of_rule(
     about |= {PUBLICATION: publication} if publication else {}
     is_warning = not rule.passed and not rule.holds_back
     passed, name = rule.passed, rule.rule
-    return _verdict(table, name, str(day), words, about, passed=passed, is_warning=is_warning, target=target)
+    return verdict_of(table, name, str(day), words, about, passed=passed, is_warning=is_warning, target=target)
 
 
-def _verdict(
+def verdict_of(
     table: str,
     check: str,
     day: str,

@@ -13,22 +13,19 @@ from dagster_shared.utils.warnings import disable_dagster_warnings
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaigns.jobs import campaign_jobs, campaign_sensor, campaign_spec
 from backfill_assets.defs.dagster_internals import batch_events
-from backfill_assets.defs.incidents import incidents_spec, show_incidents
 from backfill_assets.defs.log_checks import log_checks_page
-from backfill_assets.defs.partitions import Chain, Partitions
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor, restore_sensor
 from backfill_assets.defs.sensors.shows_what_is import ends_of_data, shows_what_is_sensor
-from backfill_assets.defs.start_here import start_here_page, start_here_spec
+from backfill_assets.defs.start_here import incidents_spec, show_incidents, start_here_page, start_here_spec
 from backfill_assets.defs.streams import COMMAND, StreamedDataset, stream_asset, stream_sensor
 from backfill_assets.defs.timelines import show_timelines, timeline_job, timelines_spec
 from backfill_assets.defs.upkeep import daily, upkeep_jobs, upkeep_schedules
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.catalog import Catalog, chains, discover
-from backfill_assets.model.dataset import Dataset
-from backfill_assets.model.graph import build_order
+from backfill_assets.model.catalog import Catalog, discover
 from backfill_assets.settings import Settings
 from backfill_assets.upkeep.bounds import RepairBounds
 
@@ -52,18 +49,18 @@ def backfill_definitions(
     RepairBounds.parse(chosen.repairs)  # Where it is wrong, nothing is loaded.
     spark = SharedSpark(settings=chosen)
     return code_location(
-        catalog.datasets,
+        catalog,
         {"backfill_spark": spark, "backfill": Backfill(settings=chosen, catalog=catalog, spark=spark)},
         days_per_run=chosen.days_per_run,
         pool=None if chosen.spark_remote else EMBEDDED_SPARK,
         published=Storage(str(chosen.lakehouse)),
-        last_days=ends_of_data(catalog.datasets, chosen) or {},
+        last_days=ends_of_data(catalog, chosen) or {},
         executor=executor,
     )
 
 
 def code_location(
-    datasets: Sequence[Dataset],
+    catalog: Catalog,
     resources: Mapping[str, Any],
     *,
     days_per_run: int | None = None,
@@ -73,7 +70,7 @@ def code_location(
     last_days: Mapping[str, date] | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
-    """Assets, checks, jobs, schedules and sensors for ``datasets``; ``resources`` has ``backfill`` and
+    """Assets, checks, jobs, schedules and sensors for ``catalog``; ``resources`` has ``backfill`` and
     ``backfill_spark``.
 
     Steps run one after the other in the run's own process: they share one Spark session, and another process for each
@@ -82,82 +79,49 @@ def code_location(
     ``published`` is the lakehouse from which the launchpad of a campaign takes its example.
     ``last_days`` has, by dataset, the last day of those whose data has ended: their partitions end with it.
     """
-    streamed, ends = streamed_datasets(datasets), dict(last_days or {})
-    partitions = table_partitions(datasets, ends)
-    steps = build_order([step for dataset in datasets for step in dataset.steps])
-    watch, (maintain, refresh, restore) = watchdog_job(datasets, partitions), upkeep_jobs(pool)
-    campaigns = campaign_jobs(datasets, partitions, pool, published)
+    tables = PartitionedTables(catalog, last_days, days_per_run)
+    streamed = [StreamedDataset(each) for chain in catalog.chains for each in chain if each.streamed]
+    watch, (maintain, refresh, restore) = watchdog_job(tables), upkeep_jobs(pool)
     pages = {
-        "log_checks": log_checks_page(steps, partitions),
-        "start_here": start_here_page(datasets, partitions),
+        "log_checks": log_checks_page(tables),
+        "start_here": start_here_page(tables),
         "timelines": show_timelines,
         "incidents": show_incidents,
     }
     everything = dg.Definitions(
         assets=[
-            start_here_spec(datasets),
+            start_here_spec(catalog),
             campaign_spec(),
             timelines_spec(),
             incidents_spec(),
-            *_assets(datasets, days_per_run, pool, ends),
+            *_assets(tables, pool),
             *(stream_asset(each, stream_command) for each in streamed),
         ],
-        jobs=[watch, maintain, refresh, restore, timeline_job(steps, pool), *campaigns],
+        jobs=[
+            *(watch, maintain, refresh, restore, timeline_job(catalog.steps, pool)),
+            *campaign_jobs(tables, pool, published),
+        ],
         schedules=[watchdog_schedule(watch), *upkeep_schedules(maintain, refresh)],
         sensors=[
-            shows_what_is_sensor(datasets, partitions, last_days, pages),
-            repair_sensor(datasets, partitions),
+            shows_what_is_sensor(tables, pages),
+            repair_sensor(tables),
             restore_sensor(),
-            landed_file_sensor(datasets, partitions),
+            landed_file_sensor(tables),
             campaign_sensor(),
             *([stream_sensor(streamed)] if streamed else []),
         ],
         resources=dict(resources),
         executor=executor,
     )
-    return dg.Definitions.merge(everything, *(daily(chain, partitions) for chain in chains(datasets)))
+    return dg.Definitions.merge(everything, *(daily(chain, tables) for chain in catalog.chains))
 
 
-def streamed_datasets(datasets: Sequence[Dataset]) -> list[StreamedDataset]:
-    """The datasets that have an asset for their stream."""
-    return [StreamedDataset(dataset) for chain in chains(datasets) for dataset in chain if dataset.streamed]
-
-
-def table_partitions(datasets: Sequence[Dataset], last_days: Mapping[str, date] | None = None) -> dict[str, Partitions]:
-    """The partitions of every table; ``last_days`` are those of datasets whose data has ended."""
-    chain_of = _chains(datasets, None, last_days or {})
-    return {
-        table.name: chain_of[dataset.name].of(step)
-        for dataset in datasets
-        for step in dataset.steps
-        for table in step.tables
-    }
-
-
-def _chains(datasets: Sequence[Dataset], days_per_run: int | None, ends: Mapping[str, date]) -> dict[str, Chain]:
-    """By dataset."""
-    return {
-        each.name: Chain(each.first_day, days_per_run, _name(chain), ends.get(each.name))
-        for chain in chains(datasets)
-        for each in chain
-    }
-
-
-def _assets(
-    datasets: Sequence[Dataset], days_per_run: int | None, pool: str | None, ends: Mapping[str, date]
-) -> list[dg.AssetsDefinition]:
-    tables = {table.name: table for dataset in datasets for table in dataset.tables}
-    chain_of = _chains(datasets, days_per_run, ends)
-    steps = build_order([step for dataset in datasets for step in dataset.steps])
+def _assets(tables: PartitionedTables, pool: str | None) -> list[dg.AssetsDefinition]:
+    catalog = tables.catalog
     # Partitioned checks are in preview in this Dagster; its version is pinned, and the tests are the guard.
     with disable_dagster_warnings():
         return [
-            step_assets(step, dataset, chain_of[dataset.name], tables.__getitem__, steps, pool)
-            for dataset in datasets
+            step_assets(step, dataset, tables.chain_of[dataset.name], catalog.table, catalog.steps, pool)
+            for dataset in catalog.datasets
             for step in dataset.steps
         ]
-
-
-def _name(chain: Sequence[Dataset]) -> str:
-    """A chain is named for what it leads to: the dataset that reads the others."""
-    return chain[-1].name

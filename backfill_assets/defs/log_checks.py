@@ -20,7 +20,7 @@ import dagster as dg
 from backfill_assets.days import DayRange, TableDay, parse_day
 from backfill_assets.defs.checks import AS_DECLARED, AS_SENT, AS_USUAL, DELIVERED, check_key, of_rule
 from backfill_assets.defs.dagster_internals import CheckStatus, ShownCheck, report_checks, shown_checks, targets
-from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.shows_what_is import Page, ReportedUpTo
 from backfill_assets.errors import SourceUnreadable
@@ -73,14 +73,14 @@ def log_checks(table: Table, step: Step) -> list[str]:
     return found
 
 
-def log_checks_page(steps: Sequence[Step], partitions: Mapping[str, Partitions]) -> Page:
+def log_checks_page(tables: PartitionedTables) -> Page:
     """Evaluates them for the sensor."""
 
     def evaluate(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
         if (log := backfill.publications()) is None:
             return "", seen
         zone = LandingZone(backfill.settings.landing)
-        return LogChecks(context.instance, log, zone, steps, partitions).evaluate(seen, datetime.now(UTC))
+        return LogChecks(context.instance, log, zone, tables).evaluate(seen, datetime.now(UTC))
 
     return evaluate
 
@@ -100,17 +100,16 @@ class LogChecks:
     instance: dg.DagsterInstance
     log: PublicationLog
     zone: LandingZone
-    steps: Sequence[Step]
-    partitions: Mapping[str, Partitions]
+    tables: PartitionedTables
     unreadable: dict[str, SourceUnreadable] = field(default_factory=dict, init=False)
     """Why sources were not looked at to their end: one landing folder keeps no other day from its verdict."""
 
     def evaluate(self, seen: Any, now: datetime) -> tuple[str, Any]:
         """Evaluates what is due ``now``; says so in words, and gives the cursor of the next look."""
         # Days that had no partition yet were passed over: with others, all is looked at again.
-        log, today = ReportedUpTo.of(None, self.partitions, self.log.identity).world, now.date()
+        log, today = ReportedUpTo.of(None, self.tables.by_table, self.log.identity).world, now.date()
         _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), "")
-        states = self.log.day_states(self.log.head(), self.partitions)
+        states = self.log.day_states(self.log.head(), self.tables.by_table)
         due = sorted(self._due(states, settled, date.fromisoformat(ended), today), key=lambda each: each[0].sequence)
         newest = max((state.sequence for state in states.values()), default=-1)
         last = due[_MOST_JUDGED - 1][0].sequence if len(due) > _MOST_JUDGED else newest
@@ -168,7 +167,7 @@ class LogChecks:
 
     def _of_sources(self, look: Callable[[Step, Source], Iterator[_Found]]) -> Iterator[_Found]:
         """What ``look`` finds in each source."""
-        for step in self.steps:
+        for step in self.tables.catalog.steps:
             if step.source is None:
                 continue
             try:
@@ -214,7 +213,7 @@ class LogChecks:
 
     @cached_property
     def _tables(self) -> Mapping[str, tuple[Table, Step]]:
-        return {table.name: (table, step) for step in self.steps for table in step.tables}
+        return {table.name: (table, step) for step in self.tables.catalog.steps for table in step.tables}
 
     @cached_property
     def _shown(self) -> Mapping[tuple[str, str, str], ShownCheck]:
@@ -222,7 +221,7 @@ class LogChecks:
         return {(each.check, each.table, each.day): each for each in shown_checks(self.instance, keys)}
 
     def _has_partition(self, key: TableDay) -> bool:
-        return self.partitions[key.table].has_partition_key(str(key.day))
+        return self.tables.has(*key)
 
     def _standing(self, check: str, key: TableDay) -> str:
         shown = self._shown.get((check, key.table, str(key.day)))

@@ -10,6 +10,7 @@ from functools import cached_property
 import dagster as dg
 
 from backfill_assets.days import Cadence
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 
 Partitions = dg.DailyPartitionsDefinition | dg.WeeklyPartitionsDefinition | dg.MonthlyPartitionsDefinition
@@ -43,6 +44,39 @@ class Chain:
 
     def of(self, step: Step) -> Partitions:
         return self.partitions[step.cadence]
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedTables:
+    """All tables of a code location, as they are declared, and their partitions."""
+
+    catalog: Catalog
+    last_days: Mapping[str, date] | None = None
+    """By dataset, the last day of those whose data has ended: their partitions end with it. None: nobody looks."""
+    days_per_run: int | None = None
+
+    @cached_property
+    def chain_of(self) -> Mapping[str, Chain]:
+        """By dataset. A chain is named for what it leads to: the dataset that reads the others."""
+        ends = self.last_days or {}
+        return {
+            each.name: Chain(each.first_day, self.days_per_run, chain[-1].name, ends.get(each.name))
+            for chain in self.catalog.chains
+            for each in chain
+        }
+
+    @cached_property
+    def by_table(self) -> Mapping[str, Partitions]:
+        return {
+            name: self.chain_of[dataset.name].of(step)
+            for dataset in self.catalog.datasets
+            for step in dataset.steps
+            for name in step.table_names
+        }
+
+    def has(self, table: str, day: date) -> bool:
+        """Whether a day of a table has a partition."""
+        return self.by_table[table].has_partition_key(day.isoformat())
 
 
 def _partitions(cadence: Cadence, start: date, last: date | None) -> Partitions:

@@ -7,8 +7,6 @@ that it starts, and pandera, with pandas, would cost each of them more than a se
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
 
 import dagster as dg
 
@@ -17,6 +15,7 @@ from backfill_assets.defs.checks import FRESH, WATCHDOG
 from backfill_assets.defs.log_checks import LOG_CHECK_DESCRIPTIONS, log_checks
 from backfill_assets.defs.look_back import LATER_DAYS, later_days_text
 from backfill_assets.defs.partitions import Chain, partition_mapping
+from backfill_assets.model.checks import asked_of
 from backfill_assets.model.contract import DeclaredField, declared_types
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import DayRule, Layer, Reads, Step, Table
@@ -185,41 +184,6 @@ def _column(name: str, type_name: str, field: DeclaredField, key: tuple[str, ...
         constraints=dg.TableColumnConstraints(
             nullable=field.nullable,
             unique=key == (name,),
-            other=[_RULES[check](asked) for check, asked in field.checks.items()],
+            other=[kind.right(asked) for kind, asked in asked_of(field)],
         ),
     )
-
-
-def _join(values: Any) -> str:
-    return ", ".join(map(str, values))
-
-
-def _range(asked: Mapping[str, Any]) -> str:
-    least = "at least" if asked.get("include_min", True) else "more than"
-    most = "at most" if asked.get("include_max", True) else "less than"
-    return f"{least} {asked['min_value']}, {most} {asked['max_value']}"
-
-
-def _length(asked: Mapping[str, Any]) -> str:
-    least, most = asked.get("min_value"), asked.get("max_value")
-    if most is None:
-        return f"at least {format_count(least or 0, 'character')}"
-    return f"{least or 0} to {most} characters"
-
-
-_RULES: Mapping[str, Callable[[Any], str]] = MappingProxyType(
-    {
-        "ge": lambda limit: f"at least {limit}",
-        "gt": lambda limit: f"more than {limit}",
-        "le": lambda limit: f"at most {limit}",
-        "lt": lambda limit: f"less than {limit}",
-        "in_range": _range,
-        "eq": lambda value: f"equal to {value}",
-        "ne": lambda value: f"not {value}",
-        "isin": lambda values: f"one of {_join(values)}",
-        "notin": lambda values: f"none of {_join(values)}",
-        "str_matches": lambda pattern: f"matches ^{str(pattern).removeprefix('^')}",
-        "str_length": _length,
-    }
-)
-"""Each check that a contract may ask for, in words."""

@@ -1,15 +1,18 @@
-"""The asset ``start_here``: the first page to open. It says how the lakehouse is, what people do, and what needs one.
+"""The assets ``start_here``, the first page to open, and ``incidents``.
 
-No run materializes it: the sensor keeps it as the lakehouse is.
+They say how the lakehouse is, what people do and what needs one; what is wrong, what was tried and what was settled.
+No run materializes them: the sensor keeps them as the lakehouse is.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from backfill_assets.answers.incidents import incident_answer, incidents_answer
 from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
@@ -18,7 +21,7 @@ from backfill_assets.defs.campaigns.pages import LOCATION
 from backfill_assets.defs.dagster_internals import is_stopped
 from backfill_assets.defs.metadata import digest
 from backfill_assets.defs.own_lakehouse import IS_OFF
-from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.landed_files import nothing_builds
 from backfill_assets.defs.sensors.repairs import look
@@ -30,9 +33,8 @@ from backfill_assets.lakehouse.campaign_journal import ABANDONED, entries, newes
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
-from backfill_assets.model.catalog import chains
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
-from backfill_assets.model.graph import build_order
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.report.answer import Answer, Line
@@ -41,24 +43,25 @@ from backfill_assets.settings import of_project
 from backfill_assets.text import days_options, format_count, format_ranges
 from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page
 from backfill_assets.upkeep.for_people import first_ranges
-from backfill_assets.upkeep.incidents import IncidentBook
+from backfill_assets.upkeep.incidents import Incident, IncidentBook
 from backfill_assets.upkeep.repair import repairs_needed
 
-ASSET = "start_here"
+ASSET, INCIDENTS = "start_here", "incidents"
 STATE, PEOPLE, QUARANTINE = "state", "needs a person now", "in quarantine"
 _MOST_RANGES, _MOST_LINES = 2, 12
 _NOTHING = (Line("Nothing."),)
 _FIRST_TABLE = "fact_sales_transactions"
+_SHOWN_CLOSED, _MOST_PAGES = timedelta(days=7), 12
 
 
-def start_here_spec(datasets: Sequence[Dataset]) -> dg.AssetSpec:
-    return dg.AssetSpec(ASSET, group_name=BEGIN, kinds={"deltalake"}, description=_description(datasets))
+def start_here_spec(catalog: Catalog) -> dg.AssetSpec:
+    return dg.AssetSpec(ASSET, group_name=BEGIN, kinds={"deltalake"}, description=_description(catalog))
 
 
-def _description(datasets: Sequence[Dataset]) -> str:
+def _description(catalog: Catalog) -> str:
     """The first lesson is on the fact of the sample, if it is declared; else on the last table of the last chain."""
-    tables = [table.name for dataset in datasets for table in dataset.tables]
-    table = _FIRST_TABLE if _FIRST_TABLE in tables else tables[-1]
+    last = catalog.datasets[-1].tables[-1].name
+    table = _FIRST_TABLE if _FIRST_TABLE in catalog.table_names else last
     module = of_project(Path.cwd(), "dagster", "module_name") or "MODULE"
     selection = f'key:"{table}"+'
     launch = (
@@ -79,41 +82,37 @@ def _description(datasets: Sequence[Dataset]) -> str:
     return f"{state}\n\n{launch}\n\n{repair}\n\n{ci}"
 
 
-def start_here_page(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> Page:
+def start_here_page(tables: PartitionedTables) -> Page:
     """Keeps the page as the lakehouse is, for the sensor: an event for each change of what it says."""
 
     def show_state(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
         origin = context.code_location_origin
         location = origin.location_name if origin else LOCATION
-        answer = lakehouse_state(context.instance, backfill, datasets, partitions, location)
+        answer = lakehouse_state(context.instance, backfill, tables, location)
         return "", report_state(context.instance, answer, seen or "")
 
     return show_state
 
 
 def lakehouse_state(
-    instance: dg.DagsterInstance,
-    backfill: Backfill,
-    datasets: Sequence[Dataset],
-    partitions: Mapping[str, Partitions],
-    location: str = LOCATION,
+    instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, location: str = LOCATION
 ) -> Answer:
     """The state now, with what the sensor ``repairs`` would do and leave to people.
 
     Reads logs and journals, names of landed files, and some of the reasons of rejected rows. ``location`` is the code
     location, for links.
     """
-    ends = [chain[-1] for chain in chains(datasets)]
+    ends, steps = [chain[-1] for chain in tables.catalog.chains], tables.catalog.steps
     log = backfill.publications()
     if log is None:
         return state_answer(built_datasets(ends, {}))
-    steps, head = build_order([step for dataset in datasets for step in dataset.steps]), log.head()
-    states = log.day_states(head, partitions)
-    decision = repairs_needed(look(instance, backfill, steps, partitions, IncidentBook(backfill.storage).open()))
+    head = log.head()
+    states = log.day_states(head, tables.by_table)
+    decision = repairs_needed(look(instance, backfill, tables, IncidentBook(backfill.storage).open()))
     people = [
         *_campaigns_that_wait(instance, backfill.storage),
         *(Line(str(each)) for each in decision.for_people),
-        *_landed_and_left(instance, backfill, datasets, partitions, location),
+        *_landed_and_left(instance, backfill, tables, location),
     ]
     return state_answer(
         built_datasets(ends, states),
@@ -180,17 +179,13 @@ def _newest(log: PublicationLog, states: Mapping[TableDay, DayState]) -> str:
 
 
 def _landed_and_left(
-    instance: dg.DagsterInstance,
-    backfill: Backfill,
-    datasets: Sequence[Dataset],
-    partitions: Mapping[str, Partitions],
-    location: str,
+    instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, location: str
 ) -> Iterator[Line]:
     """New days that are left to a daily job which a person or the settings have turned off."""
-    for chain in chains(datasets):
+    for chain in tables.catalog.chains:
         schedule = schedule_name(chain[-1].name)
         is_off = is_stopped(instance, schedule) or not backfill.settings.automation
-        if is_off and (waiting := nothing_builds(instance, backfill, chain, partitions)):
+        if is_off and (waiting := nothing_builds(instance, backfill, chain, tables)):
             landed = ", ".join(f"{raw} {first_ranges(days)}" for raw, days in waiting.items())
             days = days_options({day for of_raw in waiting.values() for day in of_raw}, _MOST_RANGES)
             yield Line(
@@ -235,9 +230,12 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
 
 def report_state(instance: dg.DagsterInstance, answer: Answer, shown: str = "") -> str:
     """Write the page if it says something else than ``shown``, the digest of what it said; returns the new one."""
-    metadata = state_metadata(answer)
-    if (now := digest(metadata)) != shown:
-        instance.report_runless_asset_event(dg.AssetMaterialization(ASSET, metadata=metadata))
+    return _keep_page(instance, ASSET, state_metadata(answer), shown)
+
+
+def _keep_page(instance: dg.DagsterInstance, asset: str, metadata: Mapping[str, dg.MetadataValue], seen: str) -> str:
+    if (now := digest(metadata)) != seen:
+        instance.report_runless_asset_event(dg.AssetMaterialization(asset, metadata=metadata))
     return now
 
 
@@ -251,4 +249,36 @@ def state_metadata(answer: Answer) -> dict[str, dg.MetadataValue]:
     return {
         **{name: dg.MetadataValue.md(markdown(Answer(parts=parts)).strip()) for name, parts in entries.items()},
         "waiting for people": dg.MetadataValue.int(0 if people == _NOTHING else len(people)),
+    }
+
+
+# ------------------------------------------------------------------ incidents
+
+
+def incidents_spec() -> dg.AssetSpec:
+    return dg.AssetSpec(
+        INCIDENTS,
+        group_name=BEGIN,
+        kinds={"deltalake"},
+        description="What went wrong with published days: the cause, what the sensor `repairs` tried, what its check "
+        "says now, and what needs a person. *Metadata* below has each open incident, and those of the last week.",
+    )
+
+
+def show_incidents(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
+    """Keeps the page as the incidents are, for the sensor; ``seen`` is the digest of what it said."""
+    book = IncidentBook(backfill.storage)
+    metadata = incidents_metadata(book.open(), book.closed_since(datetime.now(UTC) - _SHOWN_CLOSED))
+    return "", _keep_page(context.instance, INCIDENTS, metadata, seen)
+
+
+def incidents_metadata(open_: list[Incident], closed: list[Incident]) -> dict[str, dg.MetadataValue]:
+    """Numbers that the UI plots, a table of all, and each open one with its history. Pure."""
+    pages = sorted(open_, key=lambda each: each.state != "person")[:_MOST_PAGES]
+    return {
+        "open": dg.MetadataValue.int(len(open_)),
+        "for people": dg.MetadataValue.int(sum(each.state == "person" for each in open_)),
+        "closed in a week": dg.MetadataValue.int(len(closed)),
+        "all": dg.MetadataValue.md(markdown(incidents_answer(open_, closed))),
+        **{each.id: dg.MetadataValue.md(markdown(incident_answer(each))) for each in pages},
     }

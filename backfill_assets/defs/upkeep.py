@@ -1,7 +1,7 @@
 """The daily and the nightly jobs, and when they run: what they did is in the log of their runs."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import dagster as dg
 from pydantic import Field
@@ -9,7 +9,7 @@ from pydantic import Field
 from backfill_assets.days import Cadence, parse_day
 from backfill_assets.defs.dagster_internals import PRIORITY_TAG
 from backfill_assets.defs.own_lakehouse import IS_OFF, lakehouse_job, nightly_schedule
-from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.defs.specs import VERIFY_TAG, VERSION_TAG
 from backfill_assets.errors import BackfillError
@@ -135,7 +135,7 @@ _HOUR_UTC = 2
 _BEFORE_ANY_BACKFILL = "10"
 
 
-def daily(chain: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.Definitions:
+def daily(chain: Sequence[Dataset], partitioned: PartitionedTables) -> dg.Definitions:
     """A job for one day through all daily steps of ``chain``, in one process on one Spark session, and its schedule.
 
     Yesterday, every day at two o'clock UTC, once its arrivals are complete. It is on from the start, and takes up a
@@ -164,7 +164,7 @@ def daily(chain: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.
         if not backfill.settings.automation:
             return dg.SkipReason(IS_OFF)
         begun = backfill.built_of(chain)
-        days = partitions[tables[0]].get_partition_keys(context.scheduled_execution_time)
+        days = partitioned.by_table[tables[0]].get_partition_keys(context.scheduled_execution_time)
         if not begun or not days:
             return dg.SkipReason(
                 f"Nothing is published of {name} yet: materialize it once, then this schedule goes on."

@@ -8,7 +8,6 @@ rest. Until the job has looked at a new publication, its watchdog is shown as no
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
 
@@ -17,16 +16,25 @@ from deltalake.exceptions import DeltaError
 from pydantic import Field
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.checks import BROKEN, LOST, PHYSICAL, PUBLICATION, WATCHDOG, again, check_key, publication_of
+from backfill_assets.defs.checks import (
+    BROKEN,
+    LOST,
+    PHYSICAL,
+    PUBLICATION,
+    WATCHDOG,
+    again,
+    check_key,
+    publication_of,
+    verdict_of,
+)
 from backfill_assets.defs.dagster_internals import Target, newest_evaluations, targets
 from backfill_assets.defs.metadata import rules_table
 from backfill_assets.defs.own_lakehouse import lakehouse_job, nightly_schedule
-from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable, SparkLost
+from backfill_assets.errors import BackfillError, LakehouseUnusable, SparkLost
 from backfill_assets.lakehouse.records import DayState
-from backfill_assets.model.dataset import Dataset
-from backfill_assets.model.declaration import Step, Table
+from backfill_assets.model.declaration import Table
 from backfill_assets.quality import watchdogs
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.text import format_count
@@ -47,31 +55,15 @@ class WatchOptions(dg.Config):
     tables: list[str] = Field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Watched:
-    """A table that is watched, and its partitions."""
-
-    table: Table
-    step: Step
-    partitions: Partitions
-
-
-def watchdog_job(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.JobDefinition:
-    """All watchdogs in one process, on one Spark session. ``partitions`` are those of every table."""
-    known = {
-        table.name: Watched(table, step, partitions[table.name])
-        for dataset in datasets
-        for step in dataset.steps
-        for table in step.tables
-    }
-
+def watchdog_job(tables: PartitionedTables) -> dg.JobDefinition:
+    """All watchdogs in one process, on one Spark session."""
     return lakehouse_job(
         JOB,
         STEP,
         "Reads published days again and compares them with the publication log and with each other. Choose `days` "
         f"and `tables` in the launchpad; without, it takes what is new and one day in {TURNS} of the rest.",
         WatchOptions,
-        partial(_look, known),
+        partial(_look, tables),
     )
 
 
@@ -109,9 +101,7 @@ def newest_verdicts(
     return {day: found[day] for day, of in publications.items() if day in found and publication_of(found[day]) == of}
 
 
-def _look(
-    known: Mapping[str, Watched], context: dg.OpExecutionContext, config: WatchOptions, backfill: Backfill
-) -> None:
+def _look(known: PartitionedTables, context: dg.OpExecutionContext, config: WatchOptions, backfill: Backfill) -> None:
     watch = backfill.watch()
     if watch is None:
         context.log.info("Nothing was published yet.")
@@ -148,24 +138,21 @@ def _look_at(watch: Watch, tables: Sequence[Table], days: Sequence[date], proble
     return [found for table in tables for found in _look_at(watch, [table], days, problems)]
 
 
-def _asked_tables(config: WatchOptions, known: Mapping[str, Watched]) -> list[str]:
-    for name in config.tables:
-        if name not in known:
-            raise InvalidRequest(f"There is no table {name!r}.", hint=f"Tables: {', '.join(known)}.")
-    return config.tables or list(known)
+def _asked_tables(config: WatchOptions, known: PartitionedTables) -> list[str]:
+    return [known.catalog.table(name).name for name in config.tables] or list(known.by_table)
 
 
-def _configured_days(config: WatchOptions, known: Mapping[str, Watched]) -> dict[str, list[date]]:
+def _configured_days(config: WatchOptions, known: PartitionedTables) -> dict[str, list[date]]:
     days = {day for text in config.days.split(",") for day in DayRange.parse(text.strip())}
-    return {name: known[name].step.cadence.starts(days) for name in _asked_tables(config, known)}
+    return {name: known.catalog.step(name).cadence.starts(days) for name in _asked_tables(config, known)}
 
 
 def _own_choice(
-    instance: dg.DagsterInstance, watch: Watch, config: WatchOptions, known: Mapping[str, Watched]
+    instance: dg.DagsterInstance, watch: Watch, config: WatchOptions, known: PartitionedTables
 ) -> dict[str, list[date]]:
     log, asked = watch.log, _asked_tables(config, known)
     states = log.day_states(log.head(), asked).values()
-    shown = [state for state in states if known[state.table].partitions.has_partition_key(str(state.day))]
+    shown = [state for state in states if known.has(state.table, state.day)]
     place = instance.daemon_cursor_storage.get_cursor_values({_LOOKED_UNTIL}).get(_LOOKED_UNTIL, "")
     until, altered = _looked_until(place, log.identity), watch.altered(asked)
     return days_to_watch(shown, altered, looked_until=until, tonight=datetime.now(UTC).date())
@@ -177,31 +164,27 @@ def _looked_until(place: str, log: str) -> int:
     return int(until) if until and of in ("", log) else -1
 
 
-def _same_days(known: Mapping[str, Watched], days: Mapping[str, Sequence[date]]) -> dict[tuple[date, ...], list[Table]]:
+def _same_days(known: PartitionedTables, days: Mapping[str, Sequence[date]]) -> dict[tuple[date, ...], list[Table]]:
     """Tables that are looked at on the same days are looked at together, so that what they share is read once."""
     groups: dict[tuple[date, ...], list[Table]] = {}
     for name, days_of_table in days.items():
-        groups.setdefault(tuple(days_of_table), []).append(known[name].table)
+        groups.setdefault(tuple(days_of_table), []).append(known.catalog.table(name))
     return groups
 
 
 def _evaluation(day: WatchedDay, target: Target | None) -> dg.AssetCheckEvaluation:
-    return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(day.table),
-        check_name=WATCHDOG,
-        passed=day.passed,
-        severity=dg.AssetCheckSeverity.ERROR if day.is_wrong or day.passed else dg.AssetCheckSeverity.WARN,
-        partition=day.day.isoformat(),
-        description=_BEHIND * day.is_behind + watchdogs.in_words(day.rules),
-        metadata={
-            "rules": rules_table(day.rules),
-            "rows": day.rows,
-            PUBLICATION: day.publication,
-            PHYSICAL: day.physical,
-            **({} if day.passed else {BROKEN: ",".join(rule.rule for rule in day.rules if not rule.passed)}),
-            **({LOST: True} if day.lost else {}),
-        },
-        target_materialization_data=target,
+    words = _BEHIND * day.is_behind + watchdogs.in_words(day.rules)
+    about = {
+        "rules": rules_table(day.rules),
+        "rows": day.rows,
+        PUBLICATION: day.publication,
+        PHYSICAL: day.physical,
+        **({} if day.passed else {BROKEN: ",".join(rule.rule for rule in day.rules if not rule.passed)}),
+        **({LOST: True} if day.lost else {}),
+    }
+    passed, is_warning = day.passed, not (day.is_wrong or day.passed)
+    return verdict_of(
+        day.table, WATCHDOG, str(day.day), words, about, passed=passed, is_warning=is_warning, target=target
     )
 
 

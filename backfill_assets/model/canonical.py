@@ -6,11 +6,14 @@ text, a typed row from its values, and both get the same number, whichever way t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from backfill_assets.model.checks import all_of
 from backfill_assets.model.declaration import Source, landed_pattern
 
 _BETWEEN = "\u001f"
@@ -29,13 +32,13 @@ def parsed(text: Column, spark_type: str, well_written: Column | None = None) ->
     return F.when(allowed, text.try_cast(spark_type))
 
 
-def all_well_written(source: Source, column: Callable[[str], Column] = F.col) -> Column:
+def all_well_written(source: Source) -> Column:
     """Whether every field of a landed row that is to be typed is absent, empty or written as its type asks for.
 
     One pattern over all of them costs a fraction of one pattern each, and nearly all rows fulfil it.
     """
     typed = source.parsed_columns
-    together = F.concat_ws(_BETWEEN, *(F.coalesce(column(name), F.lit("")) for name in typed))
+    together = F.concat_ws(_BETWEEN, *(F.coalesce(F.col(name), F.lit("")) for name in typed))
     return together.rlike(f"^{_BETWEEN.join(f'({landed_pattern(source.type_of(name))})?' for name in typed)}$")
 
 
@@ -79,9 +82,9 @@ def content_hash_of_text(source: Source, well_written: Column | None = None) -> 
     return _content_hash(source, lambda name: canonical_text(F.col(name), source.type_of(name), looked_at.get(name)))
 
 
-def content_hash_of_values(source: Source, column: Callable[[str], Column] = F.col) -> Column:
+def content_hash_of_values(source: Source) -> Column:
     """The content hash of a typed row (bigint), equal to that of the raw row it came from."""
-    return _content_hash(source, lambda name: canonical(column(name), source.type_of(name)))
+    return _content_hash(source, lambda name: canonical(F.col(name), source.type_of(name)))
 
 
 def raw_content_hash(source: Source, well_written: Column | None = None) -> Column:
@@ -118,3 +121,38 @@ def whole_hash(high: Column, low: Column) -> Column:
 def _content_hash(source: Source, text: Callable[[str], Column]) -> Column:
     # XXH64 in Spark passes over nulls; the name in front keeps two fields that change places apart.
     return F.xxhash64(*[F.concat(F.lit(f"{name}="), text(name)) for name in source.columns])
+
+
+# ------------------------------------------------------------------ keys that are joined of several fields
+
+_DASH, _ESCAPE = "-", "\\"
+_PART = re.compile(r"((?:\\.|[^\\-])*)-", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+def joined_key(source: Source, parts: Sequence[str]) -> Column:
+    r"""The text of a key of raw columns; null if one of them is empty or missing. Each counts as its value.
+
+    Different parts have different texts. A dash is between them; one that is in a part, and a backslash, have a
+    backslash before them: of ``10-1`` and ``2`` the text is ``10\-1-2``. The last part is what is left, and stays as it
+    is: of ``10`` and ``1-2`` it is ``10-1-2``.
+    """
+    texts = [key_text(source, name) for name in parts]
+    whole = F.concat_ws(_DASH, *map(_escaped, texts[:-1]), texts[-1])
+    return F.when(all_of(F.length(name) > 0 for name in parts), whole)
+
+
+def parts_of_key(key: str, count: int) -> list[str] | None:
+    """The ``count`` texts that ``key`` was joined of; None if it is no such key."""
+    parts, at = [], 0
+    for _ in range(count - 1):
+        part = _PART.match(key, at)
+        if part is None:
+            return None
+        parts.append(_ESCAPED.sub(r"\1", part[1]))
+        at = part.end()
+    return [*parts, key[at:]]
+
+
+def _escaped(text: Column) -> Column:
+    return reduce(lambda found, sign: F.replace(found, F.lit(sign), F.lit(f"{_ESCAPE}{sign}")), (_ESCAPE, _DASH), text)

@@ -45,22 +45,28 @@ def _as_it_is(asked: Any) -> Arguments:
 
 @dataclass(frozen=True)
 class CheckKind:
-    """One kind of check: what pandera calls it, what Spark asks, and the words for a value that does not fulfil it."""
+    """One kind of check: what pandera calls it, what Spark asks, and its words."""
 
     pandera: str
     """The name of its function in ``pandera.backends.ibis.builtin_checks``."""
     spark: Callable[[Column, Any], Column]
     words: str
-    """What is wrong with a value, with a place for what is asked."""
+    """What a value is that fulfils it, with a place for what is asked."""
     shown: Callable[[Any], str] = str
     arguments: Callable[[Any], Arguments] = _as_it_is
     """As pandera's function takes what is asked."""
     faster: Callable[[ir.Column, Any], ir.Value] | None = None
     """What gives the verdict of pandera's function in less time."""
+    otherwise: str = "not {}"
+    """What a value is that does not fulfil it, with a place for these words or for what is asked."""
+
+    def right(self, asked: Any) -> str:
+        """What is right with a value that fulfils it."""
+        return self.words.format(self.shown(asked))
 
     def wrong(self, asked: Any) -> str:
-        """What is wrong with a value that does not fulfil it."""
-        return self.words.format(self.shown(asked))
+        """What is wrong with a value that does not."""
+        return self.otherwise.format(self.right(asked) if self.otherwise == "not {}" else self.shown(asked))
 
     def of(self, rows: ir.Table, name: str, asked: Any) -> ir.BooleanColumn:
         """Whether each value of the column ``name`` fulfils it, as pandera says; null for null."""
@@ -150,19 +156,20 @@ def _as_anchored(asked: Any) -> Arguments:
 
 KINDS: Mapping[str, CheckKind] = MappingProxyType(
     {
-        "eq": CheckKind("equal_to", operator.eq, "not equal to {}"),
-        "ne": CheckKind("not_equal_to", operator.ne, "equal to {}"),
-        "gt": CheckKind("greater_than", operator.gt, "not greater than {}"),
-        "ge": CheckKind("greater_than_or_equal_to", operator.ge, "not greater than or equal to {}"),
-        "lt": CheckKind("less_than", operator.lt, "not less than {}"),
-        "le": CheckKind("less_than_or_equal_to", operator.le, "not less than or equal to {}"),
-        "in_range": CheckKind("in_range", _in_range, "not in {}", _interval, _by_name),
-        "isin": CheckKind("isin", _one_of, "not one of {}", _listed),
-        "notin": CheckKind("notin", _none_of, "one of {}", _listed),
+        "eq": CheckKind("equal_to", operator.eq, "equal to {}"),
+        "ne": CheckKind("not_equal_to", operator.ne, "not {}", otherwise="equal to {}"),
+        "gt": CheckKind("greater_than", operator.gt, "greater than {}"),
+        "ge": CheckKind("greater_than_or_equal_to", operator.ge, "greater than or equal to {}"),
+        "lt": CheckKind("less_than", operator.lt, "less than {}"),
+        "le": CheckKind("less_than_or_equal_to", operator.le, "less than or equal to {}"),
+        "in_range": CheckKind("in_range", _in_range, "in {}", _interval, _by_name),
+        "isin": CheckKind("isin", _one_of, "one of {}", _listed),
+        "notin": CheckKind("notin", _none_of, "none of {}", _listed, otherwise="one of {}"),
         "str_matches": CheckKind(
-            "str_matches", _matches, "does not match ^{}", _without_start, _as_anchored, _begins_with
+            *("str_matches", _matches, "matches ^{}", _without_start, _as_anchored, _begins_with),
+            otherwise="does not match ^{}",
         ),
-        "str_length": CheckKind("str_length", _long, "not {} characters long", _span, _by_name),
+        "str_length": CheckKind("str_length", _long, "{} characters long", _span, _by_name),
     }
 )
 """In the order in which pandera judges them."""

@@ -33,7 +33,7 @@ from backfill_assets.model.declaration import (
 )
 from backfill_assets.model.landed import bronze_contract, quarantine_contract, raw_contract
 from backfill_assets.model.lateness import Beyond, Lateness
-from backfill_assets.model.refinement import Refinement, TimelyRefinement
+from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import (
     ArrivedWithin,
     ContentIntact,
@@ -239,9 +239,8 @@ class LandedDataset:
         key = (*_columns_with(contract, "key"), *([OCCURRENCE] if self.numbered else []))
         bronze = bronze_contract(self.name, contract, numbered=self.numbered)
         joined = {name: each.joined for name, each in contract.fields().items() if each.joined}
-        refinement = Refinement(self._source(contract), bronze, key, joined)
-        is_timely = self.late_rows == "quarantine"
-        return TimelyRefinement(**vars(refinement), days=self.arrives.days) if is_timely else refinement
+        takes_days = self.arrives.days if self.late_rows == "quarantine" else None
+        return Refinement(self._source(contract), bronze, key, joined, takes_days)
 
     def dataset(self) -> Dataset:
         """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from backfill_assets.model.canonical import all_well_written, high_half, low_half, parsed, whole_hash
+from backfill_assets.model.canonical import all_well_written, high_half, joined_key, low_half, parsed, whole_hash
 from backfill_assets.model.checks import as_declared, sound, struct_type, violations
 from backfill_assets.model.dataset import require_sound_refinement
 from backfill_assets.model.declaration import OCCURRENCE, Source
-from backfill_assets.model.joined_key import joined_key
 from backfill_assets.model.landed import quarantine_contract
 from backfill_assets.model.placement import IMPLAUSIBLE
 
@@ -40,6 +39,8 @@ class Refinement:
     key: tuple[str, ...]
     derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """Text columns joined of others, such as a key of two fields: see :func:`joined_key`."""
+    takes_days: int | None = None
+    """Rows that landed more days after their day are rejected; None takes all of them."""
 
     def __post_init__(self) -> None:
         require_sound_refinement(self.source, self.key, self.derived)
@@ -48,10 +49,6 @@ class Refinement:
         """Both tables of the source from its raw rows: ``bronze_<source>`` and ``quarantine_<source>``."""
         name, raw = self.source.name, inputs[self.raw]
         return {f"bronze_{name}": accepted(raw, self), f"quarantine_{name}": rejected(raw, self)}
-
-    def in_one_pass(self, raw: DataFrame) -> DataFrame:
-        """Both tables from one look at raw; :func:`rejected` judges what is set aside."""
-        return accepted_or_set_aside(raw, self)
 
     @property
     def raw(self) -> str:
@@ -68,47 +65,12 @@ class Refinement:
         beside = name in self.derived or name in self.source.parsed_columns
         return F.col(_beside(name) if beside else name)
 
-
-@dataclass(frozen=True)
-class TimelyRefinement(Refinement):
-    """A refinement that rejects the rows which landed more than ``days`` after their day."""
-
-    days: int = 0
-
-    def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-        name, raw = self.source.name, inputs[self.raw]
-        return {f"bronze_{name}": accepted_rows(raw, self), f"quarantine_{name}": rejected_rows(raw, self)}
-
-    def in_one_pass(self, raw: DataFrame) -> DataFrame:
-        return accepted_or_set_aside(self.with_doubt(raw), self)
-
     @property
-    def is_late(self) -> Column:
-        """Whether a raw row is; never null: what did not arrive is not."""
-        return F.coalesce(F.datediff("arrival_day", "day") > self.days, F.lit(False))
-
-    def with_doubt(self, raw: DataFrame) -> DataFrame:
-        """``raw`` with the days of late rows in doubt: such rows are not sound. No other row in doubt is late."""
-        return raw.withColumn("day_is_arrival", F.col("day_is_arrival") | self.is_late)
-
-
-def accepted_rows(raw: DataFrame, refinement: Refinement) -> DataFrame:
-    """:func:`accepted`, of the rows that are in time for ``refinement``."""
-    return accepted(refinement.with_doubt(raw) if isinstance(refinement, TimelyRefinement) else raw, refinement)
-
-
-def rejected_rows(raw: DataFrame, refinement: Refinement) -> DataFrame:
-    """:func:`rejected`, and the rows that are too late for ``refinement``, with that reason beside all others."""
-    if not isinstance(refinement, TimelyRefinement):
-        return rejected(raw, refinement)
-    late, received = refinement.is_late, raw.where(F.col("record_kind") == "received")
-    judged = _judged(received.withColumn("day_is_arrival", F.col("day_is_arrival") & ~late), refinement)
-    takes = f"late: {refinement.source.name} takes rows up to {refinement.days} days after their day (was "
-    reason = F.concat(F.lit(takes), F.datediff("arrival_day", "day"), F.lit(")"))
-    why = F.when(late, F.array(reason)).otherwise(F.array().cast("array<string>"))
-    broken = judged.where(~F.col(_SOUND) | late).withColumn("reasons", F.concat(_reasons(refinement), why))
-    fields = struct_type(quarantine_contract(refinement.source, refinement.contract)).fields
-    return broken.select(*(as_declared(F.col(field.name), field) for field in fields)).repartition("day")
+    def is_late(self) -> Column | None:
+        """Whether a raw row is; never null: what did not arrive is not. None where none can be."""
+        if self.takes_days is None:
+            return None
+        return F.coalesce(F.datediff("arrival_day", "day") > self.takes_days, F.lit(False))
 
 
 def accepted(raw: DataFrame, refinement: Refinement) -> DataFrame:
@@ -203,7 +165,8 @@ def _beside(name: str) -> str:
 
 def _sound(refinement: Refinement) -> Column:
     """Whether a row is sound. Reasons, which cost more, are computed only for the few rows that are not."""
-    return ~_unparsed() & ~_implausible(refinement) & _by_contract(sound, refinement)
+    late, is_sound = refinement.is_late, ~_unparsed() & ~_implausible(refinement) & _by_contract(sound, refinement)
+    return is_sound if late is None else is_sound & ~late
 
 
 def _reasons(refinement: Refinement) -> Column:
@@ -212,7 +175,12 @@ def _reasons(refinement: Refinement) -> Column:
     nothing = F.array().cast("array<string>")
     implausible = F.when(_implausible(refinement), F.array(absurd)).otherwise(nothing)
     not_an_object = F.array(F.lit("line: is not one JSON object with distinct fields"))
-    return F.when(_unparsed(), not_an_object).otherwise(F.concat(_by_contract(violations, refinement), implausible))
+    reasons = [_by_contract(violations, refinement), implausible]
+    if (is_late := refinement.is_late) is not None:
+        takes = f"late: {refinement.source.name} takes rows up to {refinement.takes_days} days after their day (was "
+        late = F.array(F.concat(F.lit(takes), F.datediff("arrival_day", "day"), F.lit(")")))
+        reasons.append(F.when(is_late, late).otherwise(nothing))
+    return F.when(_unparsed(), not_an_object).otherwise(F.concat(*reasons))
 
 
 def _by_contract(judge: Callable[..., Column], refinement: Refinement) -> Column:

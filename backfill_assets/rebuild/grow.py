@@ -24,7 +24,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DUPLICATES, DayFacts, Metrics, RuleOutcome, Step, Table
-from backfill_assets.model.refinement import Refinement, accepted_rows, rejected_rows
+from backfill_assets.model.refinement import Refinement, accepted, rejected
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide, grown_content
@@ -89,8 +89,8 @@ def _grow_refined(growth: Growth, refinement: Refinement, gains: Mapping[date, G
         before = of_keys(growth.rows(raw, again), key_of_landed(refinement), keys.changed)
         judged = new_rows.unionByName(before)
     work = {
-        bronze.name: partial(growth.replace_rows, bronze, accepted_rows(judged, refinement), keys),
-        quarantine.name: partial(growth.add_rows, quarantine, rejected_rows(new_rows, refinement)),
+        bronze.name: partial(growth.replace_rows, bronze, accepted(judged, refinement), keys),
+        quarantine.name: partial(growth.add_rows, quarantine, rejected(new_rows, refinement)),
     }
     grown = side_by_side(growth.spark, work)
     raw_files = {day: [file.below(raw.name) for file in (*new, *again) if file.day == str(day)] for day in days}

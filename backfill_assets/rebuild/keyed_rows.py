@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.rows import FILE, path_in
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.canonical import parsed
-from backfill_assets.model.joined_key import joined_key
+from backfill_assets.model.canonical import joined_key, parsed
 from backfill_assets.model.refinement import Refinement
 
 _ROWS_AT_ONCE = 16_384

@@ -26,7 +26,7 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import FROM, PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.deletion import OF_DELETIONS
-from backfill_assets.model.refinement import Refinement, rejected_rows
+from backfill_assets.model.refinement import Refinement, accepted_or_set_aside, rejected
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publish.publisher import Pin
 from backfill_assets.quality import gates, measures
@@ -156,9 +156,9 @@ class _Writing:
         """Both tables of a refinement with one look at raw: accepted rows first, then those that were set aside."""
         (bronze, quarantine), raw = self.chunk.step.tables, inputs[refinement.raw]
         accepted, rejects = self.timelines[bronze.name], self.timelines[quarantine.name]
-        aside = stage_accepted(refinement.in_one_pass(raw), accepted, self.staged, bronze)
+        aside = stage_accepted(accepted_or_set_aside(raw, refinement), accepted, self.staged, bronze)
         of_bronze = self.measured(bronze)
-        rows = rejected_rows(rows_set_aside(self.spark, accepted, aside, raw.schema), refinement)
+        rows = rejected(rows_set_aside(self.spark, accepted, aside, raw.schema), refinement)
         if aside:
             stage(rows, rejects, self.staged, table=quarantine)
         else:

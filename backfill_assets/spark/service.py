@@ -1,16 +1,19 @@
-"""The Spark server of a home that outlives the command that started it: noted in a file, found again, and stopped."""
+"""The Spark server of a home that outlives the command that started it, and the cluster that may be behind it.
+
+It is noted in a file, found again, and stopped.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import psutil
@@ -19,12 +22,18 @@ from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
-from backfill_assets.spark.connect_server import CONNECT_PLUGIN, answers, start_connect_server
+from backfill_assets.spark.connect_server import (
+    CONNECT_PLUGIN,
+    LOOPBACK,
+    answers,
+    end_process,
+    free_port,
+    start_connect_server,
+    start_daemon,
+    wait_until,
+)
+from backfill_assets.spark.java import require_java, spark_script
 from backfill_assets.spark.session import run_a_job
-from backfill_assets.spark.standalone_cluster import start_standalone_cluster
-
-if TYPE_CHECKING:
-    from backfill_assets.spark.standalone_cluster import StandaloneCluster
 
 STANDALONE = "standalone"
 _NOTE = "spark-connect"
@@ -100,13 +109,12 @@ def _start(
 ) -> SparkService:
     options |= {"spark.master": cluster.url} if cluster else {}
     server = start_connect_server(settings, port, options, profile=profile, outlives_starter=True)
-    behind = [SparkProcess(*each) for each in cluster.processes()] if cluster else []
     service = SparkService(
         url=server.url,
         profile=profile,
         log=str(server.log),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
-        processes=(SparkProcess(server.process.pid, CONNECT_PLUGIN), *behind),
+        processes=(SparkProcess(server.process.pid, CONNECT_PLUGIN), *(cluster.processes() if cluster else ())),
         home=str(settings.home.resolve()),
     )
     try:
@@ -163,3 +171,66 @@ def command_line(pid: int) -> str:
         return " ".join(psutil.Process(pid).cmdline())
     except psutil.Error:
         return ""
+
+
+# ------------------------------------------------------------------ a standalone cluster
+
+_MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
+_WORKERS = 2
+_WORKER_MEMORY = "1g"
+_REGISTERED = "Successfully registered with master"
+
+
+@dataclass(frozen=True)
+class StandaloneCluster:
+    """``url`` is what ``spark.master`` takes."""
+
+    url: str
+    master: subprocess.Popen[bytes]
+    workers: tuple[subprocess.Popen[bytes], ...]
+
+    def processes(self) -> list[SparkProcess]:
+        """The workers first."""
+        return [*(SparkProcess(worker.pid, _WORKER) for worker in self.workers), SparkProcess(self.master.pid, _MASTER)]
+
+    def stop(self) -> None:
+        """End the workers, then the master."""
+        for process in (*self.workers, self.master):
+            end_process(process)
+
+
+def start_standalone_cluster(settings: Settings, timeout_seconds: float = 120) -> StandaloneCluster:
+    """Start the three processes and wait until the workers have registered; raises ``LakehouseUnusable`` if not.
+
+    Each worker has half of the cores, and memory for one executor of the profile. Output goes to ``<home>/spark/``.
+    """
+    require_java()
+    folder = settings.home / "spark"
+    folder.mkdir(parents=True, exist_ok=True)
+    here = replace(settings, spark_profile="standalone")
+    port = free_port()
+    url = f"spark://{LOOPBACK}:{port}"
+    master = _launch(here, _MASTER, ["--port", str(port)], folder / "master.log")
+    cluster = StandaloneCluster(url, master, ())
+    try:
+        _wait(lambda: answers(port), cluster, folder / "master.log", timeout_seconds)
+        logs = [folder / f"worker-{number}.log" for number in range(1, _WORKERS + 1)]
+        size = ["--cores", str(max(1, (os.cpu_count() or 2) // _WORKERS)), "--memory", _WORKER_MEMORY]
+        for log in logs:
+            arguments = [*size, "--work-dir", str(folder / log.stem), url]
+            cluster = replace(cluster, workers=(*cluster.workers, _launch(here, _WORKER, arguments, log)))
+        for log in logs:
+            _wait(lambda log=log: _REGISTERED in log.read_text(errors="replace"), cluster, log, timeout_seconds)  # type: ignore[misc]
+    except BaseException:
+        cluster.stop()
+        raise
+    return cluster
+
+
+def _launch(settings: Settings, java_class: str, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+    command = [spark_script("spark-class"), java_class, "--host", LOOPBACK, "--webui-port", "0", *arguments]
+    return start_daemon(command, settings, log, {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_DAEMON_MEMORY": "256m"})
+
+
+def _wait(done: Callable[[], bool], cluster: StandaloneCluster, log: Path, timeout_seconds: float) -> None:
+    wait_until(done, "The standalone cluster", (cluster.master, *cluster.workers), log, timeout_seconds)

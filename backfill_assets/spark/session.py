@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from backfill_assets.errors import LakehouseUnusable, SparkLost
+from backfill_assets.judge.engine import usable_memory
 from backfill_assets.lakehouse.object_store import ObjectStore
 from backfill_assets.settings import CONNECT_PORT, Settings
 from backfill_assets.spark.class_archive import start_folder, start_options
-from backfill_assets.spark.driver_memory import driver_memory
 from backfill_assets.spark.jars import base_jars, locked_jars
 from backfill_assets.spark.java import require_java, without_incubator
 
@@ -147,6 +147,11 @@ def driver_options(settings: Settings, options: Mapping[str, str]) -> dict[str, 
     if settings.lakehouse_on_s3:
         computed |= ObjectStore.from_environment().spark_options()
     return computed | dict(options)
+
+
+def driver_memory(usable: int | None = None) -> str:
+    """A quarter of the memory, in whole GiB from 1 to 8, for ``spark.driver.memory``: two runs and Dagster fit too."""
+    return f"{min(8, max(1, (usable_memory() if usable is None else usable) // 4 // 1024**3))}g"
 
 
 def profile(settings: Settings) -> dict[str, str]:

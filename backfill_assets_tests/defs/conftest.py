@@ -14,7 +14,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
-from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, TABLES
 
 FIRST_DAY = date(2016, 12, 24)
 Run = Callable[..., dg.ExecuteInProcessResult]
@@ -33,7 +33,7 @@ def builder() -> FakeBuilder:
 
 @pytest.fixture
 def location(builder: FakeBuilder) -> dg.Definitions:
-    return code_location([SMALL], fake_resources(builder))
+    return code_location(SMALL_CATALOG, fake_resources(builder))
 
 
 def run_range(

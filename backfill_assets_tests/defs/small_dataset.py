@@ -7,6 +7,8 @@ from datetime import date
 
 from pyspark.sql.types import DateType, DecimalType, StringType
 
+from backfill_assets.defs.partitions import PartitionedTables
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Layer, Reads, Source, Step, Table, Version
@@ -56,3 +58,6 @@ TABLES = [table.name for table in SMALL.tables]
 
 STREAMED = replace(SMALL, streamed=True)
 """The same, and Dagster has an asset for the stream of its sales."""
+
+SMALL_CATALOG, STREAMED_CATALOG = Catalog((SMALL,)), Catalog((STREAMED,))
+SMALL_TABLES = PartitionedTables(SMALL_CATALOG)

@@ -20,7 +20,7 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets_tests.defs.conftest import FIRST_DAY, Run, evaluated, materialized, run_range
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
-from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, TABLES
 
 pytestmark = pytest.mark.story
 
@@ -52,7 +52,7 @@ class Ran:
 
 @contextmanager
 def _ran(builder: FakeBuilder, **tags: str) -> Iterator[Ran]:
-    location = code_location([SMALL], fake_resources(builder))
+    location = code_location(SMALL_CATALOG, fake_resources(builder))
     with dg.DagsterInstance.ephemeral() as instance:
         yield Ran(instance, run_range(location, instance, DAYS, tags=tags), builder)
 

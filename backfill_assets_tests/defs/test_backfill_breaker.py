@@ -10,14 +10,14 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.defs import backfill_breaker as module
-from backfill_assets.defs.backfill_breaker import trip_backfills
+from backfill_assets.defs import under_way as module
 from backfill_assets.defs.dagster_internals import (
     BACKFILL_ID_TAG,
     WILL_RETRY_TAG,
     BulkActionStatus,
     PartitionBackfill,
 )
+from backfill_assets.defs.under_way import trip_backfills
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.publish.outbox import due_notices

@@ -27,7 +27,7 @@ from backfill_assets.defs.dagster_internals import (
 from backfill_assets.defs.location import code_location
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
-from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG
 
 FIRST = date(2017, 3, 1)
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
@@ -43,7 +43,7 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 def materialize(instance: dg.DagsterInstance, failing: Mapping[str, list[date]]) -> dg.ExecuteInProcessResult:
-    location = code_location([SMALL], fake_resources(FakeBuilder(failing=failing)))
+    location = code_location(SMALL_CATALOG, fake_resources(FakeBuilder(failing=failing)))
     last = FIRST + timedelta(days=1)
     tags = {ASSET_PARTITION_RANGE_START_TAG: str(FIRST), ASSET_PARTITION_RANGE_END_TAG: str(last)}
     job = location.resolve_implicit_global_asset_job_def()

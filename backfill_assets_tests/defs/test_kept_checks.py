@@ -16,16 +16,16 @@ from dagster._core.storage.tags import (
 )
 
 from backfill_assets.defs import watchdogs
-from backfill_assets.defs.checks import NOT_RUN, WATCHDOG, check_key, checks_by_table
+from backfill_assets.defs.checks import NOT_RUN, WATCHDOG, check_key, gate_keys
 from backfill_assets.defs.dagster_internals import newest_evaluations
-from backfill_assets.defs.location import code_location, table_partitions
+from backfill_assets.defs.location import code_location
 from backfill_assets.defs.sensors.repairs import _failed_gates
 from backfill_assets.defs.sensors.shows_what_is import REPORTED_TAG, ShownDays, put_checks_right
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
-from backfill_assets.model.graph import build_order
+from backfill_assets.model.graph import steps_of
 from backfill_assets_tests.defs.conftest import run_range
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, built_day, fake_resources
-from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES
 from backfill_assets_tests.defs.test_watchdogs import fake_watch
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -34,7 +34,6 @@ pytestmark = pytest.mark.story
 TABLE = "bronze_sales"
 DAYS = ("2017-03-01", "2017-03-02")
 KEYS = "keys_unique"
-CHECKS = checks_by_table(build_order(SMALL.steps))
 
 
 class Place:
@@ -45,7 +44,7 @@ class Place:
         self.instance = instance
         watch = fake_watch(self.lakehouse)
         self.builder = FakeBuilder(log=self.lakehouse.publisher.log, watch=watch)
-        self.defs = code_location([SMALL], fake_resources(self.builder, home))
+        self.defs = code_location(SMALL_CATALOG, fake_resources(self.builder, home))
 
     def run(self, *tables: str) -> dg.ExecuteInProcessResult:
         return run_range(self.defs, self.instance, "..".join(DAYS), *tables)
@@ -64,7 +63,7 @@ class Place:
 
     def put_right(self) -> int:
         log = self.lakehouse.publisher.log
-        return put_checks_right(ShownDays(self.instance, log, table_partitions([SMALL]), CHECKS))
+        return put_checks_right(ShownDays(self.instance, log, SMALL_TABLES))
 
     def statuses(self, check: str) -> dict[str, AssetCheckExecutionRecordStatus]:
         keys = [dg.AssetCheckKey(dg.AssetKey(TABLE), check)]
@@ -78,7 +77,7 @@ class Place:
         return NOT_RUN in self.newest(check, day).metadata
 
     def failed_gates(self) -> set[date]:
-        return {key.day for key in _failed_gates(self.instance, {TABLE: CHECKS[TABLE]})[0]}
+        return {key.day for key in _failed_gates(self.instance, gate_keys(steps_of(SMALL.steps, [TABLE])))[0]}
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.specs import CADENCE_TAG, column_schema
 from backfill_assets_tests.defs.conftest import FIRST_DAY
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
-from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG
 from backfill_assets_tests.model.test_checks import EveryCheck
 
 pytestmark = pytest.mark.story
@@ -119,9 +119,9 @@ def test_the_contract_becomes_the_column_schema(defs: dg.Definitions) -> None:
     columns = {column.name: column for column in fact.metadata["dagster/column_schema"].columns}
     assert columns["amount_eur"].type == "decimal(18,4)"
     assert columns["transaction_id"].constraints.nullable is False
-    assert columns["amount_eur"].constraints.other == ["at least 0"]
+    assert columns["amount_eur"].constraints.other == ["greater than or equal to 0"]
     assert columns["currency"].constraints.other == ["matches ^[A-Z]{3}$"]
-    assert columns["store_id"].constraints.other == ["at least 1 character"]
+    assert columns["store_id"].constraints.other == ["1.. characters long"]
 
 
 def test_each_edge_has_a_check_that_is_named_for_what_it_enforces(defs: dg.Definitions) -> None:
@@ -187,7 +187,7 @@ def test_partitions_of_data_that_has_ended_end_with_it() -> None:
 
 def test_the_tables_of_a_chain_that_has_ended_still_share_one_run() -> None:
     """A backfill of a range is one run."""
-    location = code_location([SMALL], fake_resources(FakeBuilder()), last_days={"small": date(2017, 5, 29)})
+    location = code_location(SMALL_CATALOG, fake_resources(FakeBuilder()), last_days={"small": date(2017, 5, 29)})
     graph = location.resolve_asset_graph()
     daily = {
         graph.get(key).partitions_def for key in graph.get_all_asset_keys() if graph.get(key).tags.get(CADENCE_TAG)
@@ -237,9 +237,9 @@ def test_loading_the_location_starts_no_jvm_and_imports_no_pandas() -> None:
 
 
 def test_every_check_of_a_contract_has_words() -> None:
-    """For people who read the columns of a table in the UI."""
+    """For people who read the columns of a table in the UI; what is wrong with a value is said in the same ones."""
     shown = column_schema(replace(SMALL.tables[-1], contract=EveryCheck))
     words = {column.name: column.constraints.other for column in shown.columns}
-    assert words["ge"] == ["at least 0"] and words["closed"] == ["at least 1, at most 3"]
-    assert words["opened"] == ["more than 1, less than 3"] and words["notin"] == ["none of a, b"]
+    assert words["ge"] == ["greater than or equal to 0"] and words["closed"] == ["in [1, 3]"]
+    assert words["opened"] == ["in (1, 3)"] and words["notin"] == ["none of a, b"]
     assert all(len(words[name]) == len(field.checks) for name, field in EveryCheck.fields().items())

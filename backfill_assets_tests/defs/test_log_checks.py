@@ -17,11 +17,13 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from backfill_assets.defs import log_checks
 from backfill_assets.defs.checks import AS_DECLARED, AS_SENT, AS_USUAL, DELIVERED, check_key
 from backfill_assets.defs.dagster_internals import newest_evaluations, shown_checks
-from backfill_assets.defs.location import code_location, table_partitions
+from backfill_assets.defs.location import code_location
 from backfill_assets.defs.log_checks import LogChecks, log_judges
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.control_totals import CONTROL
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.drift import FIELDS, DriftKind, FieldRows, as_text
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
@@ -49,7 +51,7 @@ class Place:
     def __init__(self, home: Path, instance: dg.DagsterInstance) -> None:
         self.lakehouse = SmallLakehouse(home / "lakehouse", DECLARED.steps)
         self.instance, self.zone = instance, LandingZone(home / "landing")
-        self.defs = code_location([DECLARED], fake_resources(FakeBuilder(), home))
+        self.defs = code_location(Catalog((DECLARED,)), fake_resources(FakeBuilder(), home))
         self.seen: Any = None
 
     def publish(self, id: str, rows: int, *days: date) -> None:
@@ -64,7 +66,7 @@ class Place:
 
     def look(self, now: datetime = MORNING) -> str:
         looked = LogChecks(
-            self.instance, self.lakehouse.publisher.log, self.zone, DECLARED.steps, table_partitions([DECLARED])
+            self.instance, self.lakehouse.publisher.log, self.zone, PartitionedTables(Catalog((DECLARED,)))
         )
         words, self.seen = looked.evaluate(self.seen, now)
         return words

@@ -23,7 +23,7 @@ from backfill_assets.model.graph import build_order
 from backfill_assets.rebuild.outcome import BuildResult
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain
-from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
@@ -41,7 +41,7 @@ def run_range(home: Path, instance: dg.DagsterInstance, *tables: str, fake: Fake
         file.parent.mkdir(parents=True)
         file.write_bytes(b"")
     builder = fake or FakeBuilder()
-    defs = code_location([SMALL], fake_resources(builder, home))
+    defs = code_location(SMALL_CATALOG, fake_resources(builder, home))
     defs.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
         tags={ASSET_PARTITION_RANGE_START_TAG: str(SUNDAY), ASSET_PARTITION_RANGE_END_TAG: str(TUESDAY)},
@@ -124,7 +124,7 @@ def lakehouse(tmp_path: Path) -> SmallLakehouse:
 
 @pytest.fixture
 def defs(lakehouse: SmallLakehouse, tmp_path: Path) -> dg.Definitions:
-    return code_location([SMALL], fake_resources(FakeBuilder(), tmp_path))
+    return code_location(SMALL_CATALOG, fake_resources(FakeBuilder(), tmp_path))
 
 
 def test_a_table_says_where_it_is_launched_that_later_days_use_it(defs: dg.Definitions) -> None:

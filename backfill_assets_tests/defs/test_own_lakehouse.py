@@ -18,7 +18,7 @@ from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
-from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, SMALL_TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
@@ -62,7 +62,7 @@ def test_a_sensor_in_the_dagster_of_another_lakehouse_skips_in_words(
     SmallLakehouse(settings.home / "lakehouse").publish("p1", {"bronze_sales": {date(2017, 3, 1): [1]}})
     spark = SharedSpark(settings=settings)
     resources = {"backfill_spark": spark, "backfill": Backfill(settings=settings, catalog=CATALOG, spark=spark)}
-    location = code_location([SMALL], resources)
+    location = code_location(SMALL_CATALOG, resources)
     said: dict[str, str] = {}
     for sensor in location.sensors or ():
         assert isinstance(sensor, dg.SensorDefinition)
@@ -107,7 +107,7 @@ def test_a_job_that_is_to_put_rows_back_fails_in_words(tmp_path: Path, dagster_i
 def _failure_of(name: str, home: Path, instance: dg.DagsterInstance) -> dg.Failure:
     settings = Settings.at(home)
     spark = SharedSpark(settings=settings)
-    (job,) = [job for job in (*campaign_jobs([SMALL], {}), *upkeep_jobs()) if job.name == name]
+    (job,) = [job for job in (*campaign_jobs(SMALL_TABLES), *upkeep_jobs()) if job.name == name]
     config: dict[str, object] = {"plan": "plan-0123456789abcdef"} if "campaign" in name else {}
     config = {"table": "raw_sales", "days": ["2017-03-01"]} if name == "restore_raw" else config
     (op,) = [node.name for node in job.nodes]

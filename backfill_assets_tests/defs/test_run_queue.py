@@ -25,7 +25,7 @@ from backfill_assets.defs.resources import EMBEDDED_SPARK
 from backfill_assets.defs.streams import STREAM_TAG
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
-from backfill_assets_tests.defs.small_dataset import SMALL, STREAMED
+from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, STREAMED_CATALOG
 
 pytestmark = pytest.mark.story
 _REPOSITORY = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("small"), "small")
@@ -104,7 +104,7 @@ def test_runs_of_campaigns_are_bounded_by_themselves(instance: dg.DagsterInstanc
 
 @cache
 def _location(pool: str | None = None) -> dg.Definitions:
-    return code_location([SMALL], fake_resources(FakeBuilder()), pool=pool)
+    return code_location(SMALL_CATALOG, fake_resources(FakeBuilder()), pool=pool)
 
 
 @cache
@@ -125,7 +125,7 @@ def _everything(pool: str | None = None) -> dg.JobDefinition:
 def _stream(pool: str | None = None) -> dg.JobDefinition:
     with disable_dagster_warnings():
         job = code_location(
-            [STREAMED], fake_resources(FakeBuilder()), pool=pool
+            STREAMED_CATALOG, fake_resources(FakeBuilder()), pool=pool
         ).resolve_implicit_global_asset_job_def()
         return job.get_subset(asset_selection={dg.AssetKey("stream_small")})
 

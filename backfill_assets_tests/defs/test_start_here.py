@@ -17,7 +17,6 @@ from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatu
 
 from backfill_assets.days import TableDay
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS
-from backfill_assets.defs.location import table_partitions
 from backfill_assets.defs.start_here import (
     ASSET,
     PEOPLE,
@@ -41,7 +40,7 @@ from backfill_assets_tests.defs.campaigns.campaigns import started
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.sensors.test_landed_files import World
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
-from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES
 from backfill_assets_tests.small_lakehouse import LakehouseOfReasons, SmallLakehouse
 
 pytestmark = pytest.mark.story
@@ -61,7 +60,7 @@ class Page:
         self.cursor: object = None
 
     def tick(self) -> None:
-        page = start_here_page([SMALL], table_partitions([SMALL]))
+        page = start_here_page(SMALL_TABLES)
         resources = fake_resources(self.builder, self.home)
         with dg.build_sensor_context(instance=self.instance, resources=resources) as context:
             _, self.cursor = page(context, context.resources.backfill, self.cursor)
@@ -84,7 +83,7 @@ def page(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Page:
 
 def test_it_links_to_the_three_things_that_people_do() -> None:
     """The first lesson is one range of the fact and all that is made of it."""
-    spec = start_here_spec([SMALL])
+    spec = start_here_spec(SMALL_CATALOG)
     text = str(spec.description)
     assert "(/asset-groups~key%3A%22fact_sales_transactions%22%2B/)" in text
     assert 'key:"fact_sales_transactions"+' in text

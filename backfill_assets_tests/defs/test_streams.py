@@ -45,7 +45,7 @@ from backfill_assets.stream.lease import (
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.fake_stream import ENDS_ONCE
 from backfill_assets_tests.defs.small_chain import publish_chain
-from backfill_assets_tests.defs.small_dataset import SMALL, STREAMED
+from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, STREAMED, STREAMED_CATALOG
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
@@ -253,7 +253,7 @@ def tick(
 ) -> tuple[list[dg.RunRequest], str]:
     log = PublicationLog(world.storage) if anything_published(world.storage) else None
     resources = fake_resources(FakeBuilder(log=log), world.home, automation=automation)
-    repository = code_location([STREAMED], resources).get_repository_def()
+    repository = code_location(STREAMED_CATALOG, resources).get_repository_def()
     sensor = streams.stream_sensor([streamed])
     with dg.build_sensor_context(instance=world.instance, repository_def=repository, resources=resources) as context:
         data = sensor.evaluate_tick(context)
@@ -287,7 +287,7 @@ def _failed(world: World) -> dg.DagsterRun:
 
 def test_nothing_is_started_by_itself(world: World) -> None:
     """It is off from the start, and a stream that no person has started stays off."""
-    location = code_location([STREAMED], fake_resources(FakeBuilder()))
+    location = code_location(STREAMED_CATALOG, fake_resources(FakeBuilder()))
     assert location.resolve_sensor_def("streams").default_status is dg.DefaultSensorStatus.RUNNING
     assert tick(world) == ([], "stream_small was never started: materialize it once.")
 
@@ -306,7 +306,7 @@ def test_one_that_is_declared_to_run_always_begins_once_something_is_published(w
 
 
 def test_a_location_without_streams_has_no_such_sensor() -> None:
-    names = {sensor.name for sensor in code_location([SMALL], fake_resources(FakeBuilder())).sensors or ()}
+    names = {sensor.name for sensor in code_location(SMALL_CATALOG, fake_resources(FakeBuilder())).sensors or ()}
     assert "streams" not in names
 
 

@@ -17,6 +17,7 @@ from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.upkeep import MAINTAIN, REFRESH, upkeep_jobs, upkeep_schedules
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Reads, Step, Version
 from backfill_assets.publish.log import PublicationLog, anything_published
@@ -140,7 +141,7 @@ def _nightly_tick(
     storage = Storage(str(home / "lakehouse"))
     log = PublicationLog(storage) if anything_published(storage) else None
     resources = fake_resources(FakeBuilder(log=log), home, automation=automation)
-    repository = code_location(datasets, resources).get_repository_def()
+    repository = code_location(Catalog(tuple(datasets)), resources).get_repository_def()
     schedule = repository.get_schedule_def("every_day_small")
     assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
     with dg.build_schedule_context(

@@ -22,7 +22,7 @@ from backfill_assets.model.declaration import RuleOutcome, Table
 from backfill_assets.state.observed import observe
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
-from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
@@ -67,7 +67,7 @@ def watch(lakehouse: SmallLakehouse) -> FakeWatch:
 
 @pytest.fixture
 def watching(watch: FakeWatch) -> dg.Definitions:
-    return code_location([SMALL], fake_resources(FakeBuilder(log=watch.log, watch=watch)))
+    return code_location(SMALL_CATALOG, fake_resources(FakeBuilder(log=watch.log, watch=watch)))
 
 
 def _run(defs: dg.Definitions, instance: dg.DagsterInstance, **config: object) -> dg.ExecuteInProcessResult:
@@ -110,7 +110,7 @@ def test_a_table_that_cannot_be_read_hides_no_other(
     log = Path(lakehouse.storage.root) / "raw_sales" / "_delta_log"
     max(log.glob("*.json")).write_text("{damaged")
     damaged = Damaged(CATALOG, lakehouse.storage, watch.log, pytest.fail)
-    defs = code_location([SMALL], fake_resources(FakeBuilder(log=watch.log, watch=damaged)))
+    defs = code_location(SMALL_CATALOG, fake_resources(FakeBuilder(log=watch.log, watch=damaged)))
     job, config = defs.resolve_job_def(JOB), {"ops": {STEP: {"config": {"days": str(DAYS)}}}}
     result = job.execute_in_process(instance=dagster_instance, run_config=config, raise_on_error=False)
     (failure,) = result.get_step_failure_events()
@@ -165,7 +165,7 @@ def test_a_lakehouse_that_is_made_again_at_the_same_place_is_new(
     again = SmallLakehouse(tmp_path)
     again.publish("p1", {table: {day: [1] for day in DAYS} for table in TABLES})
     watch = fake_watch(again)
-    _run(code_location([SMALL], fake_resources(FakeBuilder(log=watch.log, watch=watch))), dagster_instance)
+    _run(code_location(SMALL_CATALOG, fake_resources(FakeBuilder(log=watch.log, watch=watch))), dagster_instance)
     assert set(watch.looked) == {(table, day) for table in TABLES for day in DAYS}
 
 

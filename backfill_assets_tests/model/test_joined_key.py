@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backfill_assets.model.joined_key import parts_of_key
+from backfill_assets.model.canonical import parts_of_key
 
 
 @pytest.mark.parametrize(

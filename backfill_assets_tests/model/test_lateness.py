@@ -7,7 +7,6 @@ import pytest
 
 from backfill_assets.examples.datasets.sales import SALES, SalesLine
 from backfill_assets.model.lateness import Beyond, Lateness
-from backfill_assets.model.refinement import TimelyRefinement
 
 
 @pytest.mark.parametrize(
@@ -34,7 +33,7 @@ def test_only_to_reject_late_rows_is_another_logic(beyond: Beyond) -> None:
     raw, refined = sales.dataset().steps[:2]
     assert raw.lateness == Lateness(7, beyond)
     refinement, rejects = sales.refinement(), beyond == "quarantine"
-    assert isinstance(refinement, TimelyRefinement) is rejects
+    assert refinement.takes_days == (7 if rejects else None)
     assert rejects or refinement == SALES.refinement()
     rules = [rule.name for rule in refined.tables[1].rules]
     assert rules == ["content_intact", *(["arrived_within"] if rejects else [])]

@@ -14,19 +14,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.examples.datasets.sales import SALES
+from backfill_assets.model.canonical import joined_key, parts_of_key
 from backfill_assets.model.checks import struct_type
-from backfill_assets.model.joined_key import joined_key, parts_of_key
 from backfill_assets.model.landed import quarantine_contract
 from backfill_assets.model.refinement import (
     ACCEPTED_PART,
     PART,
     SET_ASIDE,
     SET_ASIDE_PART,
-    TimelyRefinement,
+    Refinement,
     accepted,
     accepted_or_set_aside,
     rejected,
-    rejected_rows,
 )
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import versions
@@ -65,7 +64,7 @@ def test_both_tables_have_the_columns_and_types_of_their_contracts(spark: SparkS
 
 def test_late_rows_are_rejected_where_that_is_declared(spark: SparkSession) -> None:
     """In one pass and in two: with that reason beside all others. A marker is not late, nor what landed on its day."""
-    week = TimelyRefinement(SOURCE, REFINEMENT.contract, REFINEMENT.key, REFINEMENT.derived, 7)
+    week = Refinement(SOURCE, REFINEMENT.contract, REFINEMENT.key, REFINEMENT.derived, 7)
     rows = raw_sales(
         spark,
         [
@@ -85,8 +84,8 @@ def test_late_rows_are_rejected_where_that_is_declared(spark: SparkSession) -> N
     outputs = week({"raw_sales": rows})
     (winner,) = outputs["bronze_sales"].collect()
     assert (winner.basket_id, winner.superseded_by_day) == ("1", OTHER_DAY)
-    once = week.in_one_pass(rows).cache()
-    set_aside = rejected_rows(once.where(F.col(PART) == SET_ASIDE_PART).select(f"{SET_ASIDE}.*"), week)
+    once = accepted_or_set_aside(rows, week).cache()
+    set_aside = rejected(once.where(F.col(PART) == SET_ASIDE_PART).select(f"{SET_ASIDE}.*"), week)
     for found in (outputs["quarantine_sales"], set_aside):
         assert {row.basket_id: list(row.reasons) for row in found.collect()} == expected
     assert [row.basket_id for row in once.where(F.col(PART) == ACCEPTED_PART).collect()] == ["1"]

@@ -75,7 +75,7 @@ def test_raw_is_judged_once_and_what_is_set_aside_becomes_the_quarantine(
         looked_at.append(rows.count())
         return rejected(rows, refinement)
 
-    monkeypatch.setattr(stage, "rejected_rows", noted)
+    monkeypatch.setattr(stage, "rejected", noted)
     workshop.build("bronze_sales", list(quantities))
     bronze, quarantine = workshop.read("bronze_sales"), workshop.read("quarantine_sales")
     assert sorted(zip(bronze["day"], bronze["quantity"], strict=True)) == [

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from backfill_assets.spark.driver_memory import driver_memory
+from backfill_assets.spark.session import driver_memory
 
 
 @pytest.mark.parametrize(("gib", "share"), [(2, "1g"), (8, "2g"), (24, "6g"), (256, "8g")])

@@ -13,8 +13,8 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.defs import dagster_internals
-from backfill_assets.defs.checks import checks_by_table
-from backfill_assets.defs.location import code_location, table_partitions
+from backfill_assets.defs.location import code_location
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.sensors.shows_what_is import ShownDays
 from backfill_assets.examples.catalog import CATALOG
@@ -22,7 +22,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets_tests.defs.conftest import evaluated
 from backfill_assets_tests.workshop import Workshop
 
-PARTITIONS = table_partitions(CATALOG.datasets)
+PARTITIONS = PartitionedTables(CATALOG)
 STEPS = CATALOG.steps_with("sales")
 TABLES = [table.name for step in STEPS for table in step.tables if step.cadence is Cadence.DAILY]
 """The daily tables of the sales and of what they read; one run carries a range through all of them."""
@@ -51,8 +51,8 @@ class DagsterChain:
         self.workshop = workshop
         self.instance = instance
         self.log = workshop.builder.lake.publisher.log
-        self.shown = ShownDays(instance, self.log, PARTITIONS, checks_by_table(CATALOG.steps))
-        self._defs = code_location(CATALOG.datasets, workshop_resources(workshop))
+        self.shown = ShownDays(instance, self.log, PARTITIONS)
+        self._defs = code_location(CATALOG, workshop_resources(workshop))
 
     def run(self, days: DayRange, *tables: str) -> dg.ExecuteInProcessResult:
         """As a ranged run of a backfill would; of all daily tables, unless some are named. Weeks run on their own."""
@@ -80,8 +80,8 @@ class DagsterChain:
     def failed(self, table: str) -> Days:
         """The days that Dagster shows as failed."""
         key = dg.AssetKey(table)
-        status = get_and_update_asset_status_cache_value(self.instance, key, PARTITIONS[table], self.instance)
-        subset = status.deserialize_failed_partition_subsets(PARTITIONS[table]) if status else None
+        status = get_and_update_asset_status_cache_value(self.instance, key, PARTITIONS.by_table[table], self.instance)
+        subset = status.deserialize_failed_partition_subsets(PARTITIONS.by_table[table]) if status else None
         return set(subset.get_partition_keys()) if subset else set()
 
     def assert_true(self, *but: str) -> None:

@@ -48,6 +48,6 @@ class DyingBackfill(Backfill):
 _settings = Settings.from_environment()
 _spark = SharedSpark(settings=_settings, spark_config=dict(SMALL_SPARK))
 defs = code_location(
-    CATALOG.datasets,
+    CATALOG,
     {"backfill_spark": _spark, "backfill": DyingBackfill(settings=_settings, catalog=CATALOG, spark=_spark)},
 )

@@ -27,7 +27,7 @@ from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets_tests.defs.small_chain import inputs_of, publish_step
-from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 HOME = Path(os.environ.get("REPAIRING_HOME", "nowhere"))
@@ -115,6 +115,6 @@ repairs.launch = _halting(repairs.launch, IN, AFTER)
 _settings = Settings.at(HOME)
 _spark = SharedSpark(settings=_settings)
 defs = code_location(
-    [SMALL],
+    SMALL_CATALOG,
     {"backfill_spark": _spark, "backfill": RepairingBackfill(settings=_settings, catalog=CATALOG, spark=_spark)},
 )

@@ -46,7 +46,7 @@ WAVES = Shares.parse("20%,100%")
 def daemon(wrong: Workshop) -> Iterator[DagsterDaemon]:
     with ExitStack() as stack:
         instance = stack.enter_context(dg.instance_for_test())
-        chain = code_location(CATALOG.datasets, workshop_resources(wrong))
+        chain = code_location(CATALOG, workshop_resources(wrong))
         yield DagsterDaemon(chain, instance, SENSOR)
 
 

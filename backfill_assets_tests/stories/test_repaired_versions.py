@@ -28,7 +28,7 @@ LAST = date(2017, 3, 9)
 def daemon(wrong: Workshop) -> Iterator[DagsterDaemon]:
     with ExitStack() as stack:
         instance = stack.enter_context(dg.instance_for_test())
-        yield DagsterDaemon(code_location(CATALOG.datasets, workshop_resources(wrong)), instance, SENSOR)
+        yield DagsterDaemon(code_location(CATALOG, workshop_resources(wrong)), instance, SENSOR)
 
 
 def statuses(workshop: Workshop) -> dict[date, DayStatus]:

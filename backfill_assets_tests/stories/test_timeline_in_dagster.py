@@ -38,7 +38,7 @@ def run(wrong: Workshop, instance: dg.DagsterInstance) -> Any:
     """What a person writes into the launchpad of the job."""
 
     def run_days(*tables: str, timeline: str = NAME, **config: str) -> dg.ExecuteInProcessResult:
-        job = code_location(CATALOG.datasets, workshop_resources(wrong)).resolve_job_def(JOB)
+        job = code_location(CATALOG, workshop_resources(wrong)).resolve_job_def(JOB)
         asked = {"timeline": timeline, "tables": list(tables), "days": str(DAYS), **config}
         return job.execute_in_process(
             instance=instance, run_config={"ops": {OP: {"config": asked}}}, raise_on_error=False

@@ -27,7 +27,7 @@ TABLES = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_d
 
 def main() -> None:
     tags = dict(zip((ASSET_PARTITION_RANGE_START_TAG, ASSET_PARTITION_RANGE_END_TAG), sys.argv[1:], strict=True))
-    location = code_location(CATALOG.datasets, fake_resources(FakeBuilder()))
+    location = code_location(CATALOG, fake_resources(FakeBuilder()))
     job = location.resolve_implicit_global_asset_job_def()
     chosen = [dg.AssetKey(table) for table in TABLES]
     batch_events()

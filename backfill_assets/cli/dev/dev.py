@@ -7,6 +7,7 @@ running; otherwise it starts one, which ends with it, however it ends.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,14 +17,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.request import Request, urlopen
 
 import psutil
 
 from backfill_assets.cli.dev.dagster_home import dagster_home
-from backfill_assets.cli.dev.next_ticks import ask_next_ticks
 from backfill_assets.cli.dev.only_daemon import only_daemon, require_free_port, require_place
 from backfill_assets.cli.dev.sessions import living_sessions, start_process, stop_sessions
 from backfill_assets.cli.running_dev import noted_dev
@@ -298,19 +300,6 @@ def _run_until_interrupted(parts: Sequence[DevPart], goes_on: Callable[[], bool]
         running.stop()
 
 
-def _say_next_ticks(settings: Settings, port: int) -> None:
-    """Once the UI answers: what is launched by itself, and when."""
-    while settings.automation and not answers(port):
-        time.sleep(LOOK_EVERY_SECONDS)
-    ui = f"http://{LOOPBACK}:{port}"
-    try:
-        ticks = ask_next_ticks(ui) if settings.automation else []
-        is_on = "What is launched by itself from now on, where something is due:"
-        _say("\n".join([is_on, *ticks]) if ticks else "BACKFILL_AUTOMATION is off: nothing is launched by itself.")
-    except (OSError, LookupError, TypeError, ValueError) as error:
-        _say(f"{ui}/automation has what is launched by itself, and when. It could not be asked: {error}.")
-
-
 def _interrupt_once(*_: object) -> None:
     """A closed terminal sends two signals within a millisecond, and a second one would interrupt the clean-up."""
     _handle_signals(signal.SIG_IGN)
@@ -337,3 +326,52 @@ def _say(message: str) -> None:
     # The terminal may be gone.
     with suppress(OSError):
         print(message, flush=True)
+
+
+# ------------------------------------------------------------------ what Dagster does by itself
+
+_QUERY = """{ repositoriesOrError { ... on RepositoryConnection { nodes {
+  schedules { name description scheduleState { status } futureTicks(limit: 1) { results { timestamp } } }
+  sensors { name sensorState { status } }
+} } } }"""
+_TIMEOUT_SECONDS = 60
+
+
+def _say_next_ticks(settings: Settings, port: int) -> None:
+    """Once the UI answers: what is launched by itself, and when."""
+    while settings.automation and not answers(port):
+        time.sleep(LOOK_EVERY_SECONDS)
+    ui = f"http://{LOOPBACK}:{port}"
+    try:
+        ticks = ask_next_ticks(ui) if settings.automation else []
+        is_on = "What is launched by itself from now on, where something is due:"
+        _say("\n".join([is_on, *ticks]) if ticks else "BACKFILL_AUTOMATION is off: nothing is launched by itself.")
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        _say(f"{ui}/automation has what is launched by itself, and when. It could not be asked: {error}.")
+
+
+def ask_next_ticks(ui: str) -> list[str]:
+    """A line for each schedule that is on at the UI ``ui``, and one for the sensors.
+
+    Raises ``OSError`` if it cannot be reached, and ``LookupError`` or ``ValueError`` if it answers something else.
+    """
+    asked = json.dumps({"query": _QUERY}).encode()
+    request = Request(f"{ui}/graphql", asked, {"Content-Type": "application/json"})  # noqa: S310 - our own UI
+    with urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
+        return list(next_ticks(json.load(answer)))
+
+
+def next_ticks(answer: Mapping[str, Any]) -> Iterator[str]:
+    """The lines for what the UI answers, the next tick first. Pure."""
+    nodes = answer["data"]["repositoriesOrError"]["nodes"]
+    found = [
+        (tick["timestamp"], schedule["name"], (schedule["description"] or "").partition(". ")[0].rstrip("."))
+        for node in nodes
+        for schedule in node["schedules"]
+        if schedule["scheduleState"]["status"] == "RUNNING"
+        for tick in schedule["futureTicks"]["results"]
+    ]
+    for at, name, what in sorted(found):
+        yield f"  {datetime.fromtimestamp(at, UTC):%a %Y-%m-%d %H:%M} UTC  {name}: {what}"
+    sensors = [each["name"] for node in nodes for each in node["sensors"] if each["sensorState"]["status"] == "RUNNING"]
+    yield f"  all the time: {', '.join(sorted(sensors))}"

@@ -6,7 +6,7 @@ newest step.
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -35,11 +35,10 @@ from backfill_assets.defs.campaigns.pages import (
     step_page,
     undo_page,
 )
-from backfill_assets.defs.checks import checks_by_table
 from backfill_assets.defs.dagster_internals import MAX_RETRIES_TAG, RETRY_NUMBER_TAG, WILL_RETRY_TAG
 from backfill_assets.defs.metadata import plain_failure
 from backfill_assets.defs.own_lakehouse import lakehouse_job, lakehouse_sensor
-from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill, person_behind
 from backfill_assets.defs.sensors.shows_what_is import ShownDays, report_publication
 from backfill_assets.defs.specs import UNDER_THE_HOOD
@@ -47,7 +46,7 @@ from backfill_assets.defs.under_way import is_alive
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, campaign_of, newest_entries, plan_of
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.keep import look_again, observe_context_of, plan_and_keep, require_carried_out
@@ -112,20 +111,16 @@ def campaign_spec() -> dg.AssetSpec:
 
 
 def campaign_jobs(
-    datasets: Sequence[Dataset],
-    partitions: Mapping[str, Partitions],
-    pool: str | None = None,
-    storage: Storage | None = None,
+    tables: PartitionedTables, pool: str | None = None, storage: Storage | None = None
 ) -> list[dg.JobDefinition]:
     """The three jobs. Their runs may start Spark, and share the limit of ``pool``.
 
     ``storage`` has what the launchpad's example is taken from: a table with versions, and published days of it.
     """
-    checks = checks_by_table([step for dataset in datasets for step in dataset.steps])
 
     def published(backfill: Backfill, instance: dg.DagsterInstance) -> ShownDays | None:
         log = backfill.publications()
-        return ShownDays(instance, log, partitions, checks) if log else None
+        return ShownDays(instance, log, tables) if log else None
 
     def job(
         name: str, description: str, config_type: type[dg.Config], work: Callable[[_Carried, Any], None], **more: Any
@@ -135,7 +130,7 @@ def campaign_jobs(
 
         return lakehouse_job(name, OPS[name], description, config_type, carried, pool=pool, tags=_TAGS, **more)
 
-    example = dict(zip(("target", "days"), plan_example(datasets, storage), strict=True))
+    example = dict(zip(("target", "days"), plan_example(tables.catalog, storage), strict=True))
     return [
         job(JOB, _BEGINS, CampaignConfig, _begin, example=example),
         job(APPROVE_JOB, _APPROVES, PlanConfig, _approve),
@@ -157,10 +152,10 @@ _UNDOES = (
 )
 
 
-def plan_example(datasets: Sequence[Dataset], storage: Storage | None = None) -> tuple[str, str]:
+def plan_example(catalog: Catalog, storage: Storage | None = None) -> tuple[str, str]:
     """The table with the most versions of its logic, and its newest published days, or its first days without any."""
-    steps = [(dataset, step) for dataset in datasets for step in dataset.steps if step.source is None]
-    dataset, step = max(steps, key=lambda each: _worth_showing(each[1]))
+    step = max((step for step in catalog.steps if step.source is None), key=_worth_showing)
+    dataset = catalog.dataset_of(step.name)
     newest = _newest_published_day(storage, step.name) or dataset.first_day + timedelta(_DAYS - 1)
     return step.name, str(DayRange(max(dataset.first_day, newest - timedelta(_DAYS - 1)), newest))
 

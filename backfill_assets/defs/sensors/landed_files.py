@@ -10,14 +10,14 @@ import dagster as dg
 
 from backfill_assets.defs.dagster_internals import SENSOR_NAME_TAG
 from backfill_assets.defs.own_lakehouse import lakehouse_sensor
-from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.defs.under_way import busy_tables, ever_targeted, launch_backfill
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import SUFFIX, LandingZone, file_positions
-from backfill_assets.model.catalog import chains
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
@@ -36,21 +36,21 @@ Listings = Mapping[str, str]
 """A fingerprint of the names that had landed, by dataset."""
 
 
-def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
+def landed_file_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
     """On from the start: a dataset that is registered begins by itself, then its schedule takes over."""
 
     def launch_landed(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         seen = json.loads(context.cursor or "{}")
         landed_chains = [
-            [_landed_state(context.instance, backfill, dataset, partitions, seen) for dataset in chain]
-            for chain in chains(datasets)
+            [_landed_state(context.instance, backfill, dataset, tables, seen) for dataset in chain]
+            for chain in tables.catalog.chains
         ]
-        busy = _taken_in_now(context.instance, backfill, partitions) | _being_restored(backfill.storage)
+        busy = _taken_in_now(context.instance, backfill, tables) | _being_restored(backfill.storage)
         due = arrivals_due(landed_chains, busy, _earlier_launches(context.instance))
         lines = [*_launch(context, due), *_never_published(landed_chains, busy)]
         for line in lines:
             context.log.info(line)
-        for path in _strays(LandingZone(backfill.settings.landing), datasets):
+        for path in _strays(LandingZone(backfill.settings.landing), tables.catalog):
             context.log.warning(f"{path} is no {SUFFIX} file in the folder of a day, and is not read.")
         listings = {landed.dataset.name: _listing(landed.files) for chain in landed_chains for landed in chain}
         return dg.SensorResult(
@@ -69,23 +69,18 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
 
 
 def nothing_builds(
-    instance: dg.DagsterInstance,
-    backfill: Backfill,
-    chain: Sequence[Dataset],
-    partitions: Mapping[str, Partitions],
+    instance: dg.DagsterInstance, backfill: Backfill, chain: Sequence[Dataset], tables: PartitionedTables
 ) -> dict[str, list[date]]:
     """New days that have landed, by raw table, that are the daily job's while no run and no stream takes them in."""
-    busy = _taken_in_now(instance, backfill, partitions)
-    states = [_landed_state(instance, backfill, dataset, partitions, {}) for dataset in chain]
+    busy = _taken_in_now(instance, backfill, tables)
+    states = [_landed_state(instance, backfill, dataset, tables, {}) for dataset in chain]
     waiting = {landed.raw: sorted(left_to_daily_job(landed)) for landed in states if landed.raw not in busy}
     return {raw: days for raw, days in waiting.items() if days}
 
 
-def _taken_in_now(
-    instance: dg.DagsterInstance, backfill: Backfill, partitions: Mapping[str, Partitions]
-) -> dict[str, str]:
+def _taken_in_now(instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables) -> dict[str, str]:
     """By table, the run or the stream that writes it."""
-    return busy_tables(instance, partitions) | _followed_by_streams(backfill.storage)
+    return busy_tables(instance, tables.by_table) | _followed_by_streams(backfill.storage)
 
 
 def _launch(context: dg.SensorEvaluationContext, due: Due) -> list[str]:
@@ -119,11 +114,7 @@ def _never_published(landed_chains: Iterable[Iterable[Landed]], busy: Mapping[st
 
 
 def _landed_state(
-    instance: dg.DagsterInstance,
-    backfill: Backfill,
-    dataset: Dataset,
-    partitions: Mapping[str, Partitions],
-    seen: Listings,
+    instance: dg.DagsterInstance, backfill: Backfill, dataset: Dataset, tables: PartitionedTables, seen: Listings
 ) -> Landed:
     raw = next(step for step in dataset.steps if step.source)
     if raw.source is None:
@@ -132,7 +123,7 @@ def _landed_state(
     files = {
         day: paths
         for day, paths in LandingZone(backfill.settings.landing).paths(raw.source.name).items()
-        if paths and day < today and partitions[raw.name].has_partition_key(day.isoformat())
+        if paths and day < today and tables.has(raw.name, day)
     }
     storage = backfill.storage
     positions = file_positions(storage, raw.source.name, raw.name) if files else {}
@@ -174,9 +165,8 @@ def _followed_by_streams(storage: Storage) -> dict[str, str]:
     return {status.table: f"the stream of {status.table}" for status in running if status.source == LANDING}
 
 
-def _strays(landing: LandingZone, datasets: Sequence[Dataset]) -> list[str]:
-    sources = [step.source.name for dataset in datasets for step in dataset.steps if step.source]
-    return [path for source in sources for path in landing.strays(source)]
+def _strays(landing: LandingZone, catalog: Catalog) -> list[str]:
+    return [path for step in catalog.steps if step.source for path in landing.strays(step.source.name)]
 
 
 def _listing(files: Mapping[date, Sequence[str]]) -> str:

@@ -4,16 +4,16 @@ failed check asked again, and keeps an incident of each. It may die at any momen
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
+from itertools import starmap
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.days import DayRange, TableDay, parse_day
-from backfill_assets.defs.backfill_breaker import trip_backfills
 from backfill_assets.defs.checks import (
     AS_DECLARED,
     AS_SENT,
@@ -26,9 +26,7 @@ from backfill_assets.defs.checks import (
     PHYSICAL,
     PUBLICATION,
     WATCHDOG,
-    ChecksByTable,
     check_key,
-    checks_by_table,
     gate_keys,
 )
 from backfill_assets.defs.dagster_internals import (
@@ -40,18 +38,15 @@ from backfill_assets.defs.dagster_internals import (
     shown_checks,
 )
 from backfill_assets.defs.own_lakehouse import lakehouse_sensor
-from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
-from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_backfill
+from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_backfill, trip_backfills
 from backfill_assets.defs.upkeep import RESTORE as RESTORE_JOB
 from backfill_assets.defs.upkeep import RESTORE_OP
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.dataset import Dataset
-from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import build_order
 from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
 from backfill_assets.plan.records import PlanRequest, as_ranges
 from backfill_assets.publish.log import PublicationLog
@@ -74,13 +69,11 @@ _AFTER_ALL_ELSE = "-10"
 _A_DAY = timedelta(days=1)
 
 
-def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
+def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
     """On from the start: most wrong days are repaired before a person sees them."""
-    steps = build_order([step for dataset in datasets for step in dataset.steps])
-    dataset_of = {table.name: dataset.name for dataset in datasets for table in dataset.tables}
 
     def repair(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
-        hands = _Hands(context.instance, backfill, steps, partitions, asset_graph(context), dataset_of)
+        hands = _Hands(context.instance, backfill, tables, asset_graph(context))
         stopped = trip_backfills(context.instance, backfill)
         healed = heal(backfill.storage, hands, datetime.now(UTC))
         lines = [*stopped, *healed.lines()]
@@ -135,10 +128,8 @@ class _Hands:
 
     instance: dg.DagsterInstance
     backfill: Backfill
-    steps: Sequence[Step]
-    partitions: Mapping[str, Partitions]
+    tables: PartitionedTables
     graph: "BaseAssetGraph[Any]"
-    datasets: Mapping[str, str]
 
     def launch(self, attempt: RepairAttempt) -> None:
         if not attempt.restores:  # the sensor of these asks for a run
@@ -158,14 +149,14 @@ class _Hands:
         return runs[0].status.value if runs and runs[0].is_finished else ""
 
     def look(self, known: Sequence[Incident]) -> RepairContext:
-        return look(self.instance, self.backfill, self.steps, self.partitions, known)
+        return look(self.instance, self.backfill, self.tables, known)
 
     def verdicts(self, table: str, publications: Mapping[str, str]) -> dict[date, bool]:
         said = newest_verdicts(self.instance, table, publications)
         return {parse_day(day): verdict.passed for day, verdict in said.items()}
 
     def dataset_of(self, table: str) -> str:
-        return self.datasets.get(table, "")
+        return self.tables.catalog.dataset_of(table).name if table in self.tables.by_table else ""
 
     def plan(self, incident: Incident) -> str:
         days, step = incident.days, self.backfill.catalog.step(incident.table)
@@ -188,16 +179,12 @@ def _proof(attempt: str, days: Mapping[str, Sequence[Any]]) -> dg.RunRequest:
 
 
 def look(
-    instance: dg.DagsterInstance,
-    backfill: Backfill,
-    steps: Sequence[Step],
-    partitions: Mapping[str, Partitions],
-    known: Sequence[Incident],
+    instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, known: Sequence[Incident]
 ) -> RepairContext:
     """Reads what is under way before the lakehouse: a write that ends in between is waited for, not repeated."""
-    storage, now = backfill.storage, datetime.now(UTC)
-    busy, streams, book = busy_days(instance, partitions), running_streams(storage), IncidentBook(storage)
-    observed = observe(storage, partitions)
+    storage, now, names = backfill.storage, datetime.now(UTC), tables.by_table
+    busy, streams, book = busy_days(instance, names), running_streams(storage), IncidentBook(storage)
+    observed = observe(storage, names)
     accepted = {(each.table, day, each.cause) for each in book.closings().values() for day in each.days}
     forced = {
         TableDay(table, day)
@@ -207,22 +194,23 @@ def look(
         for table, days in attempt.days.items()
         for day in days
     }
-    gates, not_run = _failed_gates(instance, checks_by_table(steps))
+    watchdogs = [check_key(table, WATCHDOG) for table in names]
+    gates, not_run = _failed_gates(instance, gate_keys(tables.catalog.steps))
     return RepairContext(
-        observed.with_current(steps),
+        observed.with_current(tables.catalog.steps),
         observed,
-        failed_watches=_failed_watches(instance, partitions, forced),
+        failed_watches=list(starmap(_failed_watch, _said_of_failed(instance, watchdogs, forced))),
         incidents=by_days(known),
         bounds=RepairBounds.parse(backfill.settings.repairs),
         spent_lately=spent_since((*known, *book.closed_since(now - _A_DAY)), now - _A_DAY),
         cores=os.cpu_count() or 1,
         core_hour_price=backfill.settings.core_hour_price,
         now=now,
-        suspicions=_suspicions(instance, partitions, accepted),
+        suspicions=_suspicions(instance, names, accepted),
         not_run=not_run,
         busy=busy,
         failed_gates=gates,
-        has_partition=lambda table, day: partitions[table].has_partition_key(day.isoformat()),
+        has_partition=tables.has,
         today=now.date(),
         rollbacks=lambda: rollbacks(storage),
         streams=streams,
@@ -271,27 +259,25 @@ def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
     return context.repository_def.asset_graph
 
 
-def _failed_watches(
-    instance: dg.DagsterInstance, tables: Iterable[str], forced: Collection[TableDay]
-) -> list[FailedWatch]:
-    """A check that a repair has planned again, and that has not run since, still has its verdict from before."""
-    failed = []
-    for each in shown_checks(instance, [check_key(table, WATCHDOG) for table in tables]):
+def _said_of_failed(
+    instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey], forced: Collection[TableDay] = ()
+) -> Iterator[tuple[TableDay, dg.AssetCheckEvaluation]]:
+    """What was said last where a check fails; none where the asset's history was wiped since.
+
+    A check of a ``forced`` day that a repair has planned again, and that has not run since, still has its verdict.
+    """
+    for each in shown_checks(instance, keys):
         key = TableDay(each.table, parse_day(each.day))
         if each.status is CheckStatus.FAILED or (each.status is CheckStatus.PLANNED and key in forced):
-            failed += _newest_verdict(instance, key)
-    return failed
+            newest = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
+            yield from ((key, said) for said in newest if not said.passed)
 
 
-def _newest_verdict(instance: dg.DagsterInstance, of: TableDay) -> list[FailedWatch]:
-    """None where the asset's history was wiped since, and the watchdog has not looked again."""
-    newest = newest_evaluations(instance, check_key(of.table, WATCHDOG), day=str(of.day))
-    if not newest or newest[0].passed:
-        return []
-    values = {name: str(value.value) for name, value in newest[0].metadata.items()}
+def _failed_watch(of: TableDay, said: dg.AssetCheckEvaluation) -> FailedWatch:
+    values = {name: str(value.value) for name, value in said.metadata.items()}
     broken, lost = values.get(BROKEN), bool(values.get(LOST))
     more = {"broken": tuple(broken.split(","))} if broken else {}
-    return [FailedWatch(of.table, of.day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""), lost=lost, **more)]
+    return FailedWatch(of.table, of.day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""), lost=lost, **more)
 
 
 def _suspicions(
@@ -299,33 +285,24 @@ def _suspicions(
 ) -> dict[TableDay, dict[str, str]]:
     """What checks say that need no rows, where they fail, without what a person has accepted."""
     found: dict[TableDay, dict[str, str]] = {}
-    for each in shown_checks(instance, [check_key(table, check) for table in tables for check in SUSPICIONS]):
-        key = TableDay(each.table, parse_day(each.day))
-        if each.status is not CheckStatus.FAILED or (*key, cause_of(each.check)) in accepted:
-            continue
-        said = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
-        if said and not said[0].passed:
-            found.setdefault(key, {})[each.check] = said[0].description or each.check
+    for key, said in _said_of_failed(instance, [check_key(table, check) for table in tables for check in SUSPICIONS]):
+        if (*key, cause_of(said.check_name)) not in accepted:
+            found.setdefault(key, {})[said.check_name] = said.description or said.check_name
     return found
 
 
 def _failed_gates(
-    instance: dg.DagsterInstance, checks: ChecksByTable
+    instance: dg.DagsterInstance, gates: Sequence[dg.AssetCheckKey]
 ) -> tuple[dict[TableDay, HeldByGates], set[TableDay]]:
     """Days that a gate holds back; and those whose run was killed before: nothing was found wrong with them."""
     failed: dict[TableDay, HeldByGates] = {}
     not_run: set[TableDay] = set()
-    for each in shown_checks(instance, gate_keys(checks)):
-        if each.status is CheckStatus.FAILED:
-            key = TableDay(each.table, parse_day(each.day))
-            newest = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
-            not_run.update(key for said in newest if NOT_RUN in said.metadata)
-            for verdict in (said for said in newest if NOT_RUN not in said.metadata and said.severity is _ERROR):
-                made_of = verdict.metadata.get(MADE_OF)
-                before = [failed[key].words] if key in failed else []
-                words = "; ".join([*before, verdict.description or each.check])
-                failed[key] = HeldByGates(words, str(made_of.value) if made_of else "")
+    for key, said in _said_of_failed(instance, gates):
+        if NOT_RUN in said.metadata:
+            not_run.add(key)
+        elif said.severity is dg.AssetCheckSeverity.ERROR:
+            made_of = said.metadata.get(MADE_OF)
+            before = [failed[key].words] if key in failed else []
+            words = "; ".join([*before, said.description or said.check_name])
+            failed[key] = HeldByGates(words, str(made_of.value) if made_of else "")
     return failed, not_run
-
-
-_ERROR = dg.AssetCheckSeverity.ERROR

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -23,7 +23,6 @@ from backfill_assets.days import TableDay, parse_day
 from backfill_assets.defs.checks import (
     FRESH,
     WATCHDOG,
-    ChecksByTable,
     again,
     check_key,
     check_names,
@@ -48,7 +47,7 @@ from backfill_assets.defs.dagster_internals import (
 )
 from backfill_assets.defs.metadata import day_metadata
 from backfill_assets.defs.own_lakehouse import lakehouse_sensor
-from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.partitions import PartitionedTables, Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.watchdogs import newest_verdicts
 from backfill_assets.errors import BackfillError
@@ -56,10 +55,9 @@ from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.last_days import last_days
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.model.dataset import Dataset
-from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import build_order
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.quality.gates import TableCheck
 from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.rebuild.verdicts import with_kept_rules
@@ -82,25 +80,16 @@ Page = Callable[[dg.SensorEvaluationContext, Backfill, Any], tuple[str, Any]]
 """Keeps a page as the lakehouse is: it takes and gives what it has come to, and says what it did."""
 
 
-def shows_what_is_sensor(
-    datasets: Sequence[Dataset],
-    partitions: Mapping[str, Partitions],
-    loaded: Mapping[str, date] | None = None,
-    pages: Mapping[str, Page] | None = None,
-) -> dg.SensorDefinition:
-    """On from the start, because what Dagster shows must be true.
-
-    ``loaded`` are the ends that the partitions of this code location have; None if they are not looked after.
-    """
-    steps = build_order([step for dataset in datasets for step in dataset.steps])
+def shows_what_is_sensor(tables: PartitionedTables, pages: Mapping[str, Page]) -> dg.SensorDefinition:
+    """On from the start, because what Dagster shows must be true."""
 
     def put_right(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
-        parts: dict[str, Page] = {**(pages or {})}
+        parts = {**pages}
         if log := backfill.publications():
-            shown = ShownDays(context.instance, log, partitions, checks_by_table(steps))
-            parts = {"days": partial(_days, shown, steps), **parts}
-        if loaded is not None:
-            parts["ends"] = partial(_ends_of_partitions, datasets, loaded)
+            shown = ShownDays(context.instance, log, tables)
+            parts = {"days": partial(_days, shown), **parts}
+        if tables.last_days is not None:
+            parts["ends"] = partial(_ends_of_partitions, tables)
         seen: Cursor = json.loads(context.cursor or "{}")
         said = dict(_each_part(parts, context, backfill, seen))
         words = "\n".join(filter(None, said.values())) or "Dagster shows what is."
@@ -139,15 +128,17 @@ class ShownDays:
 
     instance: dg.DagsterInstance
     log: PublicationLog
-    partitions: Mapping[str, Partitions]
-    checks: ChecksByTable
+    tables: PartitionedTables
+
+    @cached_property
+    def checks(self) -> Mapping[str, Sequence[TableCheck]]:
+        """Those that show the gates of each table."""
+        return checks_by_table(self.tables.catalog.steps)
 
     def states(self) -> dict[TableDay, DayState]:
         """The days that the log knows and that have a partition."""
-        found = self.log.day_states(self.log.head(), self.partitions)
-        return {
-            key: state for key, state in found.items() if self.partitions[key.table].has_partition_key(str(key.day))
-        }
+        found = self.log.day_states(self.log.head(), self.tables.by_table)
+        return {key: state for key, state in found.items() if self.tables.has(*key)}
 
     def publications(self, states: Iterable[DayState]) -> dict[TableDay, str]:
         """The publication that Dagster shows of each materialized day; empty if it names none.
@@ -170,7 +161,7 @@ class ShownDays:
         ``run_of`` gives the run behind a publication.
         """
         by_table = _by_table(states)
-        for table in (table for table in self.partitions if table in by_table):
+        for table in (table for table in self.tables.by_table if table in by_table):
             of_table = sorted(by_table[table], key=lambda state: state.day)
             days = self.built(state for state in of_table if state.content is not None)
             report_materializations(self.instance, [_materialization(day, by) for day in days])
@@ -211,15 +202,13 @@ def report_publication(shown: ShownDays, publication: str, run_id: str) -> int:
     return len(wanted)
 
 
-def _days(
-    shown: ShownDays, steps: Sequence[Step], context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any
-) -> tuple[str, Any]:
-    place = ReportedUpTo.of(seen, shown.partitions, shown.log.identity)
+def _days(shown: ShownDays, context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
+    place = ReportedUpTo.of(seen, shown.tables.by_table, shown.log.identity)
     found = put_statuses_right(shown, place)
     counts = {
         "Reported {} to Dagster.": (len(found.published) + len(found.withdrawn), "day"),
         "Reported {} that failed runs did not come to.": (put_checks_right(shown), "check"),
-        "Reported {} as fresh or stale.": (put_freshness_right(shown, steps, backfill.storage), "day"),
+        "Reported {} as fresh or stale.": (put_freshness_right(shown), "day"),
     }
     words = [text.format(format_count(count, noun)) for text, (count, noun) in counts.items() if count]
     return " ".join(words), replace(place, settled=found.settled).cursor()
@@ -282,15 +271,16 @@ def _run_behind(shown: ShownDays, publication: str, now: datetime) -> _RunBehind
     return _RunBehind(run.run_id, under_way=not run.is_finished and now - entry[1] < _PATIENCE)
 
 
-def put_freshness_right(shown: ShownDays, steps: Sequence[Step], storage: Storage) -> int:
+def put_freshness_right(shown: ShownDays) -> int:
     """Report the days of which Dagster shows that they are fresh and that are stale, and the other way round.
 
     A day is compared with the version that it was published with. Returns how many were reported.
     """
-    observed = observe(storage, shown.partitions)
-    statuses = day_statuses(observed.with_current(steps), observed, as_published=True)
+    tables = shown.tables.by_table
+    observed = observe(shown.log.storage, tables)
+    statuses = day_statuses(observed.with_current(shown.tables.catalog.steps), observed, as_published=True)
     reported = 0
-    for each in shown_checks(shown.instance, [check_key(table, FRESH) for table in shown.partitions]):
+    for each in shown_checks(shown.instance, [check_key(table, FRESH) for table in tables]):
         day = parse_day(each.day)
         state = observed.states.get(TableDay(each.table, day))
         if state is None or state.content is None or each.status not in _EVALUATED:
@@ -376,29 +366,25 @@ def _said_before(shown: ShownDays, planned: Sequence[ShownCheck], run: str) -> I
 # ------------------------------------------------------------------ ends of partitions
 
 
-def ends_of_data(datasets: Sequence[Dataset], settings: Settings) -> dict[str, date] | None:
+def ends_of_data(catalog: Catalog, settings: Settings) -> dict[str, date] | None:
     """The last days of datasets whose data has ended; None if landing zone or publication log cannot be read."""
     zone, storage = LandingZone(settings.landing), Storage(str(settings.lakehouse))
     try:
-        return last_days(datasets, zone, storage, datetime.now(UTC).date())
+        return last_days(catalog.datasets, zone, storage, datetime.now(UTC).date())
     except (BackfillError, OSError):
         return None
 
 
 def _ends_of_partitions(
-    datasets: Sequence[Dataset],
-    loaded: Mapping[str, date],
-    context: dg.SensorEvaluationContext,
-    backfill: Backfill,
-    seen: Any,
+    tables: PartitionedTables, context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any
 ) -> tuple[str, Any]:
     """Web server and daemon know partitions as they were when the code location was loaded: it is loaded again, once.
 
     Data that goes on has a partition for each day until yesterday.
     """
-    now = ends_of_data(datasets, backfill.settings)
-    if now is None or now == loaded:
-        return "" if now == loaded else "Landing zone or log cannot be read.", None
+    now = ends_of_data(tables.catalog, backfill.settings)
+    if now is None or now == tables.last_days:
+        return "" if now is not None else "Landing zone or log cannot be read.", None
     wanted = {name: str(day) for name, day in sorted(now.items())}
     ends = ", ".join(f"{name} on {day}" for name, day in wanted.items()) or "all of it goes on"
     asked = seen != wanted and reload_code(

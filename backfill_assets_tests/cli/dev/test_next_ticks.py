@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from backfill_assets.cli.dev.next_ticks import next_ticks
+from backfill_assets.cli.dev.dev import next_ticks
 
 TWO = 1_488_333_600
 """2017-03-01 02:00 UTC"""

@@ -29,7 +29,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Plan, PlanTerms
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.campaigns.campaigns import FACT, RANGE, campaign, plan, started
-from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, SMALL_TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
@@ -55,7 +55,7 @@ class World:
             "backfill_spark": spark,
             "backfill": kind(settings=settings, catalog=CATALOG, spark=spark),
         }
-        self.jobs = {job.name: job for job in campaign_jobs([SMALL], {})}
+        self.jobs = {job.name: job for job in campaign_jobs(SMALL_TABLES)}
 
     def run(self, name: str, tags: dict[str, str] | None = None, **config: object) -> dg.ExecuteInProcessResult:
         return self.jobs[name].execute_in_process(
@@ -276,13 +276,13 @@ def test_of_campaigns_that_are_over_only_the_last_entry_is_read(world: World, mo
 
 def test_the_launchpad_opens_with_an_example(tmp_path: Path) -> None:
     """Of the table with the most versions, and its newest published days; an empty lakehouse has its first days."""
-    assert plan_example(CATALOG.datasets, Storage("nowhere"))[0] == FACT
+    assert plan_example(CATALOG, Storage("nowhere"))[0] == FACT
     lakehouse = SmallLakehouse(tmp_path)
-    table, days = plan_example([SMALL], lakehouse.storage)
+    table, days = plan_example(SMALL_CATALOG, lakehouse.storage)
     assert days == "2016-12-24..2016-12-30"
     lakehouse.publish("p1", {table: {date(2017, 3, 10): [1]}})
-    assert plan_example([SMALL], lakehouse.storage) == (table, "2017-03-04..2017-03-10")
-    job = next(job for job in campaign_jobs([SMALL], {}, storage=lakehouse.storage) if job.name == JOB)
+    assert plan_example(SMALL_CATALOG, lakehouse.storage) == (table, "2017-03-04..2017-03-10")
+    job = next(job for job in campaign_jobs(SMALL_TABLES, storage=lakehouse.storage) if job.name == JOB)
     assert job.run_config == {"ops": {OPS[JOB]: {"config": {"target": table, "days": "2017-03-04..2017-03-10"}}}}
     assert dg.validate_run_config(job, {"ops": {OPS[JOB]: {"config": {"plan": "plan-1", "start": True}}}})
 

@@ -11,7 +11,7 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.location import code_location, table_partitions
+from backfill_assets.defs.location import code_location
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.defs.under_way import launch_backfill
@@ -22,7 +22,7 @@ from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
-from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, SMALL_TABLES, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
 
 pytestmark = pytest.mark.story
@@ -36,7 +36,7 @@ class World:
     def __init__(self, home: Path, instance: dg.DagsterInstance) -> None:
         self.home, self.instance, self.cursor = home, instance, ""
         self.resources = fake_resources(FakeBuilder(), home)
-        self.defs = code_location([SMALL], self.resources)
+        self.defs = code_location(SMALL_CATALOG, self.resources)
 
     def land(self, day: date, name: str = "a") -> None:
         path = self.home / "landing" / "sales" / str(day) / f"{name}.jsonl.gz"
@@ -52,7 +52,7 @@ class World:
         write_deltalake(uri, table_of(day, []), mode="append", commit_properties=properties)
 
     def tick(self) -> str:
-        sensor = landed_file_sensor([SMALL], table_partitions([SMALL]))
+        sensor = landed_file_sensor(SMALL_TABLES)
         with dg.build_sensor_context(
             instance=self.instance,
             cursor=self.cursor,

@@ -12,11 +12,11 @@ import pytest
 
 from backfill_assets.defs import dagster_internals
 from backfill_assets.defs.dagster_internals import GrpcServerCodeLocationOrigin
-from backfill_assets.defs.location import table_partitions
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.sensors.shows_what_is import ends_of_data, shows_what_is_sensor
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
-from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG
 
 pytestmark = pytest.mark.story
 
@@ -51,7 +51,7 @@ def reloads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 @pytest.fixture
 def tick(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Tick:
     def evaluate(cursor: str | None = None, origin: object = SERVER) -> Any:
-        sensor = shows_what_is_sensor([SMALL], table_partitions([SMALL]), {"small": END})
+        sensor = shows_what_is_sensor(PartitionedTables(SMALL_CATALOG, {"small": END}), {})
         resources = fake_resources(FakeBuilder(), tmp_path)
         with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:
             context._code_location_origin = origin  # type: ignore[assignment]
@@ -96,6 +96,6 @@ def test_a_landing_zone_that_cannot_be_read_changes_nothing(tick: Tick, tmp_path
     """A folder that is a link to nothing, or a disk that is away for a minute."""
     _land(tmp_path, END)
     (Settings.at(tmp_path).landing / "sales" / "2017-06-01").symlink_to(tmp_path / "nowhere")
-    assert ends_of_data([SMALL], Settings.at(tmp_path)) is None
+    assert ends_of_data(SMALL_CATALOG, Settings.at(tmp_path)) is None
     assert "cannot be read" in str(tick().skip_message)
     assert reloads == []

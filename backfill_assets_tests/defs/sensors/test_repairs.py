@@ -19,7 +19,7 @@ from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.defs.checks import AS_USUAL
 from backfill_assets.defs.dagster_internals import report_checks
-from backfill_assets.defs.location import code_location, table_partitions
+from backfill_assets.defs.location import code_location
 from backfill_assets.defs.sensors import repairs
 from backfill_assets.defs.sensors.repairs import REPAIR_TAG, SENSOR, repair_sensor
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
@@ -35,7 +35,7 @@ from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets.upkeep.watch import WatchedDay
 from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
-from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES, TABLES
 from backfill_assets_tests.defs.test_watchdogs import fake_watch
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -46,7 +46,7 @@ DAY, OTHER = date(2017, 3, 4), date(2017, 3, 6)
 
 
 def _sensor() -> dg.SensorDefinition:
-    return repair_sensor([SMALL], table_partitions([SMALL]))
+    return repair_sensor(SMALL_TABLES)
 
 
 class World:
@@ -56,7 +56,7 @@ class World:
         self.lakehouse, self.instance = lakehouse, instance
         self.watch = fake_watch(lakehouse)
         self.resources = fake_resources(FakeBuilder(log=lakehouse.publisher.log, watch=self.watch), home)
-        self.defs = code_location([SMALL], self.resources)
+        self.defs = code_location(SMALL_CATALOG, self.resources)
 
     def tick(self) -> str:
         sensor = _sensor()

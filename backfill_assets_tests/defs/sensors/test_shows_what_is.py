@@ -13,10 +13,9 @@ import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from backfill_assets.campaign.rollback import roll_back
-from backfill_assets.defs.checks import FRESH, check_key, checks_by_table
+from backfill_assets.defs.checks import FRESH, check_key
 from backfill_assets.defs.dagster_internals import newest_evaluations
-from backfill_assets.defs.location import table_partitions
-from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.partitions import PartitionedTables, Partitions
 from backfill_assets.defs.sensors.shows_what_is import (
     REPORTED_BY,
     ReportedUpTo,
@@ -32,17 +31,16 @@ from backfill_assets.model.graph import build_order
 from backfill_assets_tests.defs.conftest import Run, materialized
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
-from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
 
 pytestmark = pytest.mark.story
 
-PARTITIONS = table_partitions([SMALL])
 STEPS = build_order(SMALL.steps)
 DATES = (date(2017, 3, 1), date(2017, 3, 2))
 DAYS = tuple(map(str, DATES))
 BRONZE = dg.AssetKey("bronze_sales")
-BRONZE_DAYS = PARTITIONS["bronze_sales"]
+BRONZE_DAYS = SMALL_TABLES.by_table["bronze_sales"]
 
 
 @pytest.fixture
@@ -51,7 +49,7 @@ def lakehouse(tmp_path: Path) -> SmallLakehouse:
 
 
 def _shown(instance: dg.DagsterInstance, lakehouse: SmallLakehouse) -> ShownDays:
-    return ShownDays(instance, lakehouse.publisher.log, PARTITIONS, checks_by_table(STEPS))
+    return ShownDays(instance, lakehouse.publisher.log, SMALL_TABLES)
 
 
 def _put_right(instance: dg.DagsterInstance, lakehouse: SmallLakehouse) -> int:
@@ -151,7 +149,7 @@ def test_many_withdrawn_days_are_reported_tick_by_tick(
     lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
 ) -> None:
     """What was published after them is reported as well."""
-    builder.log, sensor = lakehouse.publisher.log, shows_what_is_sensor([SMALL], PARTITIONS)
+    builder.log, sensor = lakehouse.publisher.log, shows_what_is_sensor(SMALL_TABLES, {})
     days = [date(2017, 3, 1) + timedelta(days=n) for n in range(205)]
     lakehouse.publish("p1", {"bronze_sales": dict.fromkeys(days, (1,))})
     for day in days:
@@ -167,7 +165,7 @@ def test_many_withdrawn_days_are_reported_tick_by_tick(
         cursor, words = tick.cursor, [*words, tick.skip_message]
     assert words == [
         "Reported 200 days to Dagster.",
-        "Reported 5 days to Dagster.",
+        "Reported 5 days to Dagster. Reported 2 days as fresh or stale.",
         "Dagster shows what is.",
     ]
     assert _newest(dagster_instance, DAYS[0]).metadata["publication"].value == "p2"
@@ -208,7 +206,7 @@ def test_the_sensor_looks_at_each_publication_once(
     lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
 ) -> None:
     """It is on without being turned on, so it must cost next to nothing and must never launch a run."""
-    sensor = shows_what_is_sensor([SMALL], PARTITIONS)
+    sensor = shows_what_is_sensor(SMALL_TABLES, {})
     assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
     resources = fake_resources(builder)
 
@@ -220,7 +218,8 @@ def test_the_sensor_looks_at_each_publication_once(
     builder.log = lakehouse.publisher.log
     _publish(lakehouse, "p1", 1)
     first = tick(None)
-    assert (first.skip_message, first.run_requests) == ("Reported 2 days to Dagster.", [])
+    assert first.skip_message == "Reported 2 days to Dagster. Reported 2 days as fresh or stale."
+    assert not first.run_requests
     second = tick(first.cursor)
     assert (second.skip_message, second.cursor) == ("Dagster shows what is.", first.cursor)
 
@@ -229,7 +228,7 @@ def test_a_lakehouse_that_is_made_again_at_the_same_place_is_looked_at_from_its_
     tmp_path: Path, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
 ) -> None:
     """Its entries have the numbers of entries that were looked at."""
-    sensor = shows_what_is_sensor([SMALL], PARTITIONS)
+    sensor = shows_what_is_sensor(SMALL_TABLES, {})
 
     def tick(cursor: str | None) -> dg.SensorExecutionData:
         resources = fake_resources(builder)
@@ -245,17 +244,17 @@ def test_a_lakehouse_that_is_made_again_at_the_same_place_is_looked_at_from_its_
     second = SmallLakehouse(tmp_path)
     builder.log = second.publisher.log
     _publish(second, "again", 1)
-    assert tick(seen.cursor).skip_message == "Reported 2 days to Dagster."
+    assert tick(seen.cursor).skip_message == "Reported 2 days to Dagster. Reported 2 days as fresh or stale."
     assert _newest(dagster_instance, DAYS[0]).metadata["publication"].value == "again"
 
 
 def test_days_that_get_a_partition_later_are_reported_then() -> None:
     """A stream goes on after data that had ended: its days are published before the code location is loaded again."""
-    ended = table_partitions([SMALL], {"small": date(2017, 5, 29)})
+    ended = PartitionedTables(SMALL_CATALOG, {"small": date(2017, 5, 29)}).by_table
     assert ReportedUpTo.of(None, ended).settled == -1
     cursor = replace(ReportedUpTo.of(None, ended), settled=7).cursor()
     assert ReportedUpTo.of(cursor, ended).cursor() == cursor
-    assert ReportedUpTo.of(cursor, PARTITIONS).settled == -1
+    assert ReportedUpTo.of(cursor, SMALL_TABLES.by_table).settled == -1
 
 
 def test_partitions_that_grow_to_where_others_end_have_grown() -> None:
@@ -294,7 +293,7 @@ def test_a_day_whose_inputs_have_changed_is_shown_as_stale_until_it_is_built_aga
 
     def put_right() -> int:
         put_statuses_right(shown, ReportedUpTo(), datetime.now(UTC))
-        return put_freshness_right(shown, STEPS, lakehouse.storage)
+        return put_freshness_right(shown)
 
     publish_chain(lakehouse, "p", DATES)
     assert put_right() == 0
