@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
-from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_from
+from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_by_names, version_from
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.records import DayLineage, DayState, Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
@@ -117,7 +117,8 @@ class PublicationLog:
 
     def _newest(self) -> tuple[int, Callable[[], DeltaTable]]:
         """The newest version, and what opens it."""
-        version = None if self._seen is None else version_from(self.storage, LOG_TABLE, self._seen)
+        storage, seen = self.storage, self._seen
+        version = version_by_names(storage, LOG_TABLE) if seen is None else version_from(storage, LOG_TABLE, seen)
         if version is not None:
             self._seen = version
             uri, options = self.storage.uri(LOG_TABLE), dict(self.storage.options)
