@@ -81,11 +81,13 @@ class Lake:
             return
         raise AssertionError(f"the step {step} was not reached")
 
-    def publish_daily(self, table: str, days: int) -> None:
-        """Each one replaces the day, and is named after its own."""
-        for _ in range(days):
-            self.clock += timedelta(days=1)
-            self.publish(f"p{self.clock:%Y%m%d}", {table: {D1: [f"{self.clock:%m%d}"]}})
+    def publish_daily(self, table: str, days: int, every: int = 1) -> None:
+        """Each one (or one ``every`` so many days) replaces the day, and is named after its own."""
+        publisher = self.publisher()
+        for _ in range(0, days, every):
+            self.clock += timedelta(days=every)
+            rows = {table: {D1: [f"{self.clock:%m%d}"]}}
+            publisher.publish(self.request(f"p{self.clock:%Y%m%d}", rows, publisher.pin({table: [D1]}, {})))
 
     def pin(self, rows: RowsOfTables, reads: Mapping[str, list[date]] | None = None, exact: bool = False) -> Pin:
         reads = reads or {}

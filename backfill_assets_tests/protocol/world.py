@@ -78,8 +78,9 @@ class World:
         world.root = _new_folder()
         world.storage = Storage(str(world.root))
         shutil.copytree(self.root, world.root, dirs_exist_ok=True)
-        for judged in (*world.ledgers.values(), world.log):
-            judged.root = world.root
+        world.log.root = world.root
+        for ledger in world.ledgers.values():
+            ledger.root = world.root
         return world
 
     def publisher(self, reached: Reached = nowhere) -> Publisher:
