@@ -162,7 +162,7 @@ class PublicationLog:
         return str((self._load() or self._create()).metadata().id)
 
     def files(self) -> LogFiles:
-        """The files of the newest version, with their bounds. Listed once: questions about a publication come in rows."""
+        """The files of the newest version, with their bounds. Listed once: questions come several at a time."""
         version, opener = self._newest()
         if version != self._listed[0]:
             handle = self._load() if self.storage.is_folder else opener()
