@@ -181,11 +181,14 @@ def _commit(table: str, version: int) -> str:
 def version_by_names(storage: Storage, table: str) -> int | None:
     """The newest version of ``table``, found by the names of the commits after the checkpoint of the hint.
 
-    delta-rs lists the whole folder of a log whenever it opens a table, which a stream makes long. None where only a
-    list can say: on an object store, without a hint, or where the hint is older than what was cleaned up.
+    delta-rs lists the whole folder of a log whenever it opens a table, which a stream makes long, and loads what files
+    the table has. A log without a hint is short, so its names are listed. None on an object store, where delta-rs knows
+    what to ask for, and where the hint is older than what was cleaned up.
     """
-    base = _hinted_checkpoint(storage, table) if storage.is_folder else None
-    return None if base is None else version_from(storage, table, base)
+    if not storage.is_folder:
+        return None
+    base = _hinted_checkpoint(storage, table)
+    return newest_version(storage, table) if base is None else version_from(storage, table, base)
 
 
 def version_from(storage: Storage, table: str, known: int) -> int | None:

@@ -97,7 +97,9 @@ class MainTable:
         return removed_files(self.storage, self.name, self.version)
 
     def transaction(self, id: str) -> int | None:
-        return self.handle.transaction_version(id)
+        """Opening a table loads all its files: where that was not needed yet, the log is asked."""
+        is_open = self.opened is not None or "handle" in vars(self)
+        return self.handle.transaction_version(id) if is_open else self.transactions().get(id)
 
     def transactions(self) -> dict[str, int]:
         """All of them by id: to look up many, one read is far less than :meth:`transaction` for each."""

@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
-from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_from
+from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_by_names, version_from
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.records import DayLineage, DayState, Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
@@ -102,6 +102,8 @@ class PublicationLog:
         """The version whose head was rebuilt from the rows, which takes reading all of them."""
         self._seen: int | None = None
         """The newest version at the last look: the next look goes on from there, and lists nothing."""
+        self._listed = NO_LOG, LogFiles.of(storage, None)
+        """The files of the version that was listed last. Of no log there are none."""
         self._closed: tuple[str, Mapping[str, int]] = ("", {})
         """The publication that was closed here last, and its map of all tables, which no other entry changes."""
 
@@ -117,7 +119,8 @@ class PublicationLog:
 
     def _newest(self) -> tuple[int, Callable[[], DeltaTable]]:
         """The newest version, and what opens it."""
-        version = None if self._seen is None else version_from(self.storage, LOG_TABLE, self._seen)
+        storage, seen = self.storage, self._seen
+        version = version_by_names(storage, LOG_TABLE) if seen is None else version_from(storage, LOG_TABLE, seen)
         if version is not None:
             self._seen = version
             uri, options = self.storage.uri(LOG_TABLE), dict(self.storage.options)
@@ -159,8 +162,12 @@ class PublicationLog:
         return str((self._load() or self._create()).metadata().id)
 
     def files(self) -> LogFiles:
-        """The files of the newest version, with their bounds."""
-        return LogFiles.of(self.storage, self._load())
+        """The files of the newest version, with their bounds. Listed once: questions come several at a time."""
+        version, opener = self._newest()
+        if version != self._listed[0]:
+            handle = self._load() if self.storage.is_folder else opener()
+            self._listed = NO_LOG if handle is None else handle.version(), LogFiles.of(self.storage, handle)
+        return self._listed[1]
 
     def _create(self) -> DeltaTable:
         uri = self.storage.uri(LOG_TABLE)

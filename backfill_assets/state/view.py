@@ -46,6 +46,10 @@ class View:
     sequence: int
     versions: Mapping[str, int]
     over: DayRecords = field(default_factory=dict)
+    _known: dict[str, tuple[States, dict[date, DayRecord]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """By table, what was asked before: neither an entry of the log nor a version of a table changes."""
 
     @classmethod
     def newest(cls, storage: Storage) -> View:
@@ -77,17 +81,18 @@ class View:
 
     def records(self, tables: Iterable[str]) -> dict[str, dict[date, DayRecord]]:
         """What every day of ``tables`` holds, ascending."""
-        _, below = self._below(list(tables))
-        found = {table: {**days, **self.over.get(table, {})} for table, days in below.items()}
+        below = self._below(list(tables))
+        found = {table: {**days, **self.over.get(table, {})} for table, (_, days) in below.items()}
         return {table: {day: days[day] for day in sorted(days)} for table, days in found.items()}
 
     def observed(self, tables: Iterable[str]) -> LogView:
         """``tables`` as a look at the lakehouse would show them if this were main."""
-        states, below = self._below(list(tables))
+        below = self._below(list(tables))
         files = {
-            table: {day: each.physical for day, each in days.items() if each.files} for table, days in below.items()
+            table: {day: each.physical for day, each in days.items() if each.files}
+            for table, (_, days) in below.items()
         }
-        known = {TableDay(table, day): state for table, days in states.items() for day, state in days.items()}
+        known = {TableDay(table, day): state for table, (states, _) in below.items() for day, state in states.items()}
         view = LogView(known, newest=files, pinned=files, sequence=self.sequence, versions=self.versions)
         return view.over({table: days for table, days in self.over.items() if table in below})
 
@@ -153,10 +158,14 @@ class View:
             found.setdefault(state.table, {})[state.day] = state
         return found
 
-    def _below(self, tables: list[str]) -> tuple[dict[str, dict[date, DayState]], dict[str, dict[date, DayRecord]]]:
-        """What the log says of the days of ``tables``, and what they hold, without the days over them."""
-        states = self._states(tables)
-        return states, {table: self._records_below(table, states.get(table, {})) for table in tables}
+    def _below(self, tables: list[str]) -> dict[str, tuple[States, dict[date, DayRecord]]]:
+        """What the log says of the days of each of ``tables``, and what they hold, without the days over them."""
+        if new := [table for table in tables if table not in self._known]:
+            states = self._states(new)
+            for table in new:
+                of_table = states.get(table, {})
+                self._known[table] = of_table, self._records_below(table, of_table)
+        return {table: self._known[table] for table in tables}
 
     def _records_below(self, table: str, states: States) -> dict[date, DayRecord]:
         version = self.versions.get(table)

@@ -70,18 +70,25 @@ class Prepared:
     calls: tuple[str, ...]
 
 
-@pytest.fixture(scope="module", params=[publish, approve, rollback, forward], ids=lambda each: each.__name__)
-def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
-    operation: Operation = request.param
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
     with pytest.MonkeyPatch.context() as patch:
         staged_by_arrow(patch)
-        begun = UndoLakehouse(tmp_path_factory.mktemp("begun"))
-        begun.begin()
-        before, work = operation(begun)
-        assert begun.do(*before) == DONE
-        chosen, sound = work(), FailingStorage("fails")
-        wanted = play(begun, chosen, sound)
-        yield Prepared(begun, chosen, wanted, tuple(sound.calls))
+        found = UndoLakehouse(tmp_path_factory.mktemp("begun"))
+        found.begin()
+        yield found
+
+
+@pytest.fixture(scope="module", params=[publish, approve, rollback, forward], ids=lambda each: each.__name__)
+def prepared(request: pytest.FixtureRequest, built: UndoLakehouse) -> Iterator[Prepared]:
+    operation: Operation = request.param
+    begun = built.copy()
+    before, work = operation(begun)
+    assert begun.do(*before) == DONE
+    chosen, sound = work(), FailingStorage("fails")
+    wanted = play(begun, chosen, sound)
+    yield Prepared(begun, chosen, wanted, tuple(sound.calls))
+    begun.remove()
 
 
 def play(begun: UndoLakehouse, work: Work, faults: FailingStorage) -> Shown:

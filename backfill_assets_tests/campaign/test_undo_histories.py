@@ -45,7 +45,7 @@ pytestmark = pytest.mark.protocol
 
 SEED = int(os.environ.get("HISTORIES_SEED", "20170401"))
 HISTORIES = int(os.environ.get("HISTORIES", "500"))
-FEW = 8
+FEW = 4
 """Enough to notice a mutant."""
 ENDED: Counter[str] = Counter()
 """How operations have ended, by their kind."""

@@ -38,7 +38,7 @@ from backfill_assets.timeline.build import forward
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.campaign.undo_oracle import Judge, Names, Torn, names_of
 from backfill_assets_tests.declared import catalog_of
-from backfill_assets_tests.protocol.staging import change, stage
+from backfill_assets_tests.protocol.staging import change, scratch, stage
 from backfill_assets_tests.timeline.arrow_engine import ArrowEngine, ArrowRows, named_table
 from backfill_assets_tests.timeline.played_lakehouse import WatchedStorage, measured_change
 from backfill_assets_tests.timeline.timeline_cut_over import plan_context, publish_timeline, shadow_steps
@@ -136,7 +136,7 @@ class UndoLakehouse:
 
     def copy(self) -> UndoLakehouse:
         """Another lakehouse with the same past, in a temporary folder."""
-        other = UndoLakehouse(Path(tempfile.mkdtemp(prefix="undo-histories-")))
+        other = UndoLakehouse(Path(tempfile.mkdtemp(prefix="undo-histories-", dir=scratch())))
         shutil.copytree(self.root, other.root, dirs_exist_ok=True)
         other.judge = self.judge.copy()
         other.landed = {table: {day: list(names) for day, names in days.items()} for table, days in self.landed.items()}

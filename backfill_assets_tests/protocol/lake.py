@@ -81,15 +81,16 @@ class Lake:
             return
         raise AssertionError(f"the step {step} was not reached")
 
-    def publish_daily(self, table: str, days: int) -> None:
-        """Each one replaces the day, and is named after its own."""
-        for _ in range(days):
-            self.clock += timedelta(days=1)
-            self.publish(f"p{self.clock:%Y%m%d}", {table: {D1: [f"{self.clock:%m%d}"]}})
+    def publish_daily(self, table: str, days: int, every: int = 1) -> None:
+        """Each one (or one ``every`` so many days) replaces the day, and is named after its own."""
+        publisher = self.publisher()
+        for _ in range(0, days, every):
+            self.clock += timedelta(days=every)
+            rows = {table: {D1: [f"{self.clock:%m%d}"]}}
+            publisher.publish(self.request(f"p{self.clock:%Y%m%d}", rows, pinned_by(publisher, rows)))
 
     def pin(self, rows: RowsOfTables, reads: Mapping[str, list[date]] | None = None, exact: bool = False) -> Pin:
-        reads = reads or {}
-        return self.publisher().pin({table: list(days) for table, days in rows.items()}, reads, reads if exact else ())
+        return pinned_by(self.publisher(), rows, reads, exact)
 
     def request(
         self,
@@ -119,14 +120,17 @@ class Lake:
         extra: int = 0,
     ) -> TableChange:
         numbered = (f"{name}-{number}" for number in itertools.count())
-        free = next(each for each in numbered if not Timeline(self.storage, table, each).exists())
+        free = next(each for each in numbered if not self.storage.exists(Timeline(self.storage, table, each).path))
         return change(stage(self.storage, table, free, rows, extra), rows, pin, mode, positions)
 
     def publish(self, id: str, rows: RowsOfTables, pin: Pin | None = None, extra: int = 0) -> Published | Conflict:
-        return self.publisher().publish(self.request(id, rows, pin, extra=extra))
+        publisher = self.publisher()
+        return publisher.publish(self.request(id, rows, pin or pinned_by(publisher, rows), extra=extra))
 
     def append(self, id: str, table: str, rows: RowsByDay, *positions: Position) -> Published | Conflict:
-        return self.publisher().publish(self.request(id, {table: rows}, kind="append", positions=positions))
+        publisher, tables = self.publisher(), {table: rows}
+        pin = pinned_by(publisher, tables)
+        return publisher.publish(self.request(id, tables, pin, kind="append", positions=positions))
 
     def rows(self, table: str, version: int | None = None) -> dict[date, list[str]]:
         """The rows of every day, sorted, as a reader sees them."""
@@ -142,3 +146,11 @@ class Lake:
     def foreign_rows(self, table: str, rows: RowsByDay, extra: int = 0) -> None:
         """A foreign writer commits to main past the protocol."""
         write_deltalake(self.storage.uri(table), rows_table(rows, extra), mode="append")
+
+
+def pinned_by(
+    publisher: Publisher, rows: RowsOfTables, reads: Mapping[str, list[date]] | None = None, exact: bool = False
+) -> Pin:
+    """What a process that publishes ``rows`` has pinned before."""
+    reads = reads or {}
+    return publisher.pin({table: list(days) for table, days in rows.items()}, reads, reads if exact else ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import date
@@ -22,7 +23,7 @@ class Ledger:
     """Follows one main table. ``foreign`` has the versions that were committed past the protocol."""
 
     def __init__(self, root: Path, table: str, wishes: dict[str, Wishes], foreign: dict[int, str]) -> None:
-        self.folder = root / table
+        self.root = root
         self.table = table
         self.version = -1
         self.days: list[dict[date, DayImage]] = []
@@ -38,8 +39,9 @@ class Ledger:
         self._day_of: dict[str, date] = {}
         self._rows: dict[str, Rows] = {}
 
-    def follow(self) -> None:
-        """Check every commit since the last look."""
+    def follow(self) -> bool:
+        """Check every commit since the last look; whether there was one."""
+        known = self.version
         while (commit := self._log_file(self.version + 1)).exists():
             self.version += 1
             actions = [json.loads(line) for line in commit.read_text().splitlines()]
@@ -48,6 +50,7 @@ class Ledger:
             self.days.append(self._images())
             self.positions.append(self._moved_positions(actions))
             self._judge(actions, before)
+        return self.version > known
 
     def newest_is_of(self, publications: Collection[str]) -> bool:
         """Did one of ``publications`` make the newest commit?"""
@@ -71,7 +74,7 @@ class Ledger:
         self._day_of = {path: day for day, image in self.days[-1].items() for path in image.files}
 
     def _log_file(self, version: int) -> Path:
-        return self.folder / "_delta_log" / f"{version:020d}.json"
+        return self.root / self.table / "_delta_log" / f"{version:020d}.json"
 
     def _check_files(self, actions: Actions) -> None:
         """Spark loses a day whose path a commit both adds and removes; a path that is active may not be added."""
@@ -96,7 +99,7 @@ class Ledger:
         total: Rows = Counter()
         for path in paths:
             if path not in self._rows:
-                names = pq.ParquetFile(self.folder / path).read(["name"]).column("name").to_pylist()
+                names = pq.ParquetFile(self.root / self.table / path).read(["name"]).column("name").to_pylist()
                 self._rows[path] = Counter(names)
             total += self._rows[path]
         return total
@@ -177,7 +180,9 @@ class Ledger:
 
     def missing_files(self, version: int) -> list[str]:
         """Files that a reader of ``version`` would not find."""
-        return [p for image in self.days[version].values() for p in image.files if not (self.folder / p).exists()]
+        folder = f"{self.root}/{self.table}"
+        paths = (path for image in self.days[version].values() for path in image.files)
+        return [path for path in paths if not os.path.exists(f"{folder}/{path}")]  # noqa: PTH110 - at every step
 
     def rows_at(self, version: int, day: date) -> Rows:
         return self.days[version].get(day, _NOTHING).rows

@@ -32,7 +32,7 @@ class LogLedger:
     """Follows ``_publications``, and replays its closed entries one after the other."""
 
     def __init__(self, root: Path, wishes: dict[str, Wishes], ledgers: dict[str, Ledger]) -> None:
-        self._folder = root / "_publications"
+        self.root = root
         self._wishes = wishes
         self._ledgers = ledgers
         self.version = -1
@@ -49,12 +49,13 @@ class LogLedger:
 
     def follow(self) -> None:
         """Check every entry since the last look. The tables' own ledgers must have been followed already."""
-        while (commit := self._folder / "_delta_log" / f"{self.version + 1:020d}.json").exists():
+        folder = self.root / "_publications"
+        while (commit := folder / "_delta_log" / f"{self.version + 1:020d}.json").exists():
             self.version += 1
             actions = [json.loads(line) for line in commit.read_text().splitlines()]
             for add in (action.get("add", {}) for action in actions):
                 if add.get("dataChange"):  # others may put the rows of several entries into one file: nothing new
-                    self._entry(pq.ParquetFile(self._folder / add["path"]).read().to_pylist())
+                    self._entry(pq.ParquetFile(folder / add["path"]).read().to_pylist())
             for head in (action["commitInfo"][HEAD] for action in actions if HEAD in action.get("commitInfo", {})):
                 found = {step: each["version"] for step, each in json.loads(head).get("current", {}).items()}
                 assert found == self.current, f"the head says {found} is current, the entries {self.current}"

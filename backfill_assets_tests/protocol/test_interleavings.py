@@ -73,7 +73,7 @@ def history() -> World:
     world = World()
     for work in (*[deeds.append(world, "topic", RAW, 3)] * 2, deeds.publish(world, BOTH), deeds.publish(world, BOTH)):
         Actor("history", work).run_out()
-    world.judge()
+    world.end()
     atexit.register(world.remove)
     return world
 

@@ -27,7 +27,7 @@ from backfill_assets_tests.protocol.world import RAW, TABLES, World
 
 SEED = int(os.environ.get("PROTOCOL_SEED", "20170302"))
 EXAMPLES = int(os.environ.get("PROTOCOL_EXAMPLES", "60"))
-FEW_EXAMPLES = 20
+FEW_EXAMPLES = 8
 SHRINK = "PROTOCOL_SHRINK" in os.environ
 MOST_ACTORS = 4
 _ANY = st.integers(0, 2**16)

@@ -20,7 +20,7 @@ FOREIGN_D = "2017-03-09"
 
 
 @pytest.mark.parametrize(
-    ("seconds", "on_s3"), [(12, False), pytest.param(120, True, marks=pytest.mark.long)], ids=["folder", "s3"]
+    ("seconds", "on_s3"), [(4, False), pytest.param(120, True, marks=pytest.mark.long)], ids=["folder", "s3"]
 )
 def test_a_storm_loses_nothing_and_doubles_nothing(tmp_path: Path, seconds: float, on_s3: bool) -> None:
     """In full: ``make storm SECONDS=180``."""

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -51,7 +52,7 @@ class World:
     """One lakehouse in a temporary folder, its actors, and the ledgers that judge it."""
 
     def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="protocol-", dir=scratch()))
+        self.root = _new_folder()
         self.storage = Storage(str(self.root))
         self.clock = datetime.now(UTC)
         self.actors: list[Actor] = []
@@ -68,18 +69,18 @@ class World:
         self.altered: dict[str, str] = {}
         """What was changed on a table so that it cannot be written, or only in part."""
         self._numbers = Counter[str]()
+        self._read_at: dict[str, int] = {}
+        """The version of each table that a reader has found as the ledger has it."""
 
     def copy(self) -> World:
-        """Another lakehouse with the same past."""
-        world = World()
+        """Another lakehouse with the same past, which was judged already. Nobody may be working."""
+        world = deepcopy(self)
+        world.root = _new_folder()
+        world.storage = Storage(str(world.root))
         shutil.copytree(self.root, world.root, dirs_exist_ok=True)
-        world.clock = self.clock
-        world.wishes.update(self.wishes)
-        world.done |= self.done
-        world.noticed |= self.noticed
-        world.heard += self.heard
-        world._numbers += self._numbers
-        world.judge()
+        world.log.root = world.root
+        for ledger in world.ledgers.values():
+            ledger.root = world.root
         return world
 
     def publisher(self, reached: Reached = nowhere) -> Publisher:
@@ -216,8 +217,10 @@ class World:
             if actor.error is not None and not isinstance(actor.error, BackfillError):
                 raise actor.error
         for ledger in self.ledgers.values():
-            ledger.follow()
-            self._judge_table(ledger)
+            moved = ledger.follow()
+            assert ledger.version < 0 or not ledger.missing_files(ledger.version), f"{ledger.table}: files are missing"
+            if moved and ledger.table in RAW:
+                self._judge_positions(ledger)
         self.log.follow()
         for publication in self.done:
             assert self.log.outcomes.get(publication) == "done", f"{publication} was acknowledged, and is not done"
@@ -227,13 +230,6 @@ class World:
         self.refused.clear()
         for publication in self.heard:
             assert self.log.outcomes.get(publication) == "done", f"{publication} was announced, and is not done"
-
-    def _judge_table(self, ledger: Ledger) -> None:
-        if ledger.version < 0:
-            return
-        assert not ledger.missing_files(ledger.version), f"{ledger.table}: active files are missing"
-        if ledger.table in RAW:
-            self._judge_positions(ledger)
 
     def _judge_positions(self, ledger: Ledger) -> None:
         """Rows and positions together: every offset up to the position, once, and nothing beyond it."""
@@ -265,7 +261,8 @@ class World:
         assert not due_notices(publisher), "everything was sent, and is due again"
         self.log.check_states(publisher.log.day_states(publisher.log.head()))
         for table, ledger in self.ledgers.items():
-            if ledger.version >= 0:
+            if ledger.version > self._read_at.get(table, -1):
+                self._read_at[table] = ledger.version
                 found = {day: rows for day, rows in published_rows(self.storage, table).items() if rows}
                 assert found == {day: image.rows for day, image in ledger.days[-1].items() if image.rows}
 
@@ -277,6 +274,10 @@ class World:
 
     def published_so_far(self) -> list[str]:
         return [publication for publication, outcome in self.log.outcomes.items() if outcome == "done"]
+
+
+def _new_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="protocol-", dir=scratch()))
 
 
 def _commit_nothing(storage: Storage, table: str) -> int:

@@ -16,7 +16,7 @@ from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets.upkeep.maintenance_plan import Chore
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.protocol.audit import log_rows
-from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
+from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake, pinned_by
 
 pytestmark = pytest.mark.protocol
 
@@ -28,10 +28,11 @@ def few_entries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _stream(lake: Lake, count: int, first: int = 0) -> None:
+    publisher, made = lake.publisher(), Provenance(launched_by="stream raw")
     for number in range(first, first + count):
-        request = lake.request(f"s{number:03d}", {"raw": {D1: [f"r{number}"]}}, kind="append")
-        made = Provenance(launched_by="stream raw")
-        lake.publisher().publish(request.model_copy(update={"provenance": made}))
+        rows = {"raw": {D1: [f"r{number}"]}}
+        request = lake.request(f"s{number:03d}", rows, pinned_by(publisher, rows), kind="append")
+        publisher.publish(request.model_copy(update={"provenance": made}))
         lake.clock += timedelta(seconds=10)
 
 

@@ -120,6 +120,8 @@ class PlayedLakehouse:
         self.clock = datetime.now(UTC)
         self.candidates = [Candidate(Model(), {}, {})]
         self.deeds: dict[int, Deed] = {}
+        self._reader = self.publisher()
+        """One process that reads all the time: what it has read of the log, it has."""
         self._deeds = 0
         self._rows = 0
         self._read: dict[tuple[str, int], tuple[Rows, Stale]] = {}
@@ -238,7 +240,7 @@ class PlayedLakehouse:
                 found.append(each)
         assert found, "\n".join(str(_differences(each.model, main, lines, closed)) for each in self.candidates)
         self.candidates = found
-        if not self.publisher().log.head().state.open:
+        if not self._reader.log.head().state.open:
             self._forget([number for number, deed in self.deeds.items() if deed.outcome == "died"])
 
     def recover(self) -> None:
@@ -247,9 +249,8 @@ class PlayedLakehouse:
         self.judge()
 
     def main(self) -> Rows:
-        publisher = self.publisher()
-        view = View.newest(self.storage)
-        states = publisher.log.day_states(publisher.log.head()) if view.versions else {}
+        view, log = View.newest(self.storage), self._reader.log
+        states = log.day_states(log.head()) if view.versions else {}
         found: dict[str, dict[date, tuple[str, tuple[str, ...]]]] = {}
         for table in ("raw", "fact", "report"):
             rows = view.rows(table)
@@ -289,7 +290,7 @@ class PlayedLakehouse:
 
     def publications(self) -> list[str]:
         """Those that are done, in the order in which they were closed."""
-        rows = log_rows(self.publisher().log, "closed", columns=["publication", "outcome", "event"])
+        rows = log_rows(self._reader.log, "closed", columns=["publication", "outcome", "event"])
         return [row["publication"] for row in rows if row["outcome"] == "done"]
 
     def read_again(self) -> None:

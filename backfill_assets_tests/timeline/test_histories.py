@@ -24,7 +24,7 @@ pytestmark = pytest.mark.protocol
 
 SEED = int(os.environ.get("HISTORIES_SEED", "20170304"))
 HISTORIES = int(os.environ.get("HISTORIES", "50"))
-FEW = 5
+FEW = 10
 """One in so many is enough to notice a mutant."""
 ENDED: Counter[str] = Counter()
 """How deeds have ended, by their kind."""

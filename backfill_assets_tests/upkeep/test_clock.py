@@ -61,13 +61,13 @@ def test_a_clock_that_is_ahead_deletes_no_before_image(lake: Lake, published: in
 @pytest.mark.protocol
 def test_after_a_pause_it_goes_on_by_the_time_without_it(lake: Lake) -> None:
     lake.publish_daily("t", 2)
-    lake.clock += timedelta(days=9)
-    lake.publish_daily("t", 28)
+    lake.clock += timedelta(days=6)
+    lake.publish_daily("t", 28, every=4)
     assert reclaim(lake.publisher(), "t") == []
     assert _missing(lake) == 10
-    lake.publish_daily("t", 12)
+    lake.publish_daily("t", 12, every=4)
     assert reclaim(lake.publisher(), "t")
-    lake.publish_daily("t", 21)
+    lake.publish_daily("t", 24, every=4)
     assert _missing(lake) == 0
 
 
@@ -103,7 +103,7 @@ def test_a_timeline_that_is_kept_for_some_days_is_kept_by_the_right_clock(lake: 
     now, base = lake.clock, {f"t/{path}" for path in lake.state("t").active}
     made = create_timeline(lake.storage, new_timeline(lake.storage, "trial", "ana", now))
     keep_timeline(lake.storage, made, 90, now)
-    lake.publish_daily("t", 40)
+    lake.publish_daily("t", 40, every=4)
     lake.clock += timedelta(days=60)
     assert base.isdisjoint(reclaimable(lake.publisher(), "t"))
     assert base < {*reclaimable(lake.publisher(), "t", clock_checked=True)}
