@@ -61,7 +61,8 @@ class StreamedSales:
     def __init__(self, home: Path, spark: SparkSession) -> None:
         self.workshop = Workshop(home, lambda: spark)
         self.memory = InputMemory()
-        self.arrivals = list(ARRIVALS)
+        landed = self.workshop.settings.landing / "sales"
+        self.arrivals = [day for day in ARRIVALS if not (landed / str(day)).exists()]
         self.messages: list[str] = []
 
     def arrive(self, lines: Sequence[Line]) -> None:
