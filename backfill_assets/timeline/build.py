@@ -41,8 +41,7 @@ from backfill_assets.rebuild.place import Overlay, Place
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import StepBuilt, Walk
 from backfill_assets.spark.session import explain_lost_server
-from backfill_assets.state.moments import view_closed_by
-from backfill_assets.state.view import View
+from backfill_assets.state.view import View, view_closed_by
 from backfill_assets.text import format_count
 from backfill_assets.timeline.arrivals import (
     NOTHING_ARRIVED,
