@@ -33,7 +33,7 @@ from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry, set_damaged_aside
 from backfill_assets.lakehouse.plans import close_plan, keep_page, open_plan, page_uri
 from backfill_assets.lakehouse.records import Notice, Publication
-from backfill_assets.lakehouse.timelines import newest_verdicts, timelines_of
+from backfill_assets.lakehouse.timelines import close_timelines, newest_verdicts
 from backfill_assets.limits import Exceeded
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
@@ -380,12 +380,9 @@ def _reports(catalog: Catalog, tables: Iterable[str]) -> tuple[str, ...]:
 def decommission(at: CampaignRun) -> StepReport:
     """The rollback window is over: the timelines are closed, and maintenance may reclaim what nothing names."""
     storage = at.builder.lake.storage
-    tables = [table for each in at.steps for table in each.tables]
-    timelines = [timeline for table in tables for timeline in timelines_of(storage, table, at.campaign)]
-    for timeline in timelines:
-        timeline.close()
+    closed = close_timelines(storage, (table for each in at.steps for table in each.tables), at.campaign)
     close_plan(storage, at.plan.id)
-    return {"closed": [timeline.path for timeline in timelines]}
+    return {"closed": [timeline.path for timeline in closed]}
 
 
 def abandon(at: CampaignRun) -> None:

@@ -118,8 +118,7 @@ def refuse_raw(step: Step, timeline: str) -> None:
 
 def _over_its_base(lake: Lake, timeline: NamedTimeline, asked: Sequence[StepRequest]) -> Place:
     """The timeline over its base, as far as the steps write, read or look at tables: main may have moved on since."""
-    looked_at = {name for each in asked for table in each.step.tables for name in gates.metrics_needed(table)}
-    tables = looked_at.union(*(touched_tables(each.step) for each in asked))
+    tables = {name for each in asked for name in (*touched_tables(each.step), *gates.looked_at_beside(each.step))}
     base = View.at(lake.storage, timeline.base).records(tables)
     return Place(timeline.id, Overlay(timeline.records), base)
 

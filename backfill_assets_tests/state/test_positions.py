@@ -12,8 +12,9 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import VersionGone
+from backfill_assets.lakehouse.records import PartitionPosition
 from backfill_assets.publish.publisher import Published
-from backfill_assets.state.boundaries import PartitionPosition, RawBoundary
+from backfill_assets.state.boundaries import RawBoundary
 from backfill_assets.state.observed import observe
 from backfill_assets.state.positions import (
     RawVersions,
