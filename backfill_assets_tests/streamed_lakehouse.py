@@ -9,7 +9,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayLineage, DayRead, Position, Publication, TableChange
 from backfill_assets.publish.publisher import Pin, Published
 from backfill_assets.rebuild import decide
-from backfill_assets.state.stream_positions import begun_id, boundary_id, position_id
+from backfill_assets.state.stream_positions import begun_id, boundary_id, offset_id
 from backfill_assets_tests.small_lakehouse import Rows, SmallLakehouse
 
 RAW, BRONZE, QUARANTINE, FACT = "raw_sales", "bronze_sales", "quarantine_sales", "fact_sales_transactions"
@@ -33,7 +33,7 @@ class StreamedLakehouse(SmallLakehouse):
     def stream(self, id: str, rows: Mapping[date, Sequence[int]], moves: Moves) -> int:
         """Append one micro-batch; the version of raw that it made."""
         positions = [
-            Position(id=position_id("sales", TOPIC, partition), before=first or None, after=end)
+            Position(id=offset_id("sales", TOPIC, partition), before=first or None, after=end)
             for partition, (first, end) in moves.items()
         ]
         return self._append(id, rows, positions)

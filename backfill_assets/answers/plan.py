@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from backfill_assets.campaign.plan_file import CheckedPlanFile
 from backfill_assets.days import Cadence
+from backfill_assets.lakehouse.records import PartitionPosition
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.cost import Estimated, times_table
 from backfill_assets.plan.records import (
@@ -20,7 +21,6 @@ from backfill_assets.plan.records import (
     days_of,
 )
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, size
-from backfill_assets.state.boundaries import PartitionPosition
 from backfill_assets.text import format_count, format_first
 
 _MOST_RANGES = 3

@@ -11,6 +11,7 @@ from typing import Any
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.lakehouse.records import PartitionPosition
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import format_place, place_values
 from backfill_assets.landing.quarantine import Group, Rejects, groups, letters
@@ -26,10 +27,9 @@ from backfill_assets.rebuild.refresh import RefreshResult
 from backfill_assets.rebuild.replay import Judged, judge_again, rebuild
 from backfill_assets.rebuild.restore import Restored
 from backfill_assets.report.answer import NOT_DONE, Answer, Datum, Days, Fact, Grid, Id, Line, Part, Tone, Worded
-from backfill_assets.state.boundaries import DaysBoundary, PartitionPosition, RawBoundary, versions_text
-from backfill_assets.state.moments import find_moment
+from backfill_assets.state.boundaries import DaysBoundary, RawBoundary, versions_text
 from backfill_assets.state.positions import is_raw, table_boundaries
-from backfill_assets.state.view import View
+from backfill_assets.state.view import View, find_moment
 from backfill_assets.text import format_first, format_range
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -16,7 +16,7 @@ from backfill_assets.campaign.rollback import FindPrepared, been_through
 from backfill_assets.days import TableDay, all_days
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.records import Expected, Notice, Publication
-from backfill_assets.lakehouse.timelines import newest_verdicts, timelines_of
+from backfill_assets.lakehouse.timelines import close_timelines, newest_verdicts
 from backfill_assets.model.graph import read_by
 from backfill_assets.publish.holds import FEW_TRIES, HeldDays, Unsettled, holding, main_moved, publish_until_settled
 from backfill_assets.publish.publisher import Conflict, Published
@@ -91,7 +91,7 @@ def cut_over(
             outcome = lake.publisher.publish(request)
             if not isinstance(outcome, Published):
                 return Unsettled(f"{campaign}: {_conflict_text(outcome)}, staging what moved again", refused)
-            _close(lake, campaign, steps)
+            close_timelines(lake.storage, (name for each in steps for name in each.tables), campaign)
             days = {table: each.staged for each in done for table in each.build.tables if each.staged}
             return CutOver(outcome, days, _days_staged_again(again, days, before), request.leaves_stale)
 
@@ -175,12 +175,6 @@ def _request(
     made = provenance(run, campaign).model_copy(update={"campaign": campaign})
     found = staged.model_copy(update={"leaves_stale": stale, "provenance": made})
     return found.model_copy(update={"notice": notice(found)}) if notice else found
-
-
-def _close(lake: Lake, campaign: str, steps: Sequence[StepRequest]) -> None:
-    for table in (table.name for each in steps for table in each.step.tables):
-        for timeline in timelines_of(lake.storage, table, campaign):
-            timeline.close()
 
 
 def _days_staged_again(

@@ -125,7 +125,7 @@ def boundary_lines(found: Iterable[DaysBoundary]) -> Mapping[str, list[str]]:
 def _half_done(publisher: Publisher, campaign: str) -> Publication | None:
     """A publication of the campaign that is begun and not ended."""
     log = publisher.log
-    begun = (log.prepared(entry).publication for entry in log.head().state.open.values())
+    begun = (log.prepared_in(entry.file).publication for entry in log.head().state.open.values())
     return next((each for each in begun if each.provenance.campaign == campaign), None)
 
 

@@ -28,7 +28,7 @@ from backfill_assets.lakehouse.records import (
     Switch,
     TableChange,
 )
-from backfill_assets.model.declaration import Step
+from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, step_by_table
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
@@ -253,7 +253,9 @@ class _Origins:
         content = self.prepared.before[key.table][key.day].content
         if content is None or not content.inputs:
             return None
-        made = self._reads(key, content)
+        step = self.steps.get(key.table)
+        version = declared_version(step, content) if step else None
+        made = made_then(self.publisher.log, step, version, key, self.prepared.before_of(*key))
         if made is None:
             raise PublicationRefused(
                 f"{key} cannot be put back: it was made by {content.code_version}, which is not declared any more, and "
@@ -272,13 +274,6 @@ class _Origins:
             if any(logical != self.view.logical(TableDay(table, day)) for day, logical in own.items()):
                 self.behind[key.table] = (*self.behind.get(key.table, ()), key.day)
         return made
-
-    def _reads(self, key: TableDay, content: DayContent) -> Mapping[str, DayRange] | None:
-        step = self.steps.get(key.table)
-        version = declared_version(step, content) if step else None
-        if step is not None and version is not None:
-            return made_of(step, version, key.day)
-        return recorded_reads(self.publisher.log, key, self.prepared.before[key.table][key.day].publication)
 
     def _given(self, made: Mapping[str, DayRange], content: DayContent) -> dict[str, dict[date, str]] | None:
         """What main has of ``made``, if ``content`` is made of just that, or of that before further rows arrived."""
@@ -321,8 +316,16 @@ def before_rows_came(log: PublicationLog, key: TableDay) -> Iterator[str]:
         yield before.content.logical if before.content else fingerprints.NEVER_PUBLISHED
 
 
-def recorded_reads(log: PublicationLog, key: TableDay, publication: str) -> Mapping[str, DayRange] | None:
-    """The days that the day was made of that ``publication`` left, as they were recorded; None if they were not."""
+def made_then(
+    log: PublicationLog, step: Step | None, version: Version | None, key: TableDay, before: Before | None
+) -> Mapping[str, DayRange] | None:
+    """The days that a day was made of by ``version`` of ``step``.
+
+    If that is not declared any more, those that were recorded of it as it was ``before``; None if they were not.
+    """
+    if step is not None and version is not None:
+        return made_of(step, version, key.day)
+    publication = before.publication if before else ""
     for made in (each.publication for each in been_through(log.find_prepared, key, publication)):
         for days in lineages(log.storage, [made.id]).values():
             if key in days:

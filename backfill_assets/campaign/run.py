@@ -431,7 +431,7 @@ class CampaignRun:
     def published_contents(self) -> dict[str, dict[date, DayContent | None]]:
         """What is published of the plan's tables, as far as it was measured; None for a foreign write."""
         observed = self._observe()
-        return {table: dict(observed.contents(table).items()) for each in self.steps for table in each.tables}
+        return {table: observed.contents(table) for each in self.steps for table in each.tables}
 
     def figures(self, done: Iterable[StepBuilt]) -> tuple[Held, Held]:
         """What each table's staged days hold, and what is published for them; what was not measured is read."""

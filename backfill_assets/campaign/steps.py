@@ -29,11 +29,11 @@ from backfill_assets.difference.difference import TableCompared, TableDifference
 from backfill_assets.difference.find import declared_of, find_difference, last_difference
 from backfill_assets.difference.letter import difference_answer
 from backfill_assets.difference.verdict import Difference
-from backfill_assets.errors import CampaignStopped, InvalidRequest
+from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry, set_damaged_aside
 from backfill_assets.lakehouse.plans import close_plan, keep_page, open_plan, page_uri
 from backfill_assets.lakehouse.records import Notice, Publication
-from backfill_assets.lakehouse.timelines import newest_verdicts, timelines_of
+from backfill_assets.lakehouse.timelines import close_timelines, newest_verdicts
 from backfill_assets.limits import Exceeded
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
@@ -49,6 +49,7 @@ from backfill_assets.rebuild.walk import StepBuilt, sides_of, staged_by
 from backfill_assets.report.html import html
 from backfill_assets.report.markdown import markdown
 from backfill_assets.state.positions import read_boundaries
+from backfill_assets.state.reading import unknown_publication
 from backfill_assets.state.view import View
 from backfill_assets.text import format_count, format_ranges
 from backfill_assets.upkeep.watch import Watch, WatchedDay
@@ -380,12 +381,9 @@ def _reports(catalog: Catalog, tables: Iterable[str]) -> tuple[str, ...]:
 def decommission(at: CampaignRun) -> StepReport:
     """The rollback window is over: the timelines are closed, and maintenance may reclaim what nothing names."""
     storage = at.builder.lake.storage
-    tables = [table for each in at.steps for table in each.tables]
-    timelines = [timeline for table in tables for timeline in timelines_of(storage, table, at.campaign)]
-    for timeline in timelines:
-        timeline.close()
+    closed = close_timelines(storage, (table for each in at.steps for table in each.tables), at.campaign)
     close_plan(storage, at.plan.id)
-    return {"closed": [timeline.path for timeline in timelines]}
+    return {"closed": [timeline.path for timeline in closed]}
 
 
 def abandon(at: CampaignRun) -> None:
@@ -420,7 +418,7 @@ def _brought_days(at: CampaignRun, publication: str) -> list[tuple[str, tuple[da
     """The days of each table that the publication brought: one that was held back holds what it held."""
     found = at.builder.lake.publisher.log.find_prepared(publication)
     if found is None:
-        raise InvalidRequest(f"The publication {publication} is not on the log.", hint="backfill history lists them.")
+        raise unknown_publication(at.builder.lake.storage, publication)
     tables = found[0].publication.tables
     return [(each.table, tuple(day.day for day in each.days)) for each in tables]
 

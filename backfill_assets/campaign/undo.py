@@ -17,8 +17,8 @@ from backfill_assets.campaign.rollback import (
     FindPrepared,
     been_through,
     has_undone,
+    made_then,
     main_schema,
-    recorded_reads,
     undoable,
     undoing,
     undone_text,
@@ -50,7 +50,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.graph import made_of, missing_inputs
+from backfill_assets.model.graph import missing_inputs
 from backfill_assets.publish.holds import FEW_TRIES, Unsettled, holding, main_moved, publish_until_settled
 from backfill_assets.publish.publisher import Pin, Published
 from backfill_assets.rebuild import decide
@@ -172,12 +172,8 @@ class UndoAttempt:
         return {day: contents[day] for day in readers if contents.get(day) is not None}
 
     def made_of(self, step: Step, day: date, version: Version | None) -> Mapping[str, DayRange]:
-        """What the day is made of by its version; as it was recorded if that is not declared any more."""
-        if version is not None:
-            return made_of(step, version, day)
         key = TableDay(self.tables(step)[0], day)
-        before = self.prepared.before_of(*key)
-        return (recorded_reads(self.lake.publisher.log, key, before.publication) if before else None) or {}
+        return made_then(self.lake.publisher.log, step, version, key, self.prepared.before_of(*key)) or {}
 
     def decide(self, step: Step, versions: Mapping[date, Version | None]) -> StepUndo:
         tables, reads = self.tables(step), {day: self.made_of(step, day, each) for day, each in versions.items()}

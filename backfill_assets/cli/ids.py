@@ -189,7 +189,7 @@ def find_timeline(storage: Storage, text: str, *, change: bool = False) -> str:
 
 def find_moment(storage: Storage, text: str) -> str:
     """A publication's id in full if ``text`` is the beginning of one; a time or a version stays as it is."""
-    from backfill_assets.state.moments import BEFORE, is_version, parse_time
+    from backfill_assets.state.view import BEFORE, is_version, parse_time
 
     if text.endswith(BEFORE):
         return f"{find_publication(storage, text.removesuffix(BEFORE))}{BEFORE}"

@@ -13,11 +13,10 @@ from backfill_assets.difference.letter import DeclaredOfTables
 from backfill_assets.difference.verdict import Difference, SameTotal, difference_of
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import campaign_of
-from backfill_assets.lakehouse.delta_log import newest_version
 from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, timeline_called
 from backfill_assets.lakehouse.plans import PLANS
-from backfill_assets.lakehouse.records import DayRecord, DayRecords
+from backfill_assets.lakehouse.records import DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
@@ -28,9 +27,8 @@ from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import StagedDays, days_staged_in, with_days_that_stay
-from backfill_assets.state.moments import find_moment, is_version
-from backfill_assets.state.observed import LogView, observe
-from backfill_assets.state.view import View, differing, records_of_version
+from backfill_assets.state.observed import observe
+from backfill_assets.state.view import View, differing, find_moment, is_version, records_seen
 from backfill_assets.text import format_count, format_range
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.view import find_place, is_of_campaign, stale_lines
@@ -67,20 +65,13 @@ def compare(
     found = []
     for each in steps:
         for table in each.step.tables:
-            main, after = _main_now(lake.storage, table.name, observed), staged.overlay.days.get(table.name, {})
+            main = records_seen(observed, table.name, observed.files)
+            after = staged.overlay.days.get(table.name, {})
             stay = {day: staged.why_it_stays(table.name, day) for day in each.days if day not in after}
             both = TableComparison(lake, table, each.step.cadence, each.days, progress, main, after, stay)
             only = [one.subject for one in expectations if one.only and one.table in ("", table.name)]
             found.append(both.compare(before.get(table.name), only))
     return found, observed.sequence
-
-
-def _main_now(storage: Storage, table: str, observed: LogView) -> dict[date, DayRecord]:
-    """What main holds as compare-and-swap compares it; while it is published to, as of the last closed entry."""
-    under_way = any(table in tables for tables in observed.writing.values())
-    version = observed.versions.get(table) if under_way else newest_version(storage, table)
-    states = {day: state for (name, day), state in observed.states.items() if name == table}
-    return records_of_version(storage, table, version, states)
 
 
 def find_difference(

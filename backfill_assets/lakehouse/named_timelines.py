@@ -17,7 +17,7 @@ from pydantic import Field
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.document import Series
-from backfill_assets.lakehouse.records import DayRecord, DayRecords, Record
+from backfill_assets.lakehouse.records import DayRecord, DayRecords, PartitionPosition, Record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import NAMED, open_timelines
 from backfill_assets.text import suggest_or_list
@@ -47,14 +47,6 @@ class TimelineVersion(Record):
     """Whether every night brings it up to date."""
 
 
-class PartitionOffset(Record):
-    """Up to where a partition of a topic had been read: the first offset that was not."""
-
-    topic: str
-    partition: int
-    next_offset: int
-
-
 class RawRead(Record):
     """What a raw table held as of one entry of the publication log, and how far its sources had been read."""
 
@@ -63,7 +55,7 @@ class RawRead(Record):
     sequence: int
     rows: int
     checksum: str
-    offsets: tuple[PartitionOffset, ...] = ()
+    offsets: tuple[PartitionPosition, ...] = ()
     landed_files: int | None = 0
     """None if that is not known any more."""
     newest_arrival: date | None = None

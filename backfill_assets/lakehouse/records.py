@@ -233,6 +233,21 @@ class Position(Record):
     after: int
 
 
+@dataclass(frozen=True, order=True)
+class PartitionPosition:
+    """Up to where a partition of a topic was read. ``next_offset`` is the first offset that was not read."""
+
+    topic: str
+    partition: int
+    next_offset: int
+    live_since: int | None = None
+    """The offset at which history ended and what is live began; None if all of it is live."""
+
+    def __str__(self) -> str:
+        live = "" if self.live_since is None else f" (live since {self.live_since:,})"
+        return f"partition {self.partition} up to offset {self.next_offset:,}{live}"
+
+
 class TableChange(Record):
     """All that one publication does to one table."""
 

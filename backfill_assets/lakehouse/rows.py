@@ -158,12 +158,22 @@ def stage(
     return files
 
 
-def write(rows: DataFrame, timeline: Timeline, table: Table | None = None) -> list[AddedFile]:
+def write(
+    rows: DataFrame, timeline: Timeline, table: Table | None = None, partitions: Sequence[str] = (PARTITION_COLUMN,)
+) -> list[AddedFile]:
     """The first half of :func:`stage`: write ``rows`` into files of ``timeline`` that no log names yet.
 
     Several writes may run side by side; :func:`take_in` then records the files of each.
     """
-    return _write(rows, timeline, table, PARTITION_COLUMN)
+    folder, written = write_folder(), Observation()
+    hashes = hashes_written_of(table) if table else ()
+    hashed = rows.select("*", *(each.column().alias(each.name) for each in hashes))
+    counted = hashed.observe(written, F.count(F.lit(1)).alias("rows"))
+    writer = counted.write.options(**_without_dictionaries(hashed.schema, table.key if table else ()))
+    writer.partitionBy(*partitions).parquet(f"{timeline.spark_uri}/{folder}")
+    files = written_files(timeline.storage, timeline.path, folder)
+    _require_rows(files, int(observed(written).get("rows", 0)), f"{timeline.path}/{folder}")
+    return files
 
 
 def stage_accepted(
@@ -174,7 +184,7 @@ def stage_accepted(
     Gives the files of the rows that are set aside, which no log names: :func:`rows_set_aside` reads them, and the
     caller removes them. Accepted rows lie in their files beside a column that is null, and that Delta's schema lacks.
     """
-    files = _write(rows, timeline, table, PART, PARTITION_COLUMN)
+    files = write(rows, timeline, table, (PART, PARTITION_COLUMN))
     aside = [file for file in files if f"/{PART}={SET_ASIDE_PART}/" in file.path]
     others = (PART, SET_ASIDE)
     schema = StructType([field for field in rows.schema.fields if field.name not in others])
@@ -192,19 +202,6 @@ def rows_set_aside(
     paths = _paths(timeline.storage, timeline.path, files)
     found = spark.read.schema(written).option("recursiveFileLookup", "true").parquet(*paths)
     return found.select(f"`{SET_ASIDE}`.*")
-
-
-def _write(rows: DataFrame, timeline: Timeline, table: Table | None, *partitions: str) -> list[AddedFile]:
-    """Write ``rows`` into a folder of their own; gives its files, which no log names yet."""
-    folder, written = write_folder(), Observation()
-    hashes = hashes_written_of(table) if table else ()
-    hashed = rows.select("*", *(each.column().alias(each.name) for each in hashes))
-    counted = hashed.observe(written, F.count(F.lit(1)).alias("rows"))
-    writer = counted.write.options(**_without_dictionaries(hashed.schema, table.key if table else ()))
-    writer.partitionBy(*partitions).parquet(f"{timeline.spark_uri}/{folder}")
-    files = written_files(timeline.storage, timeline.path, folder)
-    _require_rows(files, int(observed(written).get("rows", 0)), f"{timeline.path}/{folder}")
-    return files
 
 
 def take_in(

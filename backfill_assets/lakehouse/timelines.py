@@ -320,6 +320,14 @@ def timelines_of(storage: Storage, table: str, owner: str = "") -> list[Timeline
     return [timeline for timeline in timelines if not timeline.name.startswith((CAMPAIGN, NAMED))]
 
 
+def close_timelines(storage: Storage, tables: Iterable[str], owner: str) -> list[Timeline]:
+    """Close those of a campaign or a named timeline; gives them."""
+    found = [each for table in tables for each in timelines_of(storage, table, owner)]
+    for each in found:
+        each.close()
+    return found
+
+
 def open_timelines(storage: Storage, table: str) -> list[Timeline]:
     """Timelines of ``table`` with days that were staged and not published, newest name first."""
     return [Timeline(storage, table, name) for name in sorted(open_since(storage, table), reverse=True)]

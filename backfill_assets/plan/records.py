@@ -21,9 +21,8 @@ from pydantic import Field, ValidationError
 
 from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.records import Record
+from backfill_assets.lakehouse.records import PartitionPosition, Record
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.state.boundaries import PartitionPosition
 from backfill_assets.text import UNKNOWN, format_duration, format_range
 
 Ranges = tuple[str, ...]

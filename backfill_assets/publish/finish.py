@@ -53,7 +53,7 @@ class Finish:
             entry = head.state.open.get(publication)
             if entry is None:
                 return self._outcome(head, publication)
-            prepared = self.log.prepared(entry)
+            prepared = self.log.prepared_in(entry.file)
             outcome: Outcome = "aborted" if entry.aborting else "done"
             mark = Mark.of(prepared, entry)
             done = self._back(prepared, mark) if entry.aborting else self._forward(head, prepared, mark)
@@ -84,7 +84,7 @@ class Finish:
         while True:
             head = self.log.head()
             entry = self._open_entry(head, publication)
-            prepared = self.log.prepared(entry)
+            prepared = self.log.prepared_in(entry.file)
             if not entry.aborting:
                 self._decide_abort(head, prepared, said)
             else:

@@ -307,12 +307,8 @@ class PublicationLog:
         own = f"{LOG_TABLE}/_delta_log/{head.version:020d}.json"
         return newest > head.version and bool(self.storage.missing([own]))
 
-    def prepared(self, entry: OpenEntry) -> Prepared:
-        """The open entry in full, before-images included."""
-        return self.prepared_in(entry.file)
-
     def prepared_in(self, file: str) -> Prepared:
-        """The prepared entry that ``file`` of the log holds."""
+        """The prepared entry that ``file`` of the log holds, in full, before-images included."""
         details = self._entry_rows(file, ["detail"]).column("detail").to_pylist()
         return Prepared.model_validate_json(next(detail for detail in details if detail))
 

@@ -72,9 +72,15 @@ def judge(table: Table, facts: DayFacts) -> tuple[RuleOutcome, ...]:
     return tuple(rule.outcome(facts) for rule in gates_of(table))
 
 
-def metrics_needed(table: Table) -> tuple[str, ...]:
-    """The other tables whose metrics of the same day :func:`judge` looks at; companions of its step among them."""
-    return tuple(dict.fromkeys(name for rule in table.rules for name in rule.tables))
+def looked_at(rules: Iterable[DayRule]) -> tuple[str, ...]:
+    """The other tables whose metrics of the same day ``rules`` look at; companions of their step among them."""
+    return tuple(dict.fromkeys(name for rule in rules for name in rule.tables))
+
+
+def looked_at_beside(step: Step) -> tuple[str, ...]:
+    """The tables that the gates of ``step`` look at and that it does not build."""
+    names = looked_at(rule for table in step.tables for rule in table.rules)
+    return tuple(name for name in names if name not in step.table_names)
 
 
 # ------------------------------------------------------------------ gates as named checks
@@ -95,7 +101,7 @@ class TableCheck:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The other tables whose numbers it compares."""
-        return tuple(dict.fromkeys(name for rule in self.rules for name in rule.tables))
+        return looked_at(self.rules)
 
     def outcomes(self, judged: Sequence[RuleOutcome]) -> tuple[RuleOutcome, ...]:
         """Those of ``judged`` that it shows."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, Metrics, RuleOutcome, Table
+from backfill_assets.quality.gates import looked_at
 from backfill_assets.text import format_are
 
 FILES, CONTENT = "files_as_published", "content_as_published"
@@ -34,7 +35,7 @@ def watched_rules(table: Table) -> tuple[DayRule, ...]:
 
 def metrics_needed(table: Table) -> tuple[str, ...]:
     """The other tables that have to be measured to judge a day of ``table``."""
-    return tuple(dict.fromkeys(name for rule in watched_rules(table) for name in rule.tables))
+    return looked_at(watched_rules(table))
 
 
 def judge(

@@ -101,7 +101,7 @@ class Growing:
         """Look at main once, so that all ``steps`` see one state of it."""
         tables = [name for step in steps for name in step.table_names]
         reads = all_days(read_by_any(step, days) for step in steps)
-        needed = {name for step in steps for table in step.tables for name in gates.metrics_needed(table)}
+        needed = {name for step in steps for name in gates.looked_at_beside(step)}
         pin = lake.publisher.pin(dict.fromkeys(tables, days), reads, also=needed)
         return cls(lake, steps, pin, {table: _files_as_pinned(lake, table, days, pin) for table in tables}, memory)
 

@@ -8,47 +8,41 @@ an undo put back, or that a compaction rewrote, with the publication that brough
 from __future__ import annotations
 
 import enum
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from pathlib import Path
+from itertools import product
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.delta_log import VersionGone, files_at
 from backfill_assets.lakehouse.records import (
     Before,
     DayChange,
     DayContent,
+    DayRecord,
+    DayRecords,
     Environment,
     InputRead,
-    Position,
     Prepared,
-    TableChange,
+    day_record,
 )
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.raw_rows import raw_schema
-from backfill_assets.landing.zone import LandedFile, LandingZone
-from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.deletion import REFRESH
 from backfill_assets.model.graph import step_by_table
-from backfill_assets.model.placement import recorded_placement
 from backfill_assets.publish.log import lineages
 from backfill_assets.publish.publisher import Pin
-from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
-from backfill_assets.rebuild.ingest import ArrivalBuild, from_landed_files
+from backfill_assets.rebuild.ingest import declared_anew, ingest_again
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
-from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.recorded_inputs import Inputs, Readable, RecordedInput, RecordedInputs, merge_inputs
-from backfill_assets.rebuild.stage import Chunk, content_of, stage_chunk
+from backfill_assets.rebuild.place import Overlay
+from backfill_assets.rebuild.stage import Chunk, stage_chunk
 from backfill_assets.state.reading import unknown_publication
-from backfill_assets.state.stream_positions import stream_topics
 
 _NOTHING = DayContent(rows=0, checksum="0")
 
@@ -191,7 +185,8 @@ class _Again:
         return found[0] if found else None
 
     def ingest(self, days: Sequence[_Day]) -> None:
-        again = ingest_again(self.lake, self.made_by, self.progress)
+        lost = self.readable.first_lost(map(_recorded_input, self.made_by.publication.inputs), {})
+        again = lost or ingest_again(self.lake, self.made_by, self.progress)
         if isinstance(again, str):
             for day in days:
                 self.settle(day, None, again)
@@ -282,91 +277,127 @@ def _nothing(_: date) -> dict[str, DayContent]:
     return {}
 
 
-# ------------------------------------------------------------------ landed files
-
-Contents = Mapping[TableDay, DayContent]
-"""What was ingested, by table and day."""
-
-
-def ingest_again(lake: Lake, made_by: Prepared, progress: Progress) -> Contents | str:
-    """The rows that the landed files of ``made_by`` give today, or a sentence that says why they cannot be ingested."""
-    (change,) = made_by.publication.tables
-    try:
-        step = lake.catalog.step(change.table)
-    except InvalidRequest:
-        return f"the table {change.table} is not declared any more"
-    if never := _why_never(made_by, change):
-        return never
-    build = ArrivalBuild(lake, as_declared_then(step, change), RunInfo(""), progress)
-    files = _landed_again(lake.landing, build.source.name, change.positions)
-    if isinstance(files, str):
-        return files
-    lost = Readable(lake.storage).first_lost(map(_recorded_input, made_by.publication.inputs), {})
-    if lost:
-        return lost
-    if build.source.personal_fields and not Path(lake.token_key_file).exists():
-        return f"the token key {lake.token_key_file} is gone"
-    return _taken_in(build, files, made_by)
-
-
-def declared_anew(catalog: Catalog, made_by: Prepared) -> str:
-    """A sentence that says which fields of the source were declared or dropped since ``made_by``; empty for none.
-
-    Raw keeps the value of a field that is not declared elsewhere, so the same lines give other rows.
-    """
-    (change,) = made_by.publication.tables
-    source = catalog.step(change.table).source
-    if source is None:
-        return ""
-    then = {field["name"] for field in json.loads(change.table_schema)["fields"]}
-    differ = sorted(then ^ set(raw_schema(source).names))
-    return f"its source has other fields now than it had then: {', '.join(differ)}" if differ else ""
-
-
-def _why_never(made_by: Prepared, change: TableChange) -> str:
-    """Why its rows cannot be had again from landed files, whichever there are; empty if they can."""
-    if made_by.publication.provenance.reason.startswith(REFRESH):
-        return "it read its source again, and appended what differed from the rows that raw held then"
-    if topics := stream_topics(change.positions):
-        return f"its rows are events of the topic {', '.join(topics)}, which is not read again: raw has them"
-    return ""
-
-
-def as_declared_then(step: Step, change: TableChange) -> Step:
-    """``step`` with the event days that were possible when ``change`` was ingested."""
-    recorded = {day.content.code_version for day in change.days if day.content}
-    if step.source is None or not recorded:
-        return step
-    then = recorded_placement(recorded.pop())
-    return replace(step, source=replace(step.source, earliest_day=then.earliest_day, days_ahead=then.days_ahead))
-
-
-def _taken_in(build: ArrivalBuild, files: list[LandedFile], made_by: Prepared) -> Contents:
-    table = build.table
-    staged = build.staged(from_landed_files(build, files))
-    try:
-        searched = next((read for read in made_by.publication.inputs if read.table == table.name), None)
-        measured = build.measured(staged, searched)
-    finally:
-        staged.close()
-    days = {day.day for day in made_by.change(table.name).days} | set(measured)
-    nothing = zero_metrics(table)
-    return {TableDay(table.name, day): content_of(measured.get(day, nothing), "", "", {}) for day in sorted(days)}
-
-
-def _landed_again(landing: LandingZone, source: str, positions: tuple[Position, ...]) -> list[LandedFile] | str:
-    """The files of ``positions`` in the landing zone, or a sentence that names the one that changed."""
-    paths = [position.id.split(":", 2)[2] for position in positions]
-    there = {path for paths in landing.paths(source).values() for path in paths}
-    if gone := sorted(set(paths) - there):
-        return f"the landed file {gone[0]} is gone" + (f", and {len(gone) - 1} more" if len(gone) > 1 else "")
-    days = {date.fromisoformat(path.split("/")[1]) for path in paths}
-    file_of = {file.position[0]: file for file in landing.files(source, days)} if days else {}
-    for position in positions:
-        if file_of[position.id].position[1] != position.after:
-            return f"the landed file {file_of[position.id].path} is not what it was"
-    return [file_of[position.id] for position in positions]
-
-
 def _recorded_input(read: InputRead) -> RecordedInput:
     return RecordedInput(read.table, read.version, read.days)
+
+
+# ------------------------------------------------------------------ what a day was computed from, as recorded
+
+
+@dataclass(frozen=True)
+class RecordedInput:
+    """The days of one table that a day was computed from: from main at ``version``, or ``own``."""
+
+    table: str
+    version: int | None
+    logicals: Mapping[date, str]
+    """The logical fingerprint of each day."""
+    own: frozenset[date] = frozenset()
+    """Days that the same publication brought: these were read as it brought them."""
+
+
+Inputs = tuple[RecordedInput, ...]
+
+
+@dataclass(frozen=True)
+class RecordedInputs:
+    """What one publication recorded of what its days were computed from."""
+
+    made_by: Prepared
+
+    @cached_property
+    def own(self) -> dict[str, dict[date, DayRecord]]:
+        """The days that the publication brought."""
+        return {
+            change.table: {day.day: day_record(day.day, day.adds, day.content) for day in change.days}
+            for change in self.made_by.publication.tables
+        }
+
+    def inputs_of(self, step: Step, version: Version, day: date, content: DayContent) -> Inputs | None:
+        """What ``content`` of ``day`` was computed from; None if the log does not say.
+
+        It keeps the fingerprint of all inputs of a day together: of several versions of a table that were read, these
+        are the ones that it fits.
+        """
+        needed = decide.read_days(step, version, [day])
+        for inputs in product(*(list(self._candidates(table, days)) for table, days in needed.items())):
+            logicals = {each.table: each.logicals for each in inputs}
+            if decide.wanted(step, version, [day], logicals)[day].inputs == content.inputs:
+                return inputs
+        return None
+
+    def _candidates(self, table: str, needed: list[date]) -> Iterable[RecordedInput]:
+        held = self.own.get(table, {})
+        own = {day: held[day].logical for day in needed if day in held}
+        for brought in (own, {}) if own else ({},):
+            rest = [day for day in needed if day not in brought]
+            if not rest:
+                yield RecordedInput(table, None, brought, frozenset(brought))
+            for read in self.made_by.publication.inputs:
+                if rest and read.table == table and read.days.keys() >= set(rest):
+                    logicals = {**{day: read.days[day] for day in rest}, **brought}
+                    yield RecordedInput(table, read.version, logicals, frozenset(brought))
+
+    def overlay(self, inputs: Iterable[RecordedInput]) -> Overlay:
+        """The days of ``inputs`` that the publication brought itself."""
+        days: dict[str, dict[date, DayRecord]] = {}
+        for each in inputs:
+            days.setdefault(each.table, {}).update({day: self.own[each.table][day] for day in each.own})
+        return Overlay(days)
+
+
+def merge_inputs(inputs: Iterable[RecordedInput]) -> dict[str, InputRead]:
+    """The inputs of several days that were read at the same versions, by table."""
+    versions: dict[str, int | None] = {}
+    days: dict[str, dict[date, str]] = {}
+    for each in inputs:
+        versions[each.table] = each.version
+        days.setdefault(each.table, {}).update(each.logicals)
+    return {table: InputRead(table=table, version=versions[table], days=dates) for table, dates in days.items()}
+
+
+@dataclass
+class Readable:
+    """Says whether days of tables can still be read at a version. Each version and each day is looked at once."""
+
+    storage: Storage
+    _files: dict[tuple[str, int], dict[date, list[str]] | None] = field(default_factory=dict)
+    """Paths by day, by table and version; None if the version itself is gone."""
+    _lost: dict[tuple[str, int, date], bool] = field(default_factory=dict)
+
+    def first_lost(self, inputs: Iterable[RecordedInput], own: DayRecords) -> str:
+        """A sentence that names the first of ``inputs`` that can no longer be read; empty if all can.
+
+        ``own`` are the days that the publication brought itself: they are read by their files.
+        """
+        for each in inputs:
+            main = sorted(each.logicals.keys() - each.own)
+            if each.version is not None and main and (lost := self._first(each.table, each.version, main)):
+                return lost
+            for record in (own[each.table][day] for day in sorted(each.own)):
+                if self.storage.missing(f"{each.table}/{file.path}" for file in record.files):
+                    return f"files of {each.table} {record.day} that it brought itself are gone"
+        return ""
+
+    def _first(self, table: str, version: int, days: list[date]) -> str:
+        files = self._files_of(table, version)
+        if files is None:
+            return f"{table} cannot be read at version {version} any more"
+        new = {path: day for day in days if (table, version, day) not in self._lost for path in files.get(day, ())}
+        gone = {new[path] for path in self.storage.missing(new)}
+        self._lost.update({(table, version, day): day in gone for day in new.values()})
+        lost = (day for day in days if self._lost.get((table, version, day)))
+        return next((f"files of {table} {day} at version {version} are gone" for day in lost), "")
+
+    def _files_of(self, table: str, version: int) -> dict[date, list[str]] | None:
+        if (table, version) not in self._files:
+            self._files[table, version] = _paths_by_day(self.storage, table, version)
+        return self._files[table, version]
+
+
+def _paths_by_day(storage: Storage, table: str, version: int) -> dict[date, list[str]] | None:
+    try:
+        paths_of = files_at(storage, table, version).by_day()
+    except VersionGone:
+        return None
+    return {day: [f"{table}/{path}" for path in sorted(paths)] for day, paths in paths_of.items()}

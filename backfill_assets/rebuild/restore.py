@@ -35,10 +35,10 @@ from backfill_assets.publish.compact import STAGED_AS, compaction_of, moved_sinc
 from backfill_assets.publish.holds import Unsettled, holding, publish_until_settled
 from backfill_assets.publish.publisher import Conflict, Pin
 from backfill_assets.rebuild import lost_rows
+from backfill_assets.rebuild.ingest import as_declared_then
 from backfill_assets.rebuild.lake import provenance, waiting
 from backfill_assets.rebuild.lost_rows import LostDay, place_of
 from backfill_assets.rebuild.raw_change import RawWriter
-from backfill_assets.rebuild.reproduce import as_declared_then
 from backfill_assets.text import format_ranges
 
 _FIGURES = ("rows", "checksum", "content_hash_sum")

@@ -255,12 +255,10 @@ class StepBuild:
         period = self.step.cadence.period(day)
         direct = {read.table: _content_of_period(pin, read.table, period) for read in version.reads}
         metrics_of = {}
-        for table in self.step.tables:
-            for name in gates.metrics_needed(table):
-                if name not in self.tables:
-                    recorded = [r for c in direct.values() if (r := recorded_upstream(c, name)) is not None]
-                    observed = recorded[0] if recorded else _content_of_period(pin, name, period)
-                    metrics_of[name] = direct.get(name, observed)
+        for name in gates.looked_at_beside(self.step):
+            recorded = [r for c in direct.values() if (r := recorded_upstream(c, name)) is not None]
+            observed = recorded[0] if recorded else _content_of_period(pin, name, period)
+            metrics_of[name] = direct.get(name, observed)
         return metrics_of
 
     # ---------------------------------------------------------------- publish

@@ -101,7 +101,7 @@ class StepLooking:
     def look(self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()) -> StepLook:
         """Pin, and decide for each day. Reads logs only."""
         step, tables, reads = self.asked.step, self.asked.tables, self.days_read(days)
-        looked_at = {name for table in step.tables for name in gates.metrics_needed(table)}.difference(tables)
+        looked_at = gates.looked_at_beside(step)
         if self.growing:
             pin = self.growing.pin
         else:

@@ -7,25 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from itertools import groupby
 
+from backfill_assets.lakehouse.records import PartitionPosition
 from backfill_assets.report.answer import Days, Worded
 from backfill_assets.text import format_count, format_ranges
 
 _MOST_RANGES = 6
-
-
-@dataclass(frozen=True, order=True)
-class PartitionPosition:
-    """Up to where a partition of a topic was read. ``next_offset`` is the first offset that was not read."""
-
-    topic: str
-    partition: int
-    next_offset: int
-    live_since: int | None = None
-    """The offset at which history ended and what is live began; None if all of it is live."""
-
-    def __str__(self) -> str:
-        live = "" if self.live_since is None else f" (live since {self.live_since:,})"
-        return f"partition {self.partition} up to offset {self.next_offset:,}{live}"
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.delta_log import VersionGone, newest_version, oldest_version, read_transactions
-from backfill_assets.lakehouse.records import DayLineage
+from backfill_assets.lakehouse.records import DayLineage, PartitionPosition
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.files import among, equal
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.state.boundaries import (
     DaysBoundary,
-    PartitionPosition,
     RawBoundary,
     group_days,
     lowest,

@@ -28,7 +28,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
-from backfill_assets.lakehouse.records import CurrentVersion, DayState
+from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.pinned import pinned_versions
@@ -132,11 +132,6 @@ def published_day(storage: Storage, table: str, day: date, publication: str | No
 # ------------------------------------------------------------------ versions that publications made current
 
 
-def read_current(storage: Storage) -> Mapping[str, CurrentVersion]:
-    """By step; the version that is declared as current counts for all others. Writes nothing."""
-    return PublicationLog(storage).head().state.current
-
-
 def read_switches(storage: Storage) -> dict[str, str]:
-    """The versions of :func:`read_current` alone."""
-    return {step: each.version for step, each in read_current(storage).items()}
+    """By step; the version that is declared as current counts for all others. Writes nothing."""
+    return PublicationLog(storage).head().state.switches

@@ -22,7 +22,7 @@ KAFKA = "kafka"
 _BEGUN, _BOUNDARY, _IDS = "begun", "boundary", "ids"
 
 
-def position_id(source: str, topic: str, partition: int) -> str:
+def offset_id(source: str, topic: str, partition: int) -> str:
     """Under what raw records the next offset of a partition of ``topic``."""
     return f"{KAFKA}:{source}:{topic}:{partition}"
 

@@ -7,9 +7,10 @@ publication that brought the day, which names them in full.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,18 +18,20 @@ import pyarrow.compute as pc
 from deltalake import Schema
 
 from backfill_assets.days import DayRange, TableDay
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.arrow_dataset import dataset_of_files
-from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
+from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone, newest_version, read_log
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
 from backfill_assets.lakehouse.records import DayRecord, DayRecords, DayState, day_record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline
+from backfill_assets.publish.files import equal
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.publish.pinned import pinned_files, pinned_versions
+from backfill_assets.publish.pinned import pinned_versions
 from backfill_assets.publish.rows import DAY_COLUMNS, day_states, newest_days
-from backfill_assets.state.observed import LogView
+from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.reading import PublishedTable, closing_entry
 
 if TYPE_CHECKING:
@@ -172,7 +175,7 @@ class View:
         if version is None:
             return {}
         try:
-            return records_of_version(self.storage, table, version, states)
+            return _records(read_log(self.storage, table, version).files_by_day(), states)
         except VersionGone:
             return _records(_files_as_published(self.storage, states), states)
 
@@ -194,12 +197,10 @@ def in_days(days: DayRange | None) -> pc.Expression | None:
 # ------------------------------------------------------------------ records of days
 
 
-def records_of_version(storage: Storage, table: str, version: int | None, states: States) -> dict[date, DayRecord]:
-    """What the days of ``table`` hold by the files of a Delta version, of which the log knows ``states``.
-
-    Raises :class:`VersionGone` if the Delta log does not reach back to it.
-    """
-    return _records({} if version is None else read_log(storage, table, version).files_by_day(), states)
+def records_seen(observed: LogView, table: str, files: Mapping[str, LogState]) -> dict[date, DayRecord]:
+    """What the days of ``table`` hold by its ``files``: those that ``observed`` has of main now, or that it reads."""
+    states = {day: state for (name, day), state in observed.states.items() if name == table}
+    return _records(files[table].files_by_day(), states)
 
 
 def main_days(log: PublicationLog, tables: Iterable[str]) -> dict[str, dict[date, DayRecord]]:
@@ -207,15 +208,12 @@ def main_days(log: PublicationLog, tables: Iterable[str]) -> dict[str, dict[date
 
     Unlike :meth:`View.records` this needs no history of the log.
     """
-    wanted = list(tables)
-    head = log.head()
-    states = log.day_states(head, wanted)
-    found: dict[str, dict[date, DayRecord]] = {}
-    for table in wanted:
-        known = {day: state for (name, day), state in states.items() if name == table}
-        records = _records(pinned_files(log, head, table).files_by_day(), known)
-        found[table] = {day: each for day, each in records.items() if each.content is not None or each.files}
-    return found
+    observed = observe(log.storage, tables, log)
+    found = {table: records_seen(observed, table, observed.read_files) for table in observed.read_files}
+    return {
+        table: {day: each for day, each in records.items() if each.content is not None or each.files}
+        for table, records in found.items()
+    }
 
 
 def differing(one: DayRecords, other: DayRecords) -> dict[str, set[date]]:
@@ -256,3 +254,103 @@ def _files_as_published(storage: Storage, states: States) -> dict[date, list[Add
         for day, state in states.items()
         if state.publication in prepared
     }
+
+
+# ------------------------------------------------------------------ moments to go back to, as people name them
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MOST_DIGITS = 18
+BEFORE = "^"
+"""After a publication: the state just before it, as in git."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A state of the lakehouse, and the words for it."""
+
+    view: View
+    text: str
+
+
+def parse_time(text: str) -> datetime | None:
+    """``text`` as a moment in UTC; None if it is none, and for the beginning of an id, ``20170601t1200``.
+
+    A time without a fraction is the end of its second: as such it is shown when a publication was closed.
+    """
+    if not _DATE.match(text):
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        at = at if "." in text or "," in text else at.replace(microsecond=999_999)
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # in UTC, the year can be one that Python has not
+        return None
+
+
+def is_version(text: str) -> bool:
+    """Whether ``text`` can be the number of a Delta version: ``²`` is a digit and none, and so are a thousand."""
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
+def find_moment(storage: Storage, text: str, table: str) -> Moment:
+    """The state that ``text`` names: a publication, a Delta version of ``table``, or a time.
+
+    ``PUBLICATION^`` is the state just before it was closed. Raises :class:`InvalidRequest` for a publication or a
+    version that there is none of, and for a time before the first publication.
+    """
+    if text.endswith(BEFORE):
+        return moment_before(storage, text.removesuffix(BEFORE))
+    if is_version(text):
+        return Moment(_view_with(storage, table, int(text)), f"version {text} of {table}")
+    if (at := parse_time(text)) is not None:
+        return Moment(_view_at(storage, at), f"{at:%Y-%m-%d %H:%M:%S} UTC")
+    return Moment(View.closed(storage, text), f"publication {text}")
+
+
+def moment_before(storage: Storage, publication: str) -> Moment:
+    """The state just before ``publication`` was closed; raises :class:`InvalidRequest` for the first one."""
+    closed = View.closed(storage, publication).sequence
+    found = PublicationLog(storage).files().rows([], until=closed - 1, event="closed").column("sequence").to_pylist()
+    if not found:
+        raise InvalidRequest(
+            f"Nothing was published before {publication}.", hint="backfill history lists the publications."
+        )
+    return Moment(view_closed_by(storage, max(found)), f"before publication {publication}")
+
+
+def view_closed_by(storage: Storage, sequence: int) -> View:
+    """All tables as the entry ``sequence`` of the publication log left them, which closed a publication."""
+    rows = PublicationLog(storage).files().rows(["publication"], sequence=sequence, event="closed")
+    return View.closed(storage, rows.column("publication").to_pylist()[0])
+
+
+def _view_at(storage: Storage, at: datetime) -> View:
+    """All tables as of the last publication that was closed by ``at``; raises :class:`InvalidRequest` without one."""
+    for rows in PublicationLog(storage).files().newest_first(["event", "at", "sequence", "detail"]):
+        closed = equal(rows, event="closed")
+        found = closed.filter(pc.less_equal(closed.column("at"), at)).to_pylist()
+        if found:
+            return View(storage, found[-1]["sequence"], json.loads(found[-1]["detail"]))
+    raise InvalidRequest(
+        f"Nothing was published by {at:%Y-%m-%d %H:%M:%S} UTC.", hint="backfill history lists the publications."
+    )
+
+
+def _view_with(storage: Storage, table: str, version: int) -> View:
+    """All tables as of the publication that ``version`` of ``table`` came from.
+
+    Raises :class:`InvalidRequest` for a version that there is none of, and for one without a publication.
+    """
+    newest = newest_version(storage, table)
+    if newest is None or version > newest:
+        has = "nothing was published to it" if newest is None else f"its newest version is {newest}"
+        raise InvalidRequest(f"{table} has no version {version}: {has}.", hint="backfill history lists the versions.")
+    columns = ["sequence", "publication", "table_version"]
+    brought = PublicationLog(storage).files().rows(columns, event="published", table=table).to_pylist()
+    rows = [row for row in brought if row["table_version"] <= version]
+    if not rows:
+        raise InvalidRequest(
+            f"Nothing was published to {table} by version {version}.", hint="backfill history lists the versions."
+        )
+    found = View.closed(storage, rows[-1]["publication"])
+    return View(storage, rows[-1]["sequence"], {**found.versions, table: version})

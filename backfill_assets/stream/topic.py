@@ -23,7 +23,7 @@ from backfill_assets.state.stream_positions import (
     begun_id,
     boundary_id,
     ids_id,
-    position_id,
+    offset_id,
     topic_positions,
 )
 from backfill_assets.stream.batches import BatchRead, Checkpoint, Reading
@@ -154,7 +154,7 @@ class TopicReading(Reading):
         """Write down from where the stream reads, and where what is live begins, before anything is read."""
         name, topic = self.source.name, self.known.topic
         first = {begun_id(name, topic): 1, **({ids_id(name, topic, self.known.ids): 1} if self.known.ids else {})}
-        first |= {position_id(name, topic, partition): offset for partition, offset in start.offsets.items()}
+        first |= {offset_id(name, topic, partition): offset for partition, offset in start.offsets.items()}
         first |= {boundary_id(name, topic, partition): offset for partition, offset in start.boundary.items()}
         positions = tuple(Position(id=id, before=None, after=after) for id, after in first.items() if after)
         self._move(positions, f"{self.topic} {start.reason}")
@@ -165,7 +165,7 @@ class TopicReading(Reading):
         self.carry_out(lambda: change, most=1)
 
     def _passed(self, ranges: Iterable[OffsetRange]) -> tuple[Position, ...]:
-        of = partial(position_id, self.source.name, self.known.topic)
+        of = partial(offset_id, self.source.name, self.known.topic)
         return tuple(Position(id=of(each.partition), before=each.first or None, after=each.end) for each in ranges)
 
     # ------------------------------------------------------------------ a batch
@@ -197,7 +197,7 @@ class TopicReading(Reading):
     def _next_offsets(self, partitions: Iterable[int]) -> Offsets:
         """As main has it: 0 for a partition of which nothing was read."""
         main = MainTable.open(self.lake.storage, self.step.name)
-        of = partial(position_id, self.source.name, self.known.topic)
+        of = partial(offset_id, self.source.name, self.known.topic)
         return {number: main.transaction(of(number)) or 0 for number in partitions} if main else {}
 
     def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> list[InputRead]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, PartitionOffset, RawRead, TimelineBase
+from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, RawRead, TimelineBase
 from backfill_assets.lakehouse.records import DayRecord, DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
@@ -54,10 +54,7 @@ def _raw_read(view: View, table: str, held: Iterable[DayRecord], positions: RawV
         sequence=view.sequence,
         rows=sum(each.rows for each in contents),
         checksum=str(sum(int(each.checksum) for each in contents)),
-        offsets=tuple(
-            PartitionOffset(topic=each.topic, partition=each.partition, next_offset=each.next_offset)
-            for each in boundary.positions
-        ),
+        offsets=boundary.positions,
         landed_files=boundary.landed_files,
         newest_arrival=boundary.newest_arrival,
     )

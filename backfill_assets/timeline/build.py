@@ -41,8 +41,7 @@ from backfill_assets.rebuild.place import Overlay, Place
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import StepBuilt, Walk
 from backfill_assets.spark.session import explain_lost_server
-from backfill_assets.state.moments import view_closed_by
-from backfill_assets.state.view import View
+from backfill_assets.state.view import View, view_closed_by
 from backfill_assets.text import format_count
 from backfill_assets.timeline.arrivals import (
     NOTHING_ARRIVED,
@@ -119,8 +118,7 @@ def refuse_raw(step: Step, timeline: str) -> None:
 
 def _over_its_base(lake: Lake, timeline: NamedTimeline, asked: Sequence[StepRequest]) -> Place:
     """The timeline over its base, as far as the steps write, read or look at tables: main may have moved on since."""
-    looked_at = {name for each in asked for table in each.step.tables for name in gates.metrics_needed(table)}
-    tables = looked_at.union(*(touched_tables(each.step) for each in asked))
+    tables = {name for each in asked for name in (*touched_tables(each.step), *gates.looked_at_beside(each.step))}
     base = View.at(lake.storage, timeline.base).records(tables)
     return Place(timeline.id, Overlay(timeline.records), base)
 

@@ -15,9 +15,8 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of, walk_downstream
 from backfill_assets.state.boundaries import boundary_line
 from backfill_assets.state.history import PublicationRecord, history
-from backfill_assets.state.moments import Moment, find_moment, is_version
 from backfill_assets.state.positions import read_boundaries
-from backfill_assets.state.view import View, differing
+from backfill_assets.state.view import Moment, View, differing, find_moment, is_version
 from backfill_assets.text import format_count
 from backfill_assets.timeline.arrivals import base_of, missing_files, needed_tables, raw_reads
 from backfill_assets.timeline.view import inputs_shown, made_of, tables_around

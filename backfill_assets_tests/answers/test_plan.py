@@ -13,6 +13,7 @@ from backfill_assets.answers.plan import headline, plan_answer, plan_file_answer
 from backfill_assets.campaign.plan_file import CheckedPlanFile
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.records import PartitionPosition
 from backfill_assets.plan.basis import MovedTable, PlanDrift
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import (
@@ -33,7 +34,6 @@ from backfill_assets.plan.records import (
     Why,
 )
 from backfill_assets.report.markdown import markdown
-from backfill_assets.state.boundaries import PartitionPosition
 from backfill_assets_tests.plan.world import D
 
 NOW = datetime(2017, 4, 10, 12, tzinfo=UTC)

@@ -244,7 +244,7 @@ class World:
         states = self.states()
         return LogView(states=states, pinned={TABLE: {day: state.physical for (_, day), state in states.items()}})
 
-    def files(self, _: Storage, __: str, observed: LogView) -> Any:
+    def files(self, observed: LogView, *_: object) -> Any:
         return {day: day_record(day, (), state.content) for (_, day), state in observed.states.items()}
 
     def rows(self, beside: Any, found: TableCompared, days: Sequence[date]) -> TableCompared:
@@ -362,7 +362,7 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
         for module in (campaign_run, difference):
             patch.setattr(module, "observe", world.observe)
         patch.setattr(cutover, "observe", lambda *_, **__: LogView())
-        patch.setattr(difference, "_main_now", world.files)
+        patch.setattr(difference, "records_seen", world.files)
         patch.setattr(TableComparison, "_with_rows", read)
         patch.setattr(campaign_work, "html", lambda _: "")
         patch.setattr(campaign_look, "newest", lambda *_: world.newest())

@@ -33,7 +33,7 @@ from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import shadow
-from backfill_assets.state.moments import moment_before
+from backfill_assets.state.view import moment_before
 from backfill_assets.timeline.build import forward
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.campaign.undo_oracle import Judge, Names, Torn, names_of

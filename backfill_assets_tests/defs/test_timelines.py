@@ -21,7 +21,7 @@ from backfill_assets.lakehouse.named_timelines import (
     rename_timeline,
 )
 from backfill_assets.publish.log import utc_now
-from backfill_assets.state.moments import find_moment
+from backfill_assets.state.view import find_moment
 from backfill_assets.timeline.rewind import RewindRequest, new_timeline, rewound_timeline
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 

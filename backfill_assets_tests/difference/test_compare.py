@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.records import DayContent, DayRecord
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import Contract
 from backfill_assets.quality import measures
-from backfill_assets.state.moments import find_moment
+from backfill_assets.state.view import find_moment
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 from backfill_assets_tests.workshop import Workshop

@@ -6,12 +6,13 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.records import PartitionPosition
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.plan.inputs import PlanInputs, inputs_of, planned_boundaries
 from backfill_assets.plan.records import Lookback, Pinned, Plan, PlanRequest, Scope
 from backfill_assets.plan.scope import choose
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.state.boundaries import DaysBoundary, PartitionPosition, RawBoundary
+from backfill_assets.state.boundaries import DaysBoundary, RawBoundary
 from backfill_assets.state.status import DayStatus
 from backfill_assets_tests.plan.world import WINDOW, D, World, asked, situation_of, world_of
 

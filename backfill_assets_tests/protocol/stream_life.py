@@ -9,7 +9,7 @@ from backfill_assets.lakehouse.delta_log import newest_version, read_transaction
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Position, Publication
 from backfill_assets.publish.publisher import Conflict, Publisher
-from backfill_assets.state.stream_positions import TopicIds, TopicPositions, begun_id, parse_positions, position_id
+from backfill_assets.state.stream_positions import TopicIds, TopicPositions, begun_id, offset_id, parse_positions
 from backfill_assets.stream.sources import OffsetRange, TopicOffsets, new_ranges, planned_ranges, start_of
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.deeds import ATTEMPTS, Work, publish, refusable
@@ -56,7 +56,7 @@ def _publish_batch(world: World, actor: Actor, publisher: Publisher, planned: Se
     """The days that gained rows; what another stream has read meanwhile is left out."""
     for _ in range(ATTEMPTS):
         main = MainTable.open(publisher.storage, _RAW)
-        ids = {partition: position_id(SALES, TOPIC, partition) for partition in PARTITIONS}
+        ids = {partition: offset_id(SALES, TOPIC, partition) for partition in PARTITIONS}
         known = {partition: (main.transaction(id) if main else None) or 0 for partition, id in ids.items()}
         ranges = new_ranges(planned, known)
         positions = tuple(
@@ -78,7 +78,7 @@ def _append(
     """Publish the rows of ``ranges`` with ``positions``; False if others were faster."""
     id = world.name("s")
     offsets = [(each.partition, offset) for each in ranges for offset in range(each.first, each.end)]
-    rows = merged(rows_of_offset(position_id(SALES, TOPIC, partition), _RAW, offset) for partition, offset in offsets)
+    rows = merged(rows_of_offset(offset_id(SALES, TOPIC, partition), _RAW, offset) for partition, offset in offsets)
     rows = rows or {DAYS[0]: ()}
     timeline = stage(world.storage, _RAW, id, rows, world.columns[_RAW])
     actor.reached("staged")

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome
-from backfill_assets.quality.gates import judge, metrics_needed
+from backfill_assets.quality.gates import judge, looked_at
 from backfill_assets.quality.measures import add_up, as_metrics
 
 HUGE = 10**36
@@ -235,12 +235,12 @@ def test_the_tolerated_share_of_rejects_is_declared(received: int, quarantined: 
 
 def test_the_metrics_that_are_looked_at_are_known_beforehand() -> None:
     """Who judges must have fetched them; a missing one is said by name."""
-    assert metrics_needed(CATALOG.table("fact_sales_transactions")) == (
+    assert looked_at(CATALOG.table("fact_sales_transactions").rules) == (
         "raw_sales",
         "bronze_sales",
         "quarantine_sales",
     )
-    assert metrics_needed(CATALOG.table("fact_daily_revenue")) == ("fact_sales_transactions",)
+    assert looked_at(CATALOG.table("fact_daily_revenue").rules) == ("fact_sales_transactions",)
     with pytest.raises(LookupError, match="fact_sales_transactions"):
         judge(CATALOG.table("fact_daily_revenue"), DayFacts(own=REVENUE))
 

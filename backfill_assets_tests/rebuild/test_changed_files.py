@@ -16,7 +16,7 @@ from backfill_assets.rebuild.changed_files import ArrivalFiles, compare_files, m
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.refresh import Compared, RefreshBuild
-from backfill_assets.state.stream_positions import position_id as offset_id
+from backfill_assets.state.stream_positions import offset_id
 
 DAY, OTHER = date(2017, 3, 1), date(2017, 3, 2)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import date
 
+from backfill_assets.lakehouse.records import PartitionPosition
 from backfill_assets.state.boundaries import (
     DaysBoundary,
-    PartitionPosition,
     RawBoundary,
     boundary_line,
     boundary_value,

@@ -18,8 +18,7 @@ from backfill_assets.publish import fold as log_fold
 from backfill_assets.publish.fold import fold
 from backfill_assets.state import view as view_module
 from backfill_assets.state.history import history
-from backfill_assets.state.moments import find_moment, moment_before, parse_time
-from backfill_assets.state.view import View, differing, record_of
+from backfill_assets.state.view import View, differing, find_moment, moment_before, parse_time, record_of
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 

@@ -12,9 +12,9 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import VersionGone
+from backfill_assets.lakehouse.records import PartitionPosition
 from backfill_assets.publish.publisher import Published
-from backfill_assets.state.boundaries import PartitionPosition, RawBoundary
-from backfill_assets.state.moments import find_moment
+from backfill_assets.state.boundaries import RawBoundary
 from backfill_assets.state.observed import observe
 from backfill_assets.state.positions import (
     RawVersions,
@@ -23,7 +23,7 @@ from backfill_assets.state.positions import (
     table_boundaries,
 )
 from backfill_assets.state.status import DayStatus, day_statuses
-from backfill_assets.state.view import View
+from backfill_assets.state.view import View, find_moment
 from backfill_assets_tests.streamed_lakehouse import BRONZE, FACT, QUARANTINE, RAW, TOPIC, StreamedLakehouse
 
 pytestmark = pytest.mark.protocol

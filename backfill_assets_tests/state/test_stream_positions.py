@@ -8,8 +8,8 @@ from backfill_assets.state.stream_positions import (
     begun_id,
     boundary_id,
     ids_id,
+    offset_id,
     parse_positions,
-    position_id,
 )
 
 IDS = TopicIds("cluster-1", "topic_1")
@@ -22,11 +22,11 @@ def test_positions_are_found_among_other_transactions() -> None:
         begun_id("sales", "orders"): 1,
         ids_id("sales", "orders", IDS): 1,
         begun_id("sales", "orders@2"): 1,
-        position_id("sales", "orders", 0): 120,
-        position_id("sales", "orders", 11): 7,
+        offset_id("sales", "orders", 0): 120,
+        offset_id("sales", "orders", 11): 7,
         boundary_id("sales", "orders", 0): 100,
-        position_id("fx_rates", "orders", 0): 5,
-        position_id("sales", "other.topic", 0): 3,
+        offset_id("fx_rates", "orders", 0): 5,
+        offset_id("sales", "other.topic", 0): 3,
     }
     assert parse_positions("sales", transactions) == {
         "orders": TopicPositions("orders", True, IDS, {0: 120, 11: 7}, {0: 100}),
@@ -36,7 +36,7 @@ def test_positions_are_found_among_other_transactions() -> None:
 
 
 def test_a_position_that_was_taken_back_is_none() -> None:
-    assert parse_positions("sales", {position_id("sales", "orders", 0): 0}) == {}
+    assert parse_positions("sales", {offset_id("sales", "orders", 0): 0}) == {}
 
 
 def test_a_second_topic_of_a_name_has_a_name_of_its_own() -> None:

@@ -35,8 +35,7 @@ from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
-from backfill_assets.state.moments import find_moment, moment_before
-from backfill_assets.state.view import View
+from backfill_assets.state.view import View, find_moment, moment_before
 from backfill_assets.timeline.build import forward, run_on
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline

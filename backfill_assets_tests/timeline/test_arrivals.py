@@ -22,8 +22,7 @@ from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline
 from backfill_assets.lakehouse.records import DayContent, DayRecord
 from backfill_assets.publish.compact import compact
 from backfill_assets.report.answer import shown
-from backfill_assets.state.moments import find_moment
-from backfill_assets.state.view import View
+from backfill_assets.state.view import View, find_moment
 from backfill_assets.timeline.arrivals import (
     arrivals,
     arrived_since,

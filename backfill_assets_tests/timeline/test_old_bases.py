@@ -12,7 +12,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import VersionGone, read_log
 from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.state.moments import find_moment
+from backfill_assets.state.view import find_moment
 from backfill_assets.timeline.opened import OpenedTimeline, open_timeline
 from backfill_assets.timeline.rewind import RewindRequest, new_timeline, rewound_timeline
 from backfill_assets.upkeep.reclaim import reclaim

@@ -14,7 +14,7 @@ import pytest
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline
-from backfill_assets.state.moments import find_moment
+from backfill_assets.state.view import find_moment
 from backfill_assets.timeline.opened import OpenedTimeline, open_timeline
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.small_lakehouse import SmallLakehouse

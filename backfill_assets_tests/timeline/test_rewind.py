@@ -12,7 +12,7 @@ from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline
 from backfill_assets.lakehouse.records import DayContent, DayRecord
-from backfill_assets.state.moments import find_moment
+from backfill_assets.state.view import find_moment
 from backfill_assets.timeline.rewind import (
     RewindRequest,
     copied_timeline,

@@ -11,7 +11,7 @@ import pytest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import create_timeline
 from backfill_assets.model.graph import expand_tables
-from backfill_assets.state.moments import find_moment
+from backfill_assets.state.view import find_moment
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 

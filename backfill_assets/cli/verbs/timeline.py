@@ -146,7 +146,7 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     """
     from backfill_assets.answers.timelines import moments_answer
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
-    from backfill_assets.state import moments
+    from backfill_assets.state.view import find_moment
     from backfill_assets.timeline.moments_listed import moments_worth_going_to
     from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 
@@ -157,7 +157,7 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
         return
     asked = RewindRequest(name or f"{tables[0].replace('_', '-')}-rewound", tables, days, getpass.getuser())
     require_timeline_name(asked.name)
-    moment = moments.find_moment(storage, to, tables[0])
+    moment = find_moment(storage, to, tables[0])
     with foreground_lake() as lake:
         made = rewound_timeline(storage, lake.catalog.steps, asked, moment, lake.publisher.now())
         _say(lake, create_timeline(storage, made))
