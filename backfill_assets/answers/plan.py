@@ -20,7 +20,6 @@ from backfill_assets.plan.records import (
     days_of,
 )
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, size
-from backfill_assets.state.boundaries import PartitionPosition
 from backfill_assets.text import format_count, format_first
 
 _MOST_RANGES = 3
@@ -97,16 +96,12 @@ def terms_facts(terms: PlanTerms) -> Iterator[Fact]:
 def boundaries_table(found: Sequence[PlannedBoundary]) -> Grid:
     """Up to where topics had been read for the days that a plan reads, a row for each partition."""
     rows = [
-        (list(each.tables), Days.of(days_of(each.days)), each.raw, list(each.versions), *_offset(at))
-        for each in found
-        for at in each.positions
+        (list(of.tables), Days.of(days_of(of.days)), of.raw, list(of.versions), at.topic, at.partition, at.next_offset)
+        for of in found
+        for at in of.positions
     ]
     columns = ("table", "days", "raw", "versions", "topic", "partition", "next offset")
     return Grid("boundaries", columns, rows, title="Read from streams", drop=("versions", "raw"))
-
-
-def _offset(at: PartitionPosition) -> tuple[str, int, int]:
-    return at.topic, at.partition, at.next_offset
 
 
 def _verdict(found: CheckedPlanFile) -> str:

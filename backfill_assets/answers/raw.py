@@ -26,7 +26,7 @@ from backfill_assets.rebuild.refresh import RefreshResult
 from backfill_assets.rebuild.replay import Judged, judge_again, rebuild
 from backfill_assets.rebuild.restore import Restored
 from backfill_assets.report.answer import NOT_DONE, Answer, Datum, Days, Fact, Grid, Id, Line, Part, Tone, Worded
-from backfill_assets.state.boundaries import DaysBoundary, PartitionPosition, RawBoundary, versions_text
+from backfill_assets.state.boundaries import DaysBoundary, RawBoundary, versions_text
 from backfill_assets.state.moments import find_moment
 from backfill_assets.state.positions import is_raw, table_boundaries
 from backfill_assets.state.view import View
@@ -274,9 +274,5 @@ def _of_days(table: str, found: Sequence[DaysBoundary]) -> Iterator[Part]:
 
 def _boundary(days: Sequence[date], read: RawBoundary) -> Sequence[object]:
     versions = Worded(read.versions, versions_text(read.versions))
-    positions = [_position(each) for each in read.positions]
+    positions = [Worded(asdict(each), f"topic {each.topic}: {each}") for each in read.positions]
     return Days.of(days), read.table, versions, positions, read.landed_files, read.newest_arrival, read.unknown
-
-
-def _position(each: PartitionPosition) -> Worded:
-    return Worded(asdict(each), f"topic {each.topic}: {each}")

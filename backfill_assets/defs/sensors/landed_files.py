@@ -17,7 +17,6 @@ from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.defs.under_way import busy_tables, ever_targeted, launch_backfill
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import SUFFIX, LandingZone, file_positions
-from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
@@ -50,7 +49,8 @@ def landed_file_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         lines = [*_launch(context, due), *_never_published(landed_chains, busy)]
         for line in lines:
             context.log.info(line)
-        for path in _strays(LandingZone(backfill.settings.landing), tables.catalog):
+        zone = LandingZone(backfill.settings.landing)
+        for path in (path for step in tables.catalog.steps if step.source for path in zone.strays(step.source.name)):
             context.log.warning(f"{path} is no {SUFFIX} file in the folder of a day, and is not read.")
         listings = {landed.dataset.name: _listing(landed.files) for chain in landed_chains for landed in chain}
         return dg.SensorResult(
@@ -163,10 +163,6 @@ def _followed_by_streams(storage: Storage) -> dict[str, str]:
     now = datetime.now(UTC)
     running = [status for status in read_streams(storage) if status.is_running(now)]
     return {status.table: f"the stream of {status.table}" for status in running if status.source == LANDING}
-
-
-def _strays(landing: LandingZone, catalog: Catalog) -> list[str]:
-    return [path for step in catalog.steps if step.source for path in landing.strays(step.source.name)]
 
 
 def _listing(files: Mapping[date, Sequence[str]]) -> str:
