@@ -14,7 +14,7 @@ from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.defs.specs import VERSION_TAG
-from backfill_assets.defs.under_way import busy_tables, ever_targeted, launch_backfill
+from backfill_assets.defs.under_way import busy_days, ever_targeted, launch_backfill
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import SUFFIX, LandingZone, file_positions
 from backfill_assets.model.dataset import Dataset
@@ -80,7 +80,8 @@ def nothing_builds(
 
 def _taken_in_now(instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables) -> dict[str, str]:
     """By table, the run or the stream that writes it."""
-    return busy_tables(instance, tables.by_table) | _followed_by_streams(backfill.storage)
+    writes = busy_days(instance, tables.by_table)
+    return {table: of_table[-1].name for table, of_table in writes.items()} | _followed_by_streams(backfill.storage)
 
 
 def _launch(context: dg.SensorEvaluationContext, due: Due) -> list[str]:
