@@ -10,10 +10,9 @@ DEFAULT_UI = "http://127.0.0.1:3000"
 BACKFILLS = "/runs?view=backfills"
 
 
-def asset_page(key: str, partition: str = "", *, tab: str = "") -> str:
-    """The page of an asset, such as ``campaign``: of a partition, a tab of it, or what the UI shows first."""
-    shown = {"view": "partitions", "partition": partition} if partition else {"view": tab} if tab else {}
-    return f"/assets/{quote(key)}" + (f"?{_query(shown)}" if shown else "")
+def asset_page(key: str, partition: str = "") -> str:
+    """The page of an asset, such as ``campaign``: of a partition, or what the UI shows first."""
+    return f"/assets/{quote(key)}" + (f"?{_query({'view': 'partitions', 'partition': partition})}" if partition else "")
 
 
 def backfill_page(backfill_id: str) -> str:

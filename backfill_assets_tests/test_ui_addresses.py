@@ -11,11 +11,9 @@ from backfill_assets.ui_addresses import (
 )
 
 
-def test_a_partition_comes_before_a_tab() -> None:
+def test_an_asset_and_each_of_its_partitions_has_a_page() -> None:
     assert asset_page("campaign") == "/assets/campaign"
-    assert asset_page("fact", tab="overview") == "/assets/fact?view=overview"
-    found = asset_page("campaign", "campaign-1", tab="overview")
-    assert found == "/assets/campaign?view=partitions&partition=campaign-1"
+    assert asset_page("campaign", "campaign-1") == "/assets/campaign?view=partitions&partition=campaign-1"
 
 
 def test_what_is_named_is_escaped() -> None:

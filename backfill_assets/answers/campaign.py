@@ -187,10 +187,6 @@ def entry_sentence(entry: JournalEntry) -> str:
     return ""
 
 
-def _announced(report: Mapping[str, Any]) -> str:
-    return f"{report.get('notice', 'It is announced')}."
-
-
 def _verified(report: Mapping[str, Any]) -> str:
     inputs: Mapping[str, Mapping[str, Any]] = report.get("inputs", {})
     days = sum(int(each.get("days", 0)) for each in inputs.values())
@@ -245,7 +241,7 @@ def _closed(report: Mapping[str, Any]) -> str:
 
 
 _SENTENCES: Mapping[CampaignStep, Callable[[Mapping[str, Any]], str]] = {
-    CampaignStep.ANNOUNCE: _announced,
+    CampaignStep.ANNOUNCE: lambda report: f"{report.get('notice', 'It is announced')}.",
     CampaignStep.VERIFY_SOURCE: _verified,
     CampaignStep.PIN: _pinned,
     CampaignStep.SHADOW: _staged,

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from backfill_assets.campaign.plan_file import CheckedPlanFile
 from backfill_assets.days import Cadence
-from backfill_assets.lakehouse.records import PartitionPosition
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.cost import Estimated, times_table
 from backfill_assets.plan.records import (
@@ -97,16 +96,12 @@ def terms_facts(terms: PlanTerms) -> Iterator[Fact]:
 def boundaries_table(found: Sequence[PlannedBoundary]) -> Grid:
     """Up to where topics had been read for the days that a plan reads, a row for each partition."""
     rows = [
-        (list(each.tables), Days.of(days_of(each.days)), each.raw, list(each.versions), *_offset(at))
-        for each in found
-        for at in each.positions
+        (list(of.tables), Days.of(days_of(of.days)), of.raw, list(of.versions), at.topic, at.partition, at.next_offset)
+        for of in found
+        for at in of.positions
     ]
     columns = ("table", "days", "raw", "versions", "topic", "partition", "next offset")
     return Grid("boundaries", columns, rows, title="Read from streams", drop=("versions", "raw"))
-
-
-def _offset(at: PartitionPosition) -> tuple[str, int, int]:
-    return at.topic, at.partition, at.next_offset
 
 
 def _verdict(found: CheckedPlanFile) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest
-from backfill_assets.lakehouse.records import PartitionPosition
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import format_place, place_values
 from backfill_assets.landing.quarantine import Group, Rejects, groups, letters
@@ -274,9 +273,5 @@ def _of_days(table: str, found: Sequence[DaysBoundary]) -> Iterator[Part]:
 
 def _boundary(days: Sequence[date], read: RawBoundary) -> Sequence[object]:
     versions = Worded(read.versions, versions_text(read.versions))
-    positions = [_position(each) for each in read.positions]
+    positions = [Worded(asdict(each), f"topic {each.topic}: {each}") for each in read.positions]
     return Days.of(days), read.table, versions, positions, read.landed_files, read.newest_arrival, read.unknown
-
-
-def _position(each: PartitionPosition) -> Worded:
-    return Worded(asdict(each), f"topic {each.topic}: {each}")

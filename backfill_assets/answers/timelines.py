@@ -282,22 +282,19 @@ def _changed_table(moment: MomentWorthGoingTo, table: str, days: int) -> dict[st
     }
 
 
-def moments_answer(found: Iterable[MomentWorthGoingTo], tables: Iterable[str]) -> Answer:
+def moments_answer(found: Sequence[MomentWorthGoingTo], tables: Iterable[str]) -> Answer:
     columns = ("publication", "at", "by", "kind", "changed")
     rows = [(Id(each.publication), each.at, each.by, ", ".join(each.kinds), _changed(each)) for each in found]
     table = Grid("moments", columns, rows, drop=("kind", "by"))
     if not rows:
         return Answer(parts=(table, Line("Nothing of these tables was published yet.")))
-    words = "Beside a failed gate is the publication that was the newest then." if _has_gate(rows) else ""
+    gate = "Beside a failed gate is the publication that was the newest then."
+    words = [Line(gate)] if any(each.failed for each in found) else []
     asked, newest = " ".join(tables), rows[0][0].text
     return Answer(
-        parts=(table, *([Line(words)] if words else [])),
+        parts=(table, *words),
         next=(
             f"backfill timeline rewind {asked} --to {newest}",
             f"backfill timeline rewind {asked} --to {newest}^     the state just before it",
         ),
     )
-
-
-def _has_gate(rows: Iterable[tuple[object, ...]]) -> bool:
-    return any("failed gate" in str(row[3]) for row in rows)

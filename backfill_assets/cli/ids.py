@@ -102,8 +102,8 @@ class ShortIds:
 def all_ids() -> ShortIds:
     """Of everything that has an id, as a person is shown it."""
     storage = open_storage()
-    lists = (publications, plans, campaigns, timeline_ids)
-    return ShortIds(frozenset(id for each in lists for id in each(storage)))
+    named = [each.id for each in timelines(storage)]
+    return ShortIds(frozenset([*publications(storage), *plans(storage), *campaigns(storage), *named]))
 
 
 # ------------------------------------------------------------------ what there is
@@ -132,10 +132,6 @@ def timelines(storage: Storage) -> list[NamedTimeline]:
     from backfill_assets.lakehouse.named_timelines import kept_timelines
 
     return kept_timelines(storage, datetime.now(UTC))
-
-
-def timeline_ids(storage: Storage) -> list[str]:
-    return [each.id for each in timelines(storage)]
 
 
 # ------------------------------------------------------------------ typed
@@ -207,11 +203,15 @@ def find_state(storage: Storage, text: str) -> str:
 
 
 def find_undoable(storage: Storage, text: str) -> str:
-    """What can be rolled back: a publication, or a plan or campaign by its name or hash."""
+    """What can be rolled back: a publication, or a plan or campaign by its name or hash.
+
+    Plan and campaign have one hash: only a text that begins as a campaign does means the campaign.
+    """
     if is_whole(text):
         return text
     known = publications(storage)
-    return text if text in known else complete(text, [*known, *plans(storage), *_campaigns_if(storage, text)], "id")
+    others = campaigns(storage) if text.startswith("camp") else []
+    return text if text in known else complete(text, [*known, *plans(storage), *others], "id")
 
 
 def campaign_meant(text: str) -> str:
@@ -232,11 +232,6 @@ def prepared(publisher: Publisher, publication: str) -> Prepared:
     if found is None:
         raise unknown_publication(publisher.storage, publication)
     return found[0]
-
-
-def _campaigns_if(storage: Storage, text: str) -> list[str]:
-    """Plan and campaign have one hash: only a text that begins as a campaign does means the campaign."""
-    return campaigns(storage) if text.startswith("camp") else []
 
 
 def _no_such_plan(storage: Storage, text: str, known: list[str]) -> InvalidRequest:

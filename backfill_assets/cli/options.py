@@ -62,9 +62,9 @@ def _note_json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     ctx.meta[JSON] = value
 
 
-def days(text: str, *, required: bool = False) -> Decorator[Any]:
+def days(text: str) -> Decorator[Any]:
     """``--days A..B``, as a :class:`DayRange`."""
-    return click.option("--days", type=DAYS, required=required, help=text)
+    return click.option("--days", type=DAYS, help=text)
 
 
 def refuse(context: click.Context, given: Container[str], why: str) -> None:

@@ -6,7 +6,6 @@ the sensor keeps it as the lakehouse has it.
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -110,27 +109,21 @@ def timelines_spec() -> dg.AssetSpec:
 
 def show_timelines(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
     """The page of each timeline, for the sensor; ``seen`` has the digests of the last time."""
-    done = report_timelines(context.instance, backfill.storage, seen or {})
-    for problem in done.unreadable:
+    changes, unreadable, shown = report_timelines(context.instance, backfill.storage, seen or {})
+    for problem in unreadable:
         context.log.warning(problem)
-    changes = [f"Reported {format_count(done.changes, 'change')} of timelines."] if done.changes else []
-    return "\n".join([*changes, *done.unreadable]), done.shown
+    said = [f"Reported {format_count(changes, 'change')} of timelines."] if changes else []
+    return "\n".join([*said, *unreadable]), shown
 
 
-@dataclass(frozen=True)
-class ShownTimelines:
-    """A digest of what was reported of each timeline, by name, how many changed, and which cannot be read and why."""
-
-    shown: Mapping[str, str]
-    changes: int
-    unreadable: tuple[str, ...] = ()
-
-
-def report_timelines(instance: dg.DagsterInstance, storage: Storage, shown: Mapping[str, str]) -> ShownTimelines:
+def report_timelines(
+    instance: dg.DagsterInstance, storage: Storage, shown: Mapping[str, str]
+) -> tuple[int, list[str], Mapping[str, str]]:
     """Make the partitions of the asset those of the timelines that are kept, and report those that have changed.
 
-    ``shown`` has the digests of the last time. While a timeline cannot be read, its name is not known, and all
-    partitions stay.
+    ``shown`` has the digest of what was reported of each the last time, by name. Returns how many changed, which
+    cannot be read and why, and the digests. While a timeline cannot be read, its name is not known, and all partitions
+    stay.
     """
     kept, unreadable = readable_timelines(storage, utc_now())
     tables = {table for each in kept for table in each.days}
@@ -147,7 +140,7 @@ def report_timelines(instance: dg.DagsterInstance, storage: Storage, shown: Mapp
         event = dg.AssetMaterialization(ASSET, partition=name, metadata=metadata[name])
         instance.report_runless_asset_event(event)
     left = {name: said for name, said in shown.items() if name in others - gone}
-    return ShownTimelines({**left, **digests}, len(changed) + len(gone), tuple(map(str, unreadable)))
+    return len(changed) + len(gone), list(map(str, unreadable)), {**left, **digests}
 
 
 def timeline_metadata(timeline: NamedTimeline, main: DayRecords) -> dict[str, dg.MetadataValue]:

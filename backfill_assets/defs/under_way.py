@@ -47,11 +47,6 @@ Its process may have been killed on another machine: see :mod:`backfill_assets.d
 """
 
 
-def busy_tables(instance: dg.DagsterInstance, tables: Collection[str], now: datetime | None = None) -> dict[str, str]:
-    """Each of ``tables`` that a backfill or a run under way targets, with what that is."""
-    return {table: writes[-1].name for table, writes in busy_days(instance, tables, now).items()}
-
-
 def busy_days(
     instance: dg.DagsterInstance, tables: Collection[str], now: datetime | None = None
 ) -> dict[str, list[WriteUnderWay]]:

@@ -67,13 +67,13 @@ def watchdog_job(tables: PartitionedTables) -> dg.JobDefinition:
     )
 
 
-def watchdog_schedule(job: dg.JobDefinition, cron: str = _FOUR_IN_THE_MORNING) -> dg.ScheduleDefinition:
+def watchdog_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
     """On from the start: reading costs little, and damage shows only when the data is read."""
     description = (
         "Reads what was published since the last time, days of which a file is gone or of another size, and one "
         "thirtieth of all history. Writes nothing."
     )
-    return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, description)
+    return nightly_schedule(SCHEDULE, job, _FOUR_IN_THE_MORNING, CRON_VARIABLE, description)
 
 
 def unchanged_watchdogs(

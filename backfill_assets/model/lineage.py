@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import types as T
 
 from backfill_assets.model.checks import struct_type
-from backfill_assets.model.declaration import Source, Step, Table
+from backfill_assets.model.declaration import Step, Table
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ def personal_columns(table: str, step_named: Callable[[str], Step]) -> frozenset
     step = step_named(table)
     found = next(each for each in step.tables if each.name == table)
     if step.source is not None:
-        return _personal_in(step.source)
+        return (
+            frozenset((*personal.values(), *_KEPT_TEXT)) if (personal := step.source.personal_fields) else frozenset()
+        )
     lineage = column_lineage(step, found, lambda name: _table(step_named(name), name))
     upstream = {name: personal_columns(name, step_named) for name in {at.table for of in lineage.values() for at in of}}
     text = {field.name for field in struct_type(found.contract).fields if not isinstance(field.dataType, _NUMBERS)}
@@ -64,10 +66,6 @@ def personal_columns(table: str, step_named: Callable[[str], Step]) -> frozenset
         for column, origins in lineage.items()
         if column in text and any(at.column in upstream[at.table] for at in origins)
     )
-
-
-def _personal_in(source: Source) -> frozenset[str]:
-    return frozenset((*source.personal_fields.values(), *_KEPT_TEXT)) if source.personal_fields else frozenset()
 
 
 def _table(step: Step, name: str) -> Table:

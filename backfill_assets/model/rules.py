@@ -182,24 +182,14 @@ class TotalAgrees(DayRule):
     def judge(self, facts: DayFacts) -> GateFinding:
         metric = "rows" if self.fact_total == "rows" else f"total_{self.fact_total}"
         own, of_fact = facts.number(f"total_{self.column}"), facts.of(self.fact).get(metric)
+        observed, asked = f"{self.column} adds up to {own}", f"the {self.fact_total} of {self.fact}"
         if of_fact is None and facts.count("rows", self.fact):
-            return GateFinding(
-                False,
-                observed=f"{self.column} adds up to {own}",
-                expected=f"the {self.fact_total} of {self.fact}, which is unknown: it was not measured for these days",
-                next_step=(
-                    f"Build these days of {self.fact} again with --force, which measures it, then this day again."
-                ),
-            )
+            unknown = f"{asked}, which is unknown: it was not measured for these days"
+            measuring = f"Build these days of {self.fact} again with --force, which measures it, then this day again."
+            return GateFinding(False, observed, unknown, measuring)
         fact = Decimal(of_fact or 0)
-        return GateFinding(
-            own == fact,
-            observed=f"{self.column} adds up to {own}",
-            expected=f"{fact}, the {self.fact_total} of {self.fact}",
-            next_step=(
-                f"Build this day again; if they still differ, {self.fact} changed meanwhile or the sum loses rows."
-            ),
-        )
+        again = f"Build this day again; if they still differ, {self.fact} changed meanwhile or the sum loses rows."
+        return GateFinding(own == fact, observed, f"{fact}, {asked}", again)
 
 
 # ------------------------------------------------------------------ how many rows there are
@@ -527,10 +517,8 @@ class RecentReference(DayRule):
     steady_formats = ("outdated_{column}",)
 
     def measure(self) -> Aggregates:
-        return {f"outdated_{self.column}": lambda rows: rows.count(where=self._is_outdated(rows))}
-
-    def _is_outdated(self, rows: ir.Table) -> ir.BooleanValue:
-        return rows.day.delta(rows[self.column], unit="day") > self.within_days
+        name, most = self.column, self.within_days
+        return {f"outdated_{name}": lambda rows: rows.count(where=rows.day.delta(rows[name], unit="day") > most)}
 
     def judge(self, facts: DayFacts) -> GateFinding:
         outdated = facts.count(f"outdated_{self.column}")

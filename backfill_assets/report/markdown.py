@@ -12,9 +12,9 @@ _MOST_ROWS = 50
 _LOUD = (Tone.STRONG, Tone.BAD)
 
 
-def markdown(answer: Answer, level: int = 2) -> str:
+def markdown(answer: Answer) -> str:
     """Every text is escaped: what it holds is read literally. Long tables end with how many rows are left out."""
-    return "\n\n".join(_blocks(answer, level)) + "\n"
+    return "\n\n".join(_blocks(answer, 2)) + "\n"
 
 
 def _blocks(answer: Answer, level: int) -> Iterator[str]:

@@ -102,7 +102,8 @@ class Terminal:
 
     def _facts(self, facts: Sequence[Fact]) -> None:
         """Names with their values, a line each and without a box: values can be copied."""
-        lines = [(fact.name, text, _STYLES[tone_of(fact.value)]) for fact in facts for text in self._fact_lines(fact)]
+        said = ((fact, text) for fact in facts for text in self._lines(fact.value) if text)
+        lines = [(fact.name, text, _STYLES[tone_of(fact.value)]) for fact, text in said]
         if not self.for_people:
             for name, text, _ in lines:
                 self._raw(f"{escape_controls(name)}\t{text}")
@@ -113,9 +114,6 @@ class Terminal:
                 Text.assemble("  ", (set_cell_size(escape_controls(name), wide), "cyan"), (f"  {text}", style)),
                 soft_wrap=True,
             )
-
-    def _fact_lines(self, fact: Fact) -> list[str]:
-        return [line for line in self._lines(fact.value) if line]
 
     # -------------------------------------------------------------- on a pipe
 

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from backfill_assets.errors import LakehouseUnusable
@@ -20,21 +19,20 @@ _HINT = (
 )
 
 
-def java_command(environ: Mapping[str, str] | None = None) -> Path | None:
+def java_command() -> Path | None:
     """The ``java`` that Spark's own scripts would start: the one in ``JAVA_HOME``, else the first on ``PATH``."""
-    env = os.environ if environ is None else environ
-    if home := env.get("JAVA_HOME"):
+    if home := os.environ.get("JAVA_HOME"):
         return Path(home) / "bin" / "java"
-    path = shutil.which("java", path=env.get("PATH", os.defpath))
+    path = shutil.which("java")
     return Path(path) if path else None
 
 
-def without_incubator(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def without_incubator() -> dict[str, str]:
     """The environment in which Spark's scripts start the same Java without its incubator module, and its warning.
 
     Empty without a Java.
     """
-    java = java_command(environ)
+    java = java_command()
     return {"JAVA_HOME": str(_LAUNCHER), "BACKFILL_JAVA": str(java)} if java else {}
 
 
@@ -55,9 +53,9 @@ def java_version(java: Path) -> int | None:
     return int(match.group(1)) if match else None
 
 
-def require_java(environ: Mapping[str, str] | None = None) -> int:
+def require_java() -> int:
     """The version of the Java that Spark would start; none or another than 17 and 21 raises ``LakehouseUnusable``."""
-    java = java_command(environ)
+    java = java_command()
     version = java_version(java) if java else None
     if java is None or version is None:
         raise LakehouseUnusable(

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -83,9 +83,7 @@ def running_service(settings: Settings) -> SparkService | None:
     return noted if noted and noted.processes[0].runs() else None
 
 
-def start_service(
-    settings: Settings, *, port: int | None, profile: str = "connect", options: Mapping[str, str] | None = None
-) -> SparkService:
+def start_service(settings: Settings, port: int | None, profile: str) -> SparkService:
     """Start a server in the background and wait until it has run a job; one already running raises, with its address.
 
     Its address is on the loopback interface only. With the profile ``standalone``, a master and two workers are
@@ -97,17 +95,15 @@ def start_service(
     stop_service(settings)
     cluster = start_standalone_cluster(settings) if profile == STANDALONE else None
     try:
-        return _start(settings, port, profile, dict(options or {}), cluster)
+        return _start(settings, port, profile, cluster)
     except BaseException:
         if cluster:
             cluster.stop()
         raise
 
 
-def _start(
-    settings: Settings, port: int | None, profile: str, options: dict[str, str], cluster: StandaloneCluster | None
-) -> SparkService:
-    options |= {"spark.master": cluster.url} if cluster else {}
+def _start(settings: Settings, port: int | None, profile: str, cluster: StandaloneCluster | None) -> SparkService:
+    options = {"spark.master": cluster.url} if cluster else {}
     server = start_connect_server(settings, port, options, profile=profile, outlives_starter=True)
     service = SparkService(
         url=server.url,

@@ -260,16 +260,13 @@ def acquire_stream(storage: Storage, table: str, source: str, now: Callable[[], 
 
 def refusal(running: StreamStatus) -> AnotherStreamRuns:
     """The error that names the stream which runs already."""
-    since = f"{running.started:%Y-%m-%d %H:%M:%S}Z"
+    since, holder = f"{running.started:%Y-%m-%d %H:%M:%S}Z", running.holder
+    stop = f"terminate its run {holder.run} in the UI" if holder.run else f"kill -INT {holder.pid} on {holder.host}"
     return AnotherStreamRuns(
-        f"A stream of {running.table} runs already: {running.holder}, from {running.source}, since {since}. "
+        f"A stream of {running.table} runs already: {holder}, from {running.source}, since {since}. "
         "This one has read nothing.",
-        hint=f"Stop that one first ({_how_to_stop(running.holder)}), or let it run.",
+        hint=f"Stop that one first ({stop}), or let it run.",
     )
-
-
-def _how_to_stop(holder: StreamHolder) -> str:
-    return f"terminate its run {holder.run} in the UI" if holder.run else f"kill -INT {holder.pid} on {holder.host}"
 
 
 def read_stream(storage: Storage, table: str) -> StreamStatus | None:

@@ -35,12 +35,11 @@ class Shown:
     def __init__(self, lakehouse: SmallLakehouse, instance: dg.DagsterInstance) -> None:
         self.lakehouse, self.instance = lakehouse, instance
         self.cursor: Mapping[str, str] = {}
-        self.unreadable: tuple[str, ...] = ()
+        self.unreadable: list[str] = []
 
     def tick(self) -> int:
-        done = report_timelines(self.instance, self.lakehouse.storage, self.cursor)
-        self.cursor, self.unreadable = done.shown, done.unreadable
-        return done.changes
+        changes, self.unreadable, self.cursor = report_timelines(self.instance, self.lakehouse.storage, self.cursor)
+        return changes
 
     @property
     def names(self) -> set[str]:
@@ -114,7 +113,7 @@ def test_a_timeline_that_cannot_be_read_hides_no_other(shown: Shown) -> None:
     with pytest.raises(LakehouseUnusable, match="is damaged, or of a later version"):
         kept_timelines(storage, now)
     storage.delete(path)
-    assert shown.tick() == 1 and shown.names == {"back", "first"} and shown.unreadable == ()
+    assert shown.tick() == 1 and shown.names == {"back", "first"} and shown.unreadable == []
 
 
 def test_no_run_materializes_it() -> None:

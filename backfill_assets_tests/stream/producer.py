@@ -21,7 +21,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 
 from backfill_assets.examples.sample.live import LiveEvent, LiveSpec, live_events
-from backfill_assets_tests.examples.sample.live_tally import LiveTally
+from backfill_assets_tests.examples.sample.live_tally import LiveTally, version_of
 from backfill_assets_tests.stream.sent import Sent, partition_of
 
 _TICK_SECONDS = 0.1
@@ -132,7 +132,7 @@ class _Sending:
             self._produce(event)
 
     def _produce(self, event: LiveEvent) -> None:
-        key = event.version.transaction_id if event.version else None
+        key = version.transaction_id if (version := version_of(event)) else None
         partition = partition_of(event, len(self.acknowledged))
         while True:
             try:

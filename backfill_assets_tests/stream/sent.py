@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from backfill_assets.examples.sample.live import LiveEvent, LiveSpec, live_events
-from backfill_assets_tests.examples.sample.live_tally import LiveTally
+from backfill_assets_tests.examples.sample.live_tally import LiveTally, version_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Sent:
 
 def partition_of(event: LiveEvent, partitions: int) -> int:
     """All versions of a transaction go to one partition; a line that cannot be read goes to one by its number."""
-    key = event.version.transaction_id.encode() if event.version else str(event.number).encode()
+    key = version.transaction_id.encode() if (version := version_of(event)) else str(event.number).encode()
     return zlib.crc32(key) % partitions
 
 

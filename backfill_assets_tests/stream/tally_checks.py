@@ -18,12 +18,12 @@ from typing import Any
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.demo.accounting import account
-from backfill_assets.examples.sample.live import LiveSpec, SaleVersion, live_events
+from backfill_assets.examples.sample.live import LiveSpec, live_events
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.state.view import View
 from backfill_assets.text import format_are
-from backfill_assets_tests.examples.sample.live_tally import LiveTally, winner_checksum
+from backfill_assets_tests.examples.sample.live_tally import LiveTally, SaleVersion, version_of, winner_checksum
 from backfill_assets_tests.protocol.audit import log_rows
 from backfill_assets_tests.stream.sent import partition_of
 
@@ -58,9 +58,9 @@ class ExpectedEvents:
             place = partition, found.by_partition[partition]
             found.by_partition[partition] += 1
             found.tally.add(event)
-            if event.version is None:
+            if version_of(event) is None:
                 found.unreadable.add(place)
-            landed = {} if event.version is None else json.loads(event.text)
+            landed = {} if version_of(event) is None else json.loads(event.text)
             found.raw_checksum += raw_checksum(place, landed)
         return found
 

@@ -61,7 +61,7 @@ def start(port: int, profile: str) -> None:
     """
     from backfill_assets.spark.service import start_service
 
-    say_answer(_service_answer(start_service(current_settings(), port=port, profile=profile), answering=True))
+    say_answer(_service_answer(start_service(current_settings(), port, profile), answering=True))
 
 
 @spark.command()

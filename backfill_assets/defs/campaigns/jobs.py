@@ -47,7 +47,6 @@ from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, campaign_of, newest_entries, plan_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.model.declaration import Step
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.keep import look_again, observe_context_of, plan_and_keep, require_carried_out
 from backfill_assets.plan.records import PlanRequest, Scope
@@ -154,14 +153,11 @@ _UNDOES = (
 
 def plan_example(catalog: Catalog, storage: Storage | None = None) -> tuple[str, str]:
     """The table with the most versions of its logic, and its newest published days, or its first days without any."""
-    step = max((step for step in catalog.steps if step.source is None), key=_worth_showing)
+    built = (step for step in catalog.steps if step.source is None)
+    step = max(built, key=lambda step: (step.cadence is Cadence.DAILY, len(step.versions)))
     dataset = catalog.dataset_of(step.name)
     newest = _newest_published_day(storage, step.name) or dataset.first_day + timedelta(_DAYS - 1)
     return step.name, str(DayRange(max(dataset.first_day, newest - timedelta(_DAYS - 1)), newest))
-
-
-def _worth_showing(step: Step) -> tuple[bool, int]:
-    return (step.cadence is Cadence.DAILY, len(step.versions))
 
 
 def _newest_published_day(storage: Storage | None, table: str) -> date | None:

@@ -34,7 +34,6 @@ OPS = {JOB: "carry_on", APPROVE_JOB: "approve", UNDO_JOB: "undo"}
 """The one step of each of the jobs."""
 EFFECT_TAG = "backfill/effect"
 """What a run that a person launches will do, in a sentence: the launchpad shows it beside the button."""
-SHOWN_AT_MOST = 1000
 _LAUNCH = "it opens filled in: press *Launch Run*"
 _MOST_NAMED = 6
 """Of more approvers than these, the others write the tag themselves."""

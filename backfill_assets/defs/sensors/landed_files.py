@@ -14,10 +14,9 @@ from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.defs.specs import VERSION_TAG
-from backfill_assets.defs.under_way import busy_tables, ever_targeted, launch_backfill
+from backfill_assets.defs.under_way import busy_days, ever_targeted, launch_backfill
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import SUFFIX, LandingZone, file_positions
-from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
@@ -50,7 +49,8 @@ def landed_file_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         lines = [*_launch(context, due), *_never_published(landed_chains, busy)]
         for line in lines:
             context.log.info(line)
-        for path in _strays(LandingZone(backfill.settings.landing), tables.catalog):
+        zone = LandingZone(backfill.settings.landing)
+        for path in (path for step in tables.catalog.steps if step.source for path in zone.strays(step.source.name)):
             context.log.warning(f"{path} is no {SUFFIX} file in the folder of a day, and is not read.")
         listings = {landed.dataset.name: _listing(landed.files) for chain in landed_chains for landed in chain}
         return dg.SensorResult(
@@ -80,7 +80,8 @@ def nothing_builds(
 
 def _taken_in_now(instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables) -> dict[str, str]:
     """By table, the run or the stream that writes it."""
-    return busy_tables(instance, tables.by_table) | _followed_by_streams(backfill.storage)
+    writes = busy_days(instance, tables.by_table)
+    return {table: of_table[-1].name for table, of_table in writes.items()} | _followed_by_streams(backfill.storage)
 
 
 def _launch(context: dg.SensorEvaluationContext, due: Due) -> list[str]:
@@ -163,10 +164,6 @@ def _followed_by_streams(storage: Storage) -> dict[str, str]:
     now = datetime.now(UTC)
     running = [status for status in read_streams(storage) if status.is_running(now)]
     return {status.table: f"the stream of {status.table}" for status in running if status.source == LANDING}
-
-
-def _strays(landing: LandingZone, catalog: Catalog) -> list[str]:
-    return [path for step in catalog.steps if step.source for path in landing.strays(step.source.name)]
 
 
 def _listing(files: Mapping[date, Sequence[str]]) -> str:

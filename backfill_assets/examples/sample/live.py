@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 from itertools import count, groupby, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from backfill_assets.examples.sample.references import (
     rate_lines,
     synthetic_catalogue,
 )
-from backfill_assets.examples.sample.sales_line import FIELDS, LINES_PER_BASKET, Row, hundredths, lines, sound_rows
+from backfill_assets.examples.sample.sales_line import FIELDS, LINES_PER_BASKET, Row, lines, sound_rows
 
 EventKind = Literal["sale", "late", "correction", "moved", "older_version", "duplicate", "new_field", "unreadable"]
 
@@ -49,8 +49,7 @@ _BLOCK = 1_000 * LINES_PER_BASKET
 _REMEMBERED = 20_000
 _MICROSECONDS = 1_000_000
 _DAY, _UPDATED = FIELDS.index("transaction_timestamp"), FIELDS.index("updated_at")
-_BASKET, _PRODUCT = FIELDS.index("basket_id"), FIELDS.index("product_id")
-_AMOUNT, _CURRENCY = FIELDS.index("sales_value"), FIELDS.index("currency")
+_BASKET, _AMOUNT, _CURRENCY = (FIELDS.index(name) for name in ("basket_id", "sales_value", "currency"))
 
 
 @dataclass(frozen=True)
@@ -76,27 +75,14 @@ class LiveSpec:
         return self.start.date() - timedelta(days=self.late_days)
 
 
-class SaleVersion(NamedTuple):
-    """What a readable line says: one version of a transaction, on a day."""
-
-    transaction_id: str
-    day: date
-    updated_at: str
-    """Texts of one form: they compare as the moments do."""
-    currency: str
-    cents: int
-    """``sales_value`` in hundredths of the currency's unit."""
-
-
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
-    """One line, in the order of sending; ``version`` is None if the line cannot be read."""
+    """One line, in the order of sending."""
 
     number: int
     kind: EventKind
     moment: datetime
     text: str
-    version: SaleVersion | None
 
 
 def live_events(spec: LiveSpec) -> Iterator[LiveEvent]:
@@ -121,23 +107,22 @@ class _Maker:
         moment, kind = self._spec.moment(number), next(self._kinds)
         if kind in ("correction", "moved", "older_version", "duplicate") and not self._sent:
             kind = "sale"
-        text, row = self._line(kind, moment, number)
-        return LiveEvent(number, kind, moment, text, _version(row) if row else None)
+        return LiveEvent(number, kind, moment, self._line(kind, moment, number))
 
-    def _line(self, kind: EventKind, moment: datetime, number: int) -> tuple[str, Row | None]:
+    def _line(self, kind: EventKind, moment: datetime, number: int) -> str:
         match kind:
             case "unreadable":
-                return self._unreadable(_at(*next(self._rows), moment, moment)), None
+                return self._unreadable(_at(*next(self._rows), moment, moment))
             case "new_field":
                 row = self._remember(_at(*next(self._rows), moment, moment))
-                return line(dict(zip(FIELDS, row, strict=True)) | {"loyalty_tier": "gold", "till": "7"}), row
+                return line(dict(zip(FIELDS, row, strict=True)) | {"loyalty_tier": "gold", "till": "7"})
             case "sale":
                 row = self._remember(_at(*next(self._rows), moment, moment))
             case "late":
                 row = self._remember(_at(*next(self._rows), moment - self._some_days(), moment))
             case _:
                 row = self._again(kind, moment, number)
-        return lines([row])[0], row
+        return lines([row])[0]
 
     def _again(self, kind: EventKind, moment: datetime, number: int) -> Row:
         """Another line of a sale that was sent."""
@@ -219,12 +204,6 @@ def _with(row: Row, values: Mapping[int, str]) -> Row:
     for place, value in values.items():
         changed[place] = value
     return tuple(changed)
-
-
-def _version(row: Row) -> SaleVersion:
-    cents = hundredths(row[_AMOUNT])
-    day = date.fromisoformat(row[_DAY][:10])
-    return SaleVersion(f"{row[_BASKET]}-{row[_PRODUCT]}", day, row[_UPDATED], row[_CURRENCY], cents)
 
 
 def _seconds(moment: datetime) -> str:

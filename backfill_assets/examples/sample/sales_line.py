@@ -46,12 +46,6 @@ def money(cents: Iterable[int]) -> list[str]:
     return [f"{amount // 100}.{amount % 100:02d}" for amount in cents]
 
 
-def hundredths(amount: str) -> int:
-    """``12.34`` is 1,234; of yen, which have no decimals, ``12`` is 1,200."""
-    whole, _, decimals = amount.partition(".")
-    return int(whole) * 100 + int(decimals or 0)
-
-
 def sound_rows(day: date, count: int, seed: int) -> list[Row]:
     """``count`` rows of ``day`` in many currencies, in the order of their baskets; other days change nothing in them.
 

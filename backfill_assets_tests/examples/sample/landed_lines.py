@@ -27,3 +27,9 @@ def fingerprint(root: Path) -> dict[str, str]:
     """SHA-256 of every file below ``root``, hidden ones too."""
     files = (path for path in root.rglob("*") if path.is_file())
     return {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def hundredths(amount: str) -> int:
+    """``12.34`` is 1,234; of yen, which have no decimals, ``12`` is 1,200."""
+    whole, _, decimals = amount.partition(".")
+    return int(whole) * 100 + int(decimals or 0)

@@ -1,4 +1,4 @@
-"""What must become of live events, known from the generator alone: how many lines, and which version wins on which day.
+"""What must become of live events, from their lines alone: how many there are, and which version wins on which day.
 
 Of a transaction and day the greatest version wins. It is superseded if a greater one is on another day within the
 window of the sales; then it is no line of the facts.
@@ -6,17 +6,41 @@ window of the sales; then it is no line of the facts.
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from backfill_assets.examples.sample.defects import SUPERSESSION_WINDOW_DAYS
-from backfill_assets.examples.sample.live import EventKind, LiveEvent, LiveSpec, SaleVersion, live_events
+from backfill_assets.examples.sample.live import EventKind, LiveEvent, LiveSpec, live_events
+from backfill_assets_tests.examples.sample.landed_lines import hundredths
 
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00Z")
+
+
+class SaleVersion(NamedTuple):
+    """What a readable line says: one version of a transaction, on a day."""
+
+    transaction_id: str
+    day: date
+    updated_at: str
+    """Texts of one form: they compare as the moments do."""
+    currency: str
+    cents: int
+    """``sales_value`` in hundredths of the currency's unit."""
+
+
+def version_of(event: LiveEvent) -> SaleVersion | None:
+    """None if the line cannot be read."""
+    if event.kind == "unreadable":
+        return None
+    row = json.loads(event.text)
+    day = date.fromisoformat(row["transaction_timestamp"][:10])
+    cents = hundredths(row["sales_value"])
+    return SaleVersion(f"{row['basket_id']}-{row['product_id']}", day, row["updated_at"], row["currency"], cents)
 
 
 class LiveTally:
@@ -35,7 +59,7 @@ class LiveTally:
 
     def add(self, event: LiveEvent) -> None:
         self.by_kind[event.kind] += 1
-        if (version := event.version) is not None:
+        if (version := version_of(event)) is not None:
             key = version.transaction_id, version.day
             known = self._greatest.get(key)
             if known is None or version.updated_at > known.updated_at:

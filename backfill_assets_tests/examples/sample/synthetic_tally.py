@@ -12,8 +12,9 @@ from pathlib import Path
 
 from backfill_assets.examples.sample.defects import SampleFate
 from backfill_assets.examples.sample.references import synthetic_catalogue
-from backfill_assets.examples.sample.sales_line import FIELDS, hundredths
+from backfill_assets.examples.sample.sales_line import FIELDS
 from backfill_assets.examples.sample.synthetic import SampleDay, Synthesis, SyntheticSpec, synthesize
+from backfill_assets_tests.examples.sample.landed_lines import hundredths
 
 
 @dataclass

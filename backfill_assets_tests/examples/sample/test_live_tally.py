@@ -10,7 +10,7 @@ from itertools import islice
 
 import pytest
 
-from backfill_assets.examples.sample.live import LiveEvent, LiveSpec, SaleVersion, live_events
+from backfill_assets.examples.sample.live import LiveEvent, LiveSpec, live_events
 from backfill_assets_tests.examples.sample.live_tally import LiveTally, winner_checksum
 from backfill_assets_tests.examples.sample.test_live import OFTEN
 
@@ -78,8 +78,9 @@ def test_a_version_more_than_a_week_away_supersedes_nothing() -> None:
 
     def event(number: int, day: str, second: int) -> LiveEvent:
         moment = f"2026-11-23T10:00:{second:02d}.000000Z"
-        version = SaleVersion("1-2", date.fromisoformat(day), moment, "EUR", 100)
-        return LiveEvent(number, "sale", SPEC.start, "", version)
+        line = {"basket_id": "1", "product_id": "2", "transaction_timestamp": f"{day}T10:00:00Z"}
+        text = json.dumps({**line, "updated_at": moment, "currency": "EUR", "sales_value": "1.00"})
+        return LiveEvent(number, "sale", SPEC.start, text)
 
     assert len(LiveTally([event(0, "2026-11-15", 1), event(1, "2026-11-23", 2)]).winners()) == 2
     near = LiveTally([event(0, "2026-11-16", 1), event(1, "2026-11-23", 2)])
