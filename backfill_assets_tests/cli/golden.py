@@ -140,11 +140,7 @@ CASES: Mapping[str, Sequence[Case]] = {
         _case("run plan-nosuch"),
         _case(f"run {FACT}"),
     ],
-    "diff": [
-        _case(f"diff {PLAN.id[:12]}"),
-        _case("diff main with-v2"),
-        _case("diff main nowhere"),
-    ],
+    "diff": [_case(f"diff {PLAN.id[:12]}"), _case("diff main with-v2"), _case("diff main nowhere")],
     "approve": [_case(f"approve {PLAN.id[:12]}")],
     "rollback": [
         _case("rollback 5e6f70 --dry-run"),

@@ -127,11 +127,7 @@ def test_rows_are_stacked_to_their_number() -> None:
         (Cadence.DAILY, [date(2017, 3, 1), date(2017, 3, 2)], ["1 Mar", "2 Mar"]),
         (Cadence.WEEKLY, [date(2017, 2, 27), date(2017, 3, 6), date(2017, 3, 13)], ["27 Feb", "6 Mar", "13 Mar"]),
         (Cadence.MONTHLY, [date(2017, 3, 1), date(2017, 4, 1)], ["Mar 2017", "Apr 2017"]),
-        (
-            Cadence.DAILY,
-            [FIRST + timedelta(n) for n in range(31)],
-            ["1 Mar", "9 Mar", "16 Mar", "23 Mar", "31 Mar"],
-        ),
+        (Cadence.DAILY, [FIRST + timedelta(n) for n in range(31)], ["1 Mar", "9 Mar", "16 Mar", "23 Mar", "31 Mar"]),
     ],
 )
 def test_the_axis_of_time_has_names_of_periods(cadence: Cadence, days: list[date], labels: list[str]) -> None:

@@ -324,10 +324,7 @@ def test_markdown_of_many_days_shows_a_month_of_them() -> None:
         ),
         (difference(month(0)), "Nothing changes."),
         (difference(month(0, days=[NEW])), "Revenue becomes 7 EUR where there was nothing."),
-        (
-            difference(month(0, days=[a_day(FIRST, "101"), a_day(SECOND, "99")])),
-            "6 rows change, and no sum does.",
-        ),
+        (difference(month(0, days=[a_day(FIRST, "101"), a_day(SECOND, "99")])), "6 rows change, and no sum does."),
         (
             difference(month(0, days=[a_day(FIRST, "99"), unmeasured(SECOND)])),
             "Revenue changes by an unknown amount: it was not measured.",

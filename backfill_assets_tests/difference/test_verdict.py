@@ -306,10 +306,7 @@ def test_rules_about_tables_that_are_not_shown_are_left_out() -> None:
             "Yes. 2 totals of 1 table are what fact_sales adds up to, to the last digit.",
         ),
         (
-            (
-                Agreement(RULE, Cadence.DAILY, agreeing=(MONDAY,)),
-                Agreement(WEEKLY, Cadence.WEEKLY, gated=(MONDAY,)),
-            ),
+            (Agreement(RULE, Cadence.DAILY, agreeing=(MONDAY,)), Agreement(WEEKLY, Cadence.WEEKLY, gated=(MONDAY,))),
             (
                 "Yes. 1 total of 1 table is what fact_sales adds up to, to the last digit."
                 " 1 total reaches beyond the days shown here, and was compared by the gates."
@@ -448,10 +445,7 @@ ONE_ROW = day_of_march(MARCH.first, "100").model_copy(update={"rows": RowCounts(
             "March 2017: revenue eur -0.40 %, 22 of 31 days, all departments.",
         ),
         (month(1, (by("currency", ("USD", 2), ("EUR", 0)),)), "1 of 31 days, currency USD."),
-        (
-            month(1, (by("currency", ("USD", 2), (None, 1), ("EUR", 0)),)),
-            "1 of 31 days, currencies (none) and USD.",
-        ),
+        (month(1, (by("currency", ("USD", 2), (None, 1), ("EUR", 0)),)), "1 of 31 days, currencies (none) and USD."),
         (month(1, (by("store_id", *((str(n), int(n < 5)) for n in range(9))),)), "1 of 31 days, 5 of 9 stores."),
         (month(1, (listed(9, 3, ("c", 9), ("a", 2), ("b", 1)),)), "stores a and b and c."),
         (month(1, (listed(9, 4, ("c", 9), ("a", 2), ("b", 1), ("d", 1)),)), "4 of 9 stores."),

@@ -74,12 +74,7 @@ LOST = {"table": "raw_sales", "reason": "the landed file x is gone"}
 @pytest.mark.parametrize(
     ("days", "exit_code", "said", "came_out"),
     [
-        (
-            reproduced("7", "7", "7"),
-            0,
-            "",
-            [("bronze_sales", "equal", ["2017-03-01..2017-03-03"])],
-        ),
+        (reproduced("7", "7", "7"), 0, "", [("bronze_sales", "equal", ["2017-03-01..2017-03-03"])]),
         (
             (*reproduced("7", "8"), *reproduced(None, **LOST)),
             3,
