@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import date, timedelta
-from decimal import Decimal
 
 import pytest
 
@@ -20,23 +19,16 @@ from backfill_assets.difference.charts import (
     rows_chart,
     sums_chart,
 )
-from backfill_assets.difference.difference import DayCompared, RowCounts, Sums, TableCompared
-from backfill_assets_tests.difference.compared_month import MARCH, a_day, month, unmeasured
+from backfill_assets.difference.difference import DayCompared, RowCounts, TableCompared
+from backfill_assets_tests.difference.compared_month import MARCH, a_day, month, sums, unmeasured
 
 FIRST = MARCH.first
 
 
 def sums_of(*days: tuple[str, str]) -> TableCompared:
     """Days from the first of March on, with a sum before and after."""
-    found = [
-        DayCompared(
-            day=FIRST + timedelta(n),
-            how="compared",
-            rows=RowCounts(changed=1),
-            sums={"revenue_eur": Sums(before=Decimal(before), after=Decimal(after))},
-        )
-        for n, (before, after) in enumerate(days)
-    ]
+    known = {"how": "compared", "rows": RowCounts(changed=1)}
+    found = [{"day": FIRST + timedelta(n), **known, "sums": {"revenue_eur": sums(*of)}} for n, of in enumerate(days)]
     return month(0, days=found)
 
 

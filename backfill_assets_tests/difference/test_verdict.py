@@ -33,7 +33,16 @@ from backfill_assets.difference.verdict import (
     table_sentence,
 )
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets_tests.difference.compared_month import MARCH, a_sample, by, canary, difference, month, unmeasured
+from backfill_assets_tests.difference.compared_month import (
+    MARCH,
+    a_sample,
+    by,
+    canary,
+    difference,
+    month,
+    sums,
+    unmeasured,
+)
 from backfill_assets_tests.difference.compared_month import a_day as day_of_march
 
 FRIDAY = date(2017, 3, 3)
@@ -173,13 +182,6 @@ def test_a_difference_goes_to_json_and_back() -> None:
 # ------------------------------------------------------------------ in one sentence
 
 
-def sums(before: str | None, after: str | None) -> Sums:
-    return Sums(
-        before=None if before is None else Decimal(before),
-        after=None if after is None else Decimal(after),
-    )
-
-
 def of_rows(day: date, **rows: int) -> DayCompared:
     return DayCompared(day=day, how="compared", rows=RowCounts(**rows))
 
@@ -222,20 +224,11 @@ def table(
 ) -> TableCompared:
     """Days with what they hold before and after."""
     measure = "amount_eur" if name == SALES else "revenue_eur"
-    return TableCompared(
-        table=name,
-        cadence=cadence,
-        measures=(measure,),
-        days=tuple(
-            DayCompared(
-                day=day,
-                how=how,
-                rows=RowCounts(changed=1),
-                sums={measure: Sums(before=Decimal(before), after=Decimal(after))},
-            )
-            for day, before, after in days
-        ),
+    found = tuple(
+        DayCompared(day=day, how=how, rows=RowCounts(changed=1), sums={measure: sums(before, after)})
+        for day, before, after in days
     )
+    return TableCompared(table=name, cadence=cadence, measures=(measure,), days=found)
 
 
 def week_of_facts(days: int = 7) -> TableCompared:
@@ -257,11 +250,9 @@ def test_each_day_is_compared_by_what_it_would_hold() -> None:
 
 
 def test_a_whole_week_is_compared_with_its_days() -> None:
-    assert only(WEEKLY, week_of_facts(), table(WEEKS, (MONDAY, "70", "77"), cadence=Cadence.WEEKLY)).agreeing == (
-        MONDAY,
-    )
-    apart = only(WEEKLY, week_of_facts(), table(WEEKS, (MONDAY, "70", "76"), cadence=Cadence.WEEKLY))
-    assert apart.apart == ((MONDAY, Decimal(-1)),)
+    right, wrong = (table(WEEKS, (MONDAY, "70", after), cadence=Cadence.WEEKLY) for after in ("77", "76"))
+    assert only(WEEKLY, week_of_facts(), right).agreeing == (MONDAY,)
+    assert only(WEEKLY, week_of_facts(), wrong).apart == ((MONDAY, Decimal(-1)),)
 
 
 def test_a_period_that_reaches_beyond_the_shown_days_agrees_by_its_change() -> None:
@@ -407,9 +398,7 @@ def test_an_expectation_is_broken_on_exactly_the_days_that_are_not_as_expected(
     assert found.met is not bool(broken)
     seen = broken_days(found)
     assert list(seen) == list(broken)
-    assert {day: seen[day] for day, said in broken.items() if said} == {
-        day: said for day, said in broken.items() if said
-    }
+    assert {day: said and seen[day] for day, said in broken.items()} == broken
 
 
 def test_a_week_that_begins_on_a_saturday_is_no_weekend() -> None:
