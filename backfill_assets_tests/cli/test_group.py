@@ -1,4 +1,4 @@
-"""The group itself: help at once, errors in one message, exit codes that scripts can rely on."""
+"""The group itself: help at once, errors in one message, exit codes that scripts can rely on, and a quick end."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from datetime import date
+from io import StringIO
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from backfill_assets.cli import group
 from backfill_assets.cli.group import COMMANDS, command_names, load_command, main
+from backfill_assets.cli.output import say
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.terminal import terminal
 
 MOST_OPTIONS = 80
 
@@ -111,3 +116,54 @@ def test_the_lakehouse_option_is_stronger_than_the_environment(backfill: Backfil
     assert backfill.json("--lakehouse", backfill.home / "lakehouse", "history")["publications"]
     assert backfill.json("--lakehouse", backfill.home / "elsewhere", "history")["publications"] == []
     assert not (backfill.home / "elsewhere").exists()
+
+
+def _printed(*lines: str) -> str:
+    with redirect_stdout(StringIO()) as printed:
+        say(*lines)
+    return printed.getvalue()
+
+
+def test_a_sentence_is_one_line_and_shows_control_characters() -> None:
+    """A landed value cannot clear the screen, nor look like a line of its own."""
+    assert _printed("quantity: \x1b[2Jmany\nis no number") == "quantity: \\x1b[2Jmany\\nis no number\n"
+
+
+def test_without_a_terminal_a_command_that_asks_says_what_to_type(backfill: Backfill) -> None:
+    """The command as it was typed, with the answer."""
+    backfill("timeline", "create", "trial")
+    refused = backfill("--lakehouse", backfill.home / "lakehouse", "timeline", "delete", "trial", exit_code=2).stderr
+    assert f"Type: backfill --lakehouse {backfill.home / 'lakehouse'} timeline delete trial --yes" in refused
+    with terminal(80):
+        assert "Aborted" in backfill("timeline", "delete", "trial", exit_code=1).output
+    assert [each["timeline"] for each in backfill.json("timeline", "list")["timelines"]] == ["trial"]
+
+
+# ---------------------------------------------------------------------------------------------------------- its end
+
+
+_PROGRAM = """
+import atexit
+from backfill_assets.cli.group import end_at_once
+end_at_once()
+
+class Kept:
+    def __del__(self):
+        print("looked at")
+
+kept = Kept()
+kept.itself = kept
+atexit.register(print, "handlers run")
+"""
+
+
+def test_what_is_in_memory_is_left_as_it_is_and_handlers_run() -> None:
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True)
+    assert done.stdout == "handlers run\n"
+
+
+def test_a_command_ends_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(group, "end_at_once", lambda: asked.append("at once"))
+    assert CliRunner().invoke(group.main, ["--version"]).exit_code == 0
+    assert asked == ["at once"]

@@ -9,12 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from backfill_assets.cli.dev import dev as dev_parts
 from backfill_assets.cli.dev.dev import MOST_EARLY_ENDS, DevPart, DevPartEnded, DevParts
+from backfill_assets.cli.dev.next_ticks import next_ticks
 from backfill_assets.cli.dev.sessions import start_process
 from backfill_assets.errors import LakehouseUnusable
 
@@ -158,3 +160,27 @@ def _runs(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+# ---------------------------------------------------------------------------------------- what it says of schedules
+
+
+TWO = 1_488_333_600
+"""2017-03-01 02:00 UTC"""
+
+
+def schedule(name: str, at: int, status: str = "RUNNING", description: str | None = "Builds it. And more.") -> Any:
+    ticks = {"results": [{"timestamp": at}]}
+    return {"name": name, "description": description, "scheduleState": {"status": status}, "futureTicks": ticks}
+
+
+def test_schedules_that_are_on_come_in_the_order_of_their_next_ticks() -> None:
+    """With what they do, in a few words; of sensors, which tick all the time, the names."""
+    schedules = [schedule("b", TWO + 7200, description=None), schedule("a", TWO), schedule("off", TWO, "STOPPED")]
+    sensors = [{"name": name, "sensorState": {"status": on}} for name, on in (("repairs", "RUNNING"), ("x", "STOPPED"))]
+    answer = {"data": {"repositoriesOrError": {"nodes": [{"schedules": schedules, "sensors": sensors}]}}}
+    assert list(next_ticks(answer)) == [
+        "  Wed 2017-03-01 02:00 UTC  a: Builds it",
+        "  Wed 2017-03-01 04:00 UTC  b: ",
+        "  all the time: repairs",
+    ]
