@@ -17,8 +17,6 @@ from backfill_assets.quality.gates import checks_of
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
 from backfill_assets_tests.defs.fake_builder import built_day
 
-pytestmark = pytest.mark.story
-
 DAY = date(2017, 3, 1)
 BRONZE, FACT, REVENUE = "bronze_sales", "fact_sales_transactions", "fact_daily_revenue"
 EDGE = "raw_sales_to_bronze_sales_reconciles"

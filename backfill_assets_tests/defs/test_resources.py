@@ -28,8 +28,6 @@ from backfill_assets.publish.log import utc_now
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
 from backfill_assets.settings import ApprovalRule, Settings
 
-pytestmark = pytest.mark.story
-
 
 @dataclass
 class Server:

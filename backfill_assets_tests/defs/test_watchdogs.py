@@ -25,8 +25,6 @@ from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
-pytestmark = pytest.mark.story
-
 SUCCEEDED, FAILED = AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED
 DAYS = DayRange.parse("2017-03-01..2017-03-03")
 RULE = RuleOutcome("content_as_published", "consistency", False, "6 rows", "7 rows", "Build it again.")
