@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -48,6 +47,7 @@ from backfill_assets_tests.defs.fake_stream import ENDS_ONCE
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL, STREAMED
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
+from backfill_assets_tests.waiting import wait_until
 
 SMALL_STREAM = StreamedDataset(STREAMED)
 OFTEN = {"report_every_seconds": 0.1}
@@ -100,7 +100,9 @@ def _counting(made: Callable[[StreamStatus], dict[str, Any]], seen: Path) -> Cal
     return counting
 
 
-def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Numbers for the plots of its page, at intervals; Spark's address is no concern of the stream."""
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost:1")
     seen = world.home / "shown-twice"
@@ -115,7 +117,7 @@ def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(world: World, m
     assert tuple(last[name] for name in names) == (1.2, 4.2, 7.1)
     assert last["fact_daily_revenue_p99_seconds"] == 9.3
     assert (last["events_per_second"], last["events"], last["behind"]) == (500.0, 800, 7)
-    (row,) = last["positions"]
+    (row,) = last["positions"].records
     assert row.data == {"partition": "sales/0", "position": "800", "end": "807", "lag": "7"}
     assert (first["state"], last["state"]) == ("live", "stopped")
     assert last["boundary"] == "sales/0 at 100"
@@ -123,7 +125,7 @@ def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(world: World, m
     late = "in raw_sales after p50 1.2 s, p99 4.2 s, in fact_daily_revenue after p50 7.1 s, p99 9.3 s"
     live = rf"live: 500 events/s, {late}, 7 behind, batch (\d) in 0.2 s; at sales/0 (\d)00"
     assert any(re.fullmatch(live, line) for line in lines)
-    assert any(line.endswith("raw_sales --from landing --available-now; SPARK_REMOTE=") for line in lines)
+    assert "raw_sales --from landing --available-now; SPARK_REMOTE=\n" in capfd.readouterr().err
     run = world.instance.get_run_by_id(result.run_id)
     status = read_stream(world.storage, "raw_sales")
     assert run and run.tags[STREAM_TAG] == "stream_small"
@@ -379,13 +381,6 @@ except KeyboardInterrupt:
 
 def python(script: str, *arguments: object) -> list[str]:
     return [sys.executable, "-c", script, *map(str, arguments)]
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert condition()
 
 
 def _says(file: Path, begin: str) -> bool:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from backfill_assets.cli.dev.dev import MOST_EARLY_ENDS, DevPart, DevPartEnded, 
 from backfill_assets.cli.dev.next_ticks import next_ticks
 from backfill_assets.cli.dev.sessions import start_process
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets_tests.waiting import wait_until
 
 SLEEP = ("sleep", "600")
 WITH_A_CHILD = ("sh", "-c", "sleep 600 & wait")
@@ -56,19 +56,12 @@ def _kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def _until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_a_killed_part_is_started_again_and_the_others_go_on(run: Callable[..., DevParts], said: list[str]) -> None:
     """The daemon must not take the UI, the code server and their runs with it."""
     parts = run(SLEEP, SLEEP)
     killed, kept = _pids(parts)
     _kill(killed)
-    _until(parts.restart_ended)
+    wait_until(parts.restart_ended)
     assert _pids(parts)[1] == kept
     assert said == ["The part 0 was killed by signal 9. Starting it again ...", "The part 0 is back."]
     assert all(_runs(pid) for pid in _pids(parts))
@@ -78,13 +71,13 @@ def test_what_a_killed_part_had_started_is_stopped_at_the_end(run: Callable[...,
     """Runs outlive the code server that started them, so that their work is not lost; never the command."""
     parts = run(WITH_A_CHILD)
     (leader,) = _pids(parts)
-    _until(lambda: _children(leader))
+    wait_until(lambda: _children(leader))
     (orphan,) = _children(leader)
     _kill(leader)
-    _until(parts.restart_ended)
+    wait_until(parts.restart_ended)
     assert _runs(orphan)
     parts.stop()
-    _until(lambda: not _runs(orphan))
+    wait_until(lambda: not _runs(orphan))
     assert not any(_runs(pid) for pid in _pids(parts))
 
 
@@ -96,11 +89,11 @@ def test_a_part_whose_worker_was_killed_is_started_again(
     program = f"import subprocess, time; subprocess.Popen({SLEEP!r}); time.sleep(600)"
     parts = run((sys.executable, "-c", program), has_worker=True)
     (leader,) = _pids(parts)
-    _until(lambda: _children(leader))
+    wait_until(lambda: _children(leader))
     parts.restart_ended()
     assert _pids(parts) == [leader]
     _kill(_children(leader)[0])
-    _until(parts.restart_ended)
+    wait_until(parts.restart_ended)
     assert said[0] == "The part 0 lost the process that does its work. Starting it again ..."
 
 
@@ -126,7 +119,7 @@ def test_a_start_that_fails_is_tried_again(said: list[str], tmp_path: Path) -> N
     parts = DevParts([DevPart("Spark server", start)], said.append)
     parts.start()
     while "The Spark server is back." not in said:
-        _until(parts.restart_ended)
+        wait_until(parts.restart_ended)
     assert "no memory" in said
     parts.stop()
 
