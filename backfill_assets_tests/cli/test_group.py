@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
 from datetime import date
 from io import StringIO
@@ -69,26 +69,21 @@ def test_options_are_few() -> None:
     assert len(found) <= MOST_OPTIONS
 
 
-@pytest.mark.parametrize(
-    ("typed", "exit_code", "said"),
-    [
-        ("statsu", 2, "Did you mean 'status'?"),
-        ("status --nonsense", 2, "No such option"),
-        ("history --limit 0", 2, "--limit"),
-        (
-            "status --days 2017-03-02..2017-03-01",
-            1,
-            "Error: The day range 2017-03-02..2017-03-01 ends before it starts.",
-        ),
-        ("status --days 2017-03-02..2017-03-01", 1, "Did you mean 2017-03-01..2017-03-02?"),
-        ("sample real --days soon", 1, "Error: 'soon' is not a day"),
-    ],
-    ids=["no command", "no option", "no limit", "an error", "with what was meant", "of a command that is added"],
-)
-def test_errors_are_one_message_on_stderr_with_an_exit_code(
-    backfill: Backfill, typed: str, exit_code: int, said: str
-) -> None:
+TURNED = "status --days 2017-03-02..2017-03-01"
+ERRORS: Mapping[str, tuple[str, int, str]] = {
+    "no command": ("statsu", 2, "Did you mean 'status'?"),
+    "no option": ("status --nonsense", 2, "No such option"),
+    "no limit": ("history --limit 0", 2, "--limit"),
+    "an error": (TURNED, 1, "Error: The day range 2017-03-02..2017-03-01 ends before it starts."),
+    "with what was meant": (TURNED, 1, "Did you mean 2017-03-01..2017-03-02?"),
+    "of a command that is added": ("sample real --days soon", 1, "Error: 'soon' is not a day"),
+}
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_errors_are_one_message_on_stderr_with_an_exit_code(backfill: Backfill, error: str) -> None:
     """2 is for what was typed wrong. No stack trace, nothing a script could take for an answer, no colour in a pipe."""
+    typed, exit_code, said = ERRORS[error]
     refused = backfill(*typed.split(), exit_code=exit_code)
     assert said in refused.stderr and refused.stdout == "" and "\x1b" not in refused.stderr
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -40,16 +40,21 @@ def land_rates(home: Path, days: Iterable[date]) -> None:
         file.write_bytes(b"")
 
 
-def sunday_to_tuesday(
-    home: Path, instance: dg.DagsterInstance, *tables: str, fake: FakeBuilder | None = None
-) -> FakeBuilder:
-    """Of ``tables``; rates have landed on Friday and Saturday."""
-    land_rates(home, (FRIDAY, SATURDAY))
-    builder = fake or FakeBuilder()
-    location = code_location([SMALL], fake_resources(builder, home))
-    result = run_range(location, instance, f"{SUNDAY}..{TUESDAY}", *tables)
-    assert result.success or fake
-    return builder
+Run = Callable[..., FakeBuilder]
+
+
+@pytest.fixture
+def run(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Run:
+    """Builds Sunday to Tuesday of tables; rates have landed on Friday and Saturday."""
+
+    def run(*tables: str, fake: FakeBuilder | None = None) -> FakeBuilder:
+        land_rates(tmp_path, (FRIDAY, SATURDAY))
+        builder = fake or FakeBuilder()
+        location = code_location([SMALL], fake_resources(builder, tmp_path))
+        assert run_range(location, dagster_instance, f"{SUNDAY}..{TUESDAY}", *tables).success or fake
+        return builder
+
+    return run
 
 
 def earlier(builder: FakeBuilder) -> dict[str, set[date]]:
@@ -61,35 +66,29 @@ def earlier(builder: FakeBuilder) -> dict[str, set[date]]:
 
 
 def test_the_rates_of_friday_are_built_with_a_range_that_begins_on_a_sunday(
-    tmp_path: Path, dagster_instance: dg.DagsterInstance
+    run: Run, dagster_instance: dg.DagsterInstance
 ) -> None:
     """Before the run's own days; its partitions are its own days only."""
-    builder = sunday_to_tuesday(tmp_path, dagster_instance, *TABLES)
+    builder = run(*TABLES)
     assert earlier(builder) == {table: {FRIDAY, SATURDAY} for table in RATE_TABLES}
     told = dagster_instance.get_materialized_partitions(dg.AssetKey("raw_fx_rates"))
     assert told == {"2017-03-05", "2017-03-06", "2017-03-07"}
 
 
-def test_days_that_are_published_are_left_alone(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> None:
+def test_days_that_are_published_are_left_alone(run: Run, tmp_path: Path) -> None:
     lakehouse = SmallLakehouse(tmp_path / "lakehouse")
     publish_chain(lakehouse, "p", [FRIDAY])
     lakehouse.publish("q", {"raw_fx_rates": {SATURDAY: [1]}})
-    assert earlier(sunday_to_tuesday(tmp_path, dagster_instance, *TABLES)) == {"bronze_fx_rates": {SATURDAY}}
+    assert earlier(run(*TABLES)) == {"bronze_fx_rates": {SATURDAY}}
 
 
-def test_a_run_that_looks_back_to_nothing_builds_its_own_days(
-    tmp_path: Path, dagster_instance: dg.DagsterInstance
-) -> None:
-    assert earlier(sunday_to_tuesday(tmp_path, dagster_instance, *RATE_TABLES)) == {}
+def test_a_run_that_looks_back_to_nothing_builds_its_own_days(run: Run) -> None:
+    assert earlier(run(*RATE_TABLES)) == {}
 
 
-def test_an_earlier_day_that_fails_its_gates_fails_the_step(
-    tmp_path: Path, dagster_instance: dg.DagsterInstance
-) -> None:
+def test_an_earlier_day_that_fails_its_gates_fails_the_step(run: Run, dagster_instance: dg.DagsterInstance) -> None:
     """It is no partition of the run, so no check is evaluated for it."""
-    builder = sunday_to_tuesday(
-        tmp_path, dagster_instance, *TABLES, fake=FakeBuilder(failing={"raw_fx_rates": [FRIDAY]})
-    )
+    builder = run(*TABLES, fake=FakeBuilder(failing={"raw_fx_rates": [FRIDAY]}))
     assert not [day for table, day in builder.published if table == "raw_fx_rates"]
     assert dagster_instance.get_materialized_partitions(dg.AssetKey("raw_fx_rates")) == set()
 
@@ -107,13 +106,10 @@ class LosingSpark(FakeBuilder):
         return super().build(*args, **options)
 
 
-def test_earlier_days_go_on_when_spark_comes_back(
-    tmp_path: Path, dagster_instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_earlier_days_go_on_when_spark_comes_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the days of the run itself do: nothing of them was published, and what was staged is kept."""
     monkeypatch.setattr(SharedSpark, "reconnect", lambda _: True)
-    builder = LosingSpark()
-    sunday_to_tuesday(tmp_path, dagster_instance, *TABLES, fake=builder)
+    builder = run(*TABLES, fake=LosingSpark())
     assert earlier(builder) == {table: {FRIDAY, SATURDAY} for table in RATE_TABLES}
 
 

@@ -23,9 +23,11 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 
 @pytest.fixture
-def first(tmp_path: Path) -> Storage:
+def first(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Storage:
+    """The lakehouse that the instance is about."""
     root = tmp_path / "first"
     SmallLakehouse(root).publish("p1", {"bronze_sales": {date(2017, 3, 1): [1]}})
+    require_own_lakehouse(dagster_instance, Storage(str(root)))
     return Storage(str(root))
 
 
@@ -33,7 +35,6 @@ def test_the_first_lakehouse_is_remembered_and_another_refused(
     first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
 ) -> None:
     """Without a word, days of the one would be shown as materialized in the other."""
-    require_own_lakehouse(dagster_instance, first)
     require_own_lakehouse(dagster_instance, first)
     with pytest.raises(LakehouseUnusable, match="is about the lakehouse") as error:
         require_own_lakehouse(dagster_instance, Storage(str(tmp_path / "second")))
@@ -44,7 +45,6 @@ def test_a_lakehouse_that_was_moved_is_followed(
     first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
 ) -> None:
     """The old place is not read any more; its history is that of the new one."""
-    require_own_lakehouse(dagster_instance, first)
     moved = Storage(str(tmp_path / "moved"))
     shutil.move(first.root, moved.root)
     require_own_lakehouse(dagster_instance, moved)
@@ -55,7 +55,6 @@ def test_a_sensor_in_the_dagster_of_another_lakehouse_skips_in_words(
     first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
 ) -> None:
     """Each tick says what to do, without a stack trace in front of it."""
-    require_own_lakehouse(dagster_instance, first)
     SmallLakehouse(tmp_path / "second" / "lakehouse").publish("p1", {"bronze_sales": {date(2017, 3, 1): [1]}})
     resources = resources_of(Settings.at(tmp_path / "second"))
     location = code_location([SMALL], resources)
@@ -74,7 +73,6 @@ def test_a_run_in_the_dagster_of_another_lakehouse_fails_in_words(
     name: str, first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
 ) -> None:
     """Its page has the next step, and no stack trace in front of it."""
-    require_own_lakehouse(dagster_instance, first)
     failed = _failure_of(name, tmp_path / "second", dagster_instance)
     assert str(failed.description).startswith("This Dagster instance is about the lakehouse")
     assert "DAGSTER_HOME" in str(failed.metadata["next_step"].value)

@@ -163,11 +163,6 @@ def test_a_dataset_of_which_nothing_is_published_is_left_out(
     assert {key.to_user_string() for key in asked.asset_selection} == set(TABLES)
 
 
-def test_the_daily_job_has_every_daily_table(location: dg.Definitions) -> None:
-    job = location.resolve_job_def("daily_small")
-    assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == set(TABLES)
-
-
 def test_the_job_materializes_that_day(
     location: dg.Definitions, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
 ) -> None:

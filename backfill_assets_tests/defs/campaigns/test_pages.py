@@ -92,12 +92,14 @@ def test_a_campaign_that_waits_says_what_approving_does_and_how(tmp_path: Path) 
 
 
 def test_days_that_are_wrong_on_main_meanwhile_are_named(tmp_path: Path) -> None:
-    """The first three, and how many more there are."""
+    """The first three, and how many more are left to this campaign. No repair rebuilds what the campaign does."""
     at = started(tmp_path, CampaignStep.VALIDATE)
     assert "meanwhile" not in standing_page(at, "2 days differ.", PADS)
     book = IncidentBook(at.builder.lake.storage)
     for number in range(5):
         book.write(incident(id=f"i{number}", table=f"t{number}", left_to=at.plan.id))
+    for number, plan_id in enumerate(("plan-1", ""), 5):
+        book.write(incident(id=f"i{number}", table=f"other{number}", left_to=plan_id))
     meanwhile = standing_page(at, "2 days differ.", PADS)["meanwhile"]
     assert "t0 2017-03-04 on main: late rows. It is left to this campaign." in meanwhile
     assert meanwhile.endswith("And 2 more: `backfill incident list`.") and "t3" not in meanwhile

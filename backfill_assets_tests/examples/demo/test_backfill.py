@@ -22,7 +22,6 @@ from backfill_assets.cli.dev.only_daemon import HasDaemon, only_daemon
 from backfill_assets.cli.running_dev import noted_dev
 from backfill_assets.days import DayRange
 from backfill_assets.defs.specs import VERSION_TAG
-from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.demo import backfill as backfill_module
 from backfill_assets.examples.demo.backfill import (
     DemoBackfill,
@@ -97,12 +96,6 @@ def test_the_target_is_what_the_ui_would_launch(tmp_path: Path) -> None:
     assert backfill.tags[VERSION_TAG] == "v1"
     assert backfill.asset_backfill_data.get_partition_names() == [day.isoformat() for day in DAYS]
     assert {key.to_user_string() for key in backfill.asset_selection or ()} == set(TABLES)
-
-
-def test_a_backfill_that_cannot_be_launched_says_why(tmp_path: Path) -> None:
-    """Before a daemon is started."""
-    with pytest.raises(InvalidRequest, match="has no partition 2016-01-01"):
-        launch_demo(Settings.at(tmp_path), DayRange.parse("2016-01-01"), TABLES, fake_location.__name__)
 
 
 def test_a_failed_backfill_says_why_and_what_to_do(tmp_path: Path) -> None:
