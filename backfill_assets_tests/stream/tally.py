@@ -33,7 +33,6 @@ from backfill_assets.publish.publisher import Publisher
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import connect_server
 from backfill_assets.state.history import history
-from backfill_assets.state.stream_positions import topic_positions
 from backfill_assets.text import format_count
 from backfill_assets_tests.conftest import CHILDREN_OF_TESTS, SMALL_SPARK
 from backfill_assets_tests.stories.real_dagster import RealDagster
@@ -78,8 +77,6 @@ class TallySpec:
     days: int = 30
     start: datetime = field(default_factory=lambda: datetime.now(UTC))
     """Of the first event. Events go on over midnight."""
-    alone: bool = False
-    """Only the stream: nothing rebuilds, and nothing is killed. Its delays are those that others are compared with."""
 
     @property
     def all_days(self) -> DayRange:
@@ -151,11 +148,6 @@ class Campaigns:
         return False
 
 
-def rates_as_of_another_day(day: date, another: date) -> list[str]:
-    """What the source would deliver on ``day``, with the rates of ``another``."""
-    return [line.replace(str(another), str(day)) for line in rate_lines(another)]
-
-
 def play_backfills(commands: KilledCommands, spec: TallySpec, stopping: threading.Event) -> None:
     """Rebuild days whole, as they were published: all of them and the later half in turns."""
     done = 0
@@ -192,9 +184,7 @@ class Tally:
         self.campaigns = Campaigns(self.commands("campaign", self.spec.kills), str(self.spec.all_days))
         self.daemon = self.killed_daemon()
         arguments = self.stream_arguments()
-        # Java's settings for children that are killed would make the stream slower than a user's.
-        variables = {} if self.spec.alone else CHILDREN_OF_TESTS
-        self.stream = KilledStream(self.processes, self.folder, self.random, arguments, variables)
+        self.stream = KilledStream(self.processes, self.folder, self.random, arguments, CHILDREN_OF_TESTS)
         self.stopping = threading.Event()
 
     @property
@@ -224,8 +214,6 @@ class Tally:
             producer = self.play_events()
             lines = producer.stop().lines
             self.say(f"{lines:,} events are sent; the stream reads to the end")
-            if self.spec.alone:
-                self.wait_for_raw()
             self.stream.stop(_END_SECONDS)
             self.require(self.last_look().run(*self.stream_arguments("--available-now")))
             wrong = [*self.stream.unexpected, *self.failures, *self.check(producer)]
@@ -240,7 +228,9 @@ class Tally:
         first_of_week = days.last - timedelta(days=days.last.weekday())
         with landing(self.settings.landing) as writer:
             for day in days.widened(after=2):
-                writer.write("fx_rates", day, rates_as_of_another_day(day, day - first_of_week + _RATES_OF))
+                other = day - first_of_week + _RATES_OF
+                rates = [line.replace(str(other), str(day)) for line in rate_lines(other)]
+                writer.write("fx_rates", day, rates)
         self.require(helper.run("run", "bronze_fx_rates", "--upstream", "--days", str(days)))
 
     def last_look(self) -> KilledCommands:
@@ -278,22 +268,12 @@ class Tally:
             assert time.monotonic() < latest, f"no facts within {_WARM_UP_SECONDS:.0f} s: {self.stream.problems}"
             self.look(producer)
 
-    def wait_for_raw(self) -> None:
-        """What the stream has not read when it is stopped waits for the start of another process."""
-        latest = time.monotonic() + _END_SECONDS
-        ends = {number: end for number, end in self.broker.end_offsets(self.topic).items() if end}
-        while topic_positions(self.storage, "sales", self.topic).next_offsets != ends:
-            assert time.monotonic() < latest, f"not read within {_END_SECONDS:.0f} s: {self.stream.problems}"
-            self.stream.watch()
-            time.sleep(_LOOK_SECONDS)
-
     def play_parts(self, producer: LiveProducer) -> None:
         parts = [
             threading.Thread(target=self.guarded, args=(self.campaigns.play, self.stopping)),
             threading.Thread(target=self.guarded, args=(play_backfills, self.backfills, self.spec, self.stopping)),
             threading.Thread(target=self.guarded, args=(self.daemon.play, self.stopping)),
         ]
-        parts = [] if self.spec.alone else parts
         for part in parts:
             part.start()
         began = time.monotonic()
@@ -354,8 +334,6 @@ class Tally:
 
     def not_played(self) -> Iterator[str]:
         """A tally that did not play its parts has shown nothing."""
-        if self.spec.alone:
-            return
         for name, killed in self.kills().items():
             if len(killed) < self.spec.kills:
                 yield f"the {name} was killed {len(killed)} times of {self.spec.kills}"
@@ -490,11 +468,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--days", type=int, default=30, help="that late events, backfills and the campaign are of")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the events and of the kills")
     parser.add_argument("--home", type=Path, help="a new folder that is kept, with the output of each process")
-    parser.add_argument("--alone", action="store_true", help="only the stream, without kills: its delays")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
-    kills = 0 if asked.alone else asked.kills
-    spec = TallySpec(asked.seconds, asked.events_per_second, kills, asked.seed, asked.days, alone=asked.alone)
+    spec = TallySpec(asked.seconds, asked.events_per_second, asked.kills, asked.seed, asked.days)
     with ExitStack() as stack:
         home = asked.home or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         settings = Settings.from_environment()
