@@ -113,6 +113,22 @@ def test_the_lakehouse_option_is_stronger_than_the_environment(backfill: Backfil
     assert not (backfill.home / "elsewhere").exists()
 
 
+EMPTY: Mapping[str, tuple[int, str]] = {
+    "status": (0, "Nothing was published"),
+    "history": (0, "Nothing was published"),
+    "history raw_sales": (0, "No such publication"),
+    "raw positions raw_sales": (1, "Nothing was published to raw_sales"),
+}
+
+
+@pytest.mark.parametrize("typed", EMPTY)
+def test_an_empty_lakehouse_says_so_and_stays_empty(backfill: Backfill, typed: str) -> None:
+    """The first things that a newcomer types."""
+    exit_code, said = EMPTY[typed]
+    assert said in backfill(*typed.split(), exit_code=exit_code).output
+    assert not (backfill.home / "lakehouse").exists()
+
+
 def _printed(*lines: str) -> str:
     with redirect_stdout(StringIO()) as printed:
         say(*lines)

@@ -69,13 +69,6 @@ def test_open_and_aborted_entries_are_listed(backfill: Backfill) -> None:
     assert aborted["outcome"] == "aborted" and "another writer changed raw_sales" in aborted["reason"]
 
 
-def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:
-    """And stays empty."""
-    assert "Nothing was published" in backfill("history").output
-    assert "No such publication" in backfill("history", "raw_sales").output
-    assert backfill.json("history")["publications"] == [] and not (backfill.home / "lakehouse").exists()
-
-
 def test_the_publication_of_a_campaign_names_who_approved_it(backfill: Backfill) -> None:
     """An undo names who undid it, and that is no approval."""
     made = backfill.lakehouse.request("cut", {"bronze_sales": {FIRST: [1]}})

@@ -117,11 +117,8 @@ def test_a_field_that_is_not_declared_is_named(three_days: Backfill) -> None:
     assert "loyalty_tier" in three_days("status").output
 
 
-def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:
-    """The first thing a newcomer types."""
-    assert "Nothing was published" in backfill("status").output
+def test_days_that_are_asked_for_are_missing_where_nothing_was_published(backfill: Backfill) -> None:
     assert backfill.statuses("--days", FIRST)["raw_sales"] == {"missing": [str(FIRST)]}
-    assert not (backfill.home / "lakehouse").exists()
 
 
 def test_what_published_days_lack_is_said_with_its_share_and_commonest_reason(backfill: Backfill) -> None:
