@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from backfill_assets.answers.campaign import entry_sentence, left_to, step_answer, step_sentence
+from backfill_assets.answers.campaign import entry_sentence, step_answer, step_sentence
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
-from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.report.markdown import markdown
-from backfill_assets.upkeep.incidents import IncidentBook
-from backfill_assets_tests.upkeep.incident import incident
 
 ERROR = "t: <b>no</b> column | `a_b` [x](y) *z*\n  -> Put it back"
 DAYS = {"staged": 2, "unchanged": 1, "held back": 1}
@@ -96,13 +91,3 @@ def test_plain_values_are_facts_and_values_by_name_and_column_a_table() -> None:
         {"": "report", "rows": None, "days": None, "sum": "1|2"},
     ]
     assert step_answer(CampaignStep.SHADOW, {}).parts == ()
-
-
-def test_days_that_are_wrong_on_main_and_left_to_it_are_named(tmp_path: Path) -> None:
-    """No repair rebuilds what the campaign does: who looks at it must know."""
-    book = IncidentBook(Storage(str(tmp_path)))
-    for number, plan in enumerate(("plan-1", "plan-2", "")):
-        book.write(incident(id=f"i{number}", table=f"t{number}", left_to=plan))
-    lake = SimpleNamespace(storage=Storage(str(tmp_path)))
-    at = SimpleNamespace(builder=SimpleNamespace(lake=lake), plan=SimpleNamespace(id="plan-2"))
-    assert left_to(at) == ["t1 2017-03-04 on main: late rows. It is left to this campaign."]  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.answers.plan import headline, plan_answer, plan_file_answer, plan_files_answer
+from backfill_assets.answers.plan import headline, plan_answer, plan_file_answer
 from backfill_assets.campaign.plan_file import CheckedPlanFile
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
@@ -296,13 +296,3 @@ def test_what_is_wrong_with_a_file_comes_with_what_to_do() -> None:
     of_plan = CheckedPlanFile("x.yaml", _plan(FACT, findings=(stops,)), NOW, (InvalidRequest("It is late."),))
     assert plan_file_answer(of_plan).title == "x.yaml may not be carried out."
     assert markdown(plan_file_answer(of_plan)).count("It is late.") == 1
-
-
-def test_a_folder_has_a_line_for_each_file() -> None:
-    good, bad = CheckedPlanFile("a.yaml", _plan(FACT), NOW), CheckedPlanFile("b.yaml", problems=(WRONG,), valid=False)
-    found = plan_files_answer([good, bad]).as_json()
-    assert [(row["file"], row["valid"], row["may_be_carried_out"]) for row in found["files"]] == [
-        ("a.yaml", True, True),
-        ("b.yaml", False, False),
-    ]
-    assert found["a.yaml"]["plan"]["plan"] == _plan(FACT).id

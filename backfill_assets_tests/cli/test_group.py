@@ -1,19 +1,24 @@
-"""The group itself: help at once, errors in one message, exit codes that scripts can rely on."""
+"""The group itself: help at once, errors in one message, exit codes that scripts can rely on, and a quick end."""
 
 from __future__ import annotations
 
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
 from datetime import date
+from io import StringIO
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from backfill_assets.cli import group
 from backfill_assets.cli.group import COMMANDS, command_names, load_command, main
+from backfill_assets.cli.output import say
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.terminal import terminal
 
 MOST_OPTIONS = 80
 
@@ -64,26 +69,21 @@ def test_options_are_few() -> None:
     assert len(found) <= MOST_OPTIONS
 
 
-@pytest.mark.parametrize(
-    ("typed", "exit_code", "said"),
-    [
-        ("statsu", 2, "Did you mean 'status'?"),
-        ("status --nonsense", 2, "No such option"),
-        ("history --limit 0", 2, "--limit"),
-        (
-            "status --days 2017-03-02..2017-03-01",
-            1,
-            "Error: The day range 2017-03-02..2017-03-01 ends before it starts.",
-        ),
-        ("status --days 2017-03-02..2017-03-01", 1, "Did you mean 2017-03-01..2017-03-02?"),
-        ("sample real --days soon", 1, "Error: 'soon' is not a day"),
-    ],
-    ids=["no command", "no option", "no limit", "an error", "with what was meant", "of a command that is added"],
-)
-def test_errors_are_one_message_on_stderr_with_an_exit_code(
-    backfill: Backfill, typed: str, exit_code: int, said: str
-) -> None:
+TURNED = "status --days 2017-03-02..2017-03-01"
+ERRORS: Mapping[str, tuple[str, int, str]] = {
+    "no command": ("statsu", 2, "Did you mean 'status'?"),
+    "no option": ("status --nonsense", 2, "No such option"),
+    "no limit": ("history --limit 0", 2, "--limit"),
+    "an error": (TURNED, 1, "Error: The day range 2017-03-02..2017-03-01 ends before it starts."),
+    "with what was meant": (TURNED, 1, "Did you mean 2017-03-01..2017-03-02?"),
+    "of a command that is added": ("sample real --days soon", 1, "Error: 'soon' is not a day"),
+}
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_errors_are_one_message_on_stderr_with_an_exit_code(backfill: Backfill, error: str) -> None:
     """2 is for what was typed wrong. No stack trace, nothing a script could take for an answer, no colour in a pipe."""
+    typed, exit_code, said = ERRORS[error]
     refused = backfill(*typed.split(), exit_code=exit_code)
     assert said in refused.stderr and refused.stdout == "" and "\x1b" not in refused.stderr
 
@@ -111,3 +111,70 @@ def test_the_lakehouse_option_is_stronger_than_the_environment(backfill: Backfil
     assert backfill.json("--lakehouse", backfill.home / "lakehouse", "history")["publications"]
     assert backfill.json("--lakehouse", backfill.home / "elsewhere", "history")["publications"] == []
     assert not (backfill.home / "elsewhere").exists()
+
+
+EMPTY: Mapping[str, tuple[int, str]] = {
+    "status": (0, "Nothing was published"),
+    "history": (0, "Nothing was published"),
+    "history raw_sales": (0, "No such publication"),
+    "raw positions raw_sales": (1, "Nothing was published to raw_sales"),
+}
+
+
+@pytest.mark.parametrize("typed", EMPTY)
+def test_an_empty_lakehouse_says_so_and_stays_empty(backfill: Backfill, typed: str) -> None:
+    """The first things that a newcomer types."""
+    exit_code, said = EMPTY[typed]
+    assert said in backfill(*typed.split(), exit_code=exit_code).output
+    assert not (backfill.home / "lakehouse").exists()
+
+
+def _printed(*lines: str) -> str:
+    with redirect_stdout(StringIO()) as printed:
+        say(*lines)
+    return printed.getvalue()
+
+
+def test_a_sentence_is_one_line_and_shows_control_characters() -> None:
+    """A landed value cannot clear the screen, nor look like a line of its own."""
+    assert _printed("quantity: \x1b[2Jmany\nis no number") == "quantity: \\x1b[2Jmany\\nis no number\n"
+
+
+def test_without_a_terminal_a_command_that_asks_says_what_to_type(backfill: Backfill) -> None:
+    """The command as it was typed, with the answer."""
+    backfill("timeline", "create", "trial")
+    refused = backfill("--lakehouse", backfill.home / "lakehouse", "timeline", "delete", "trial", exit_code=2).stderr
+    assert f"Type: backfill --lakehouse {backfill.home / 'lakehouse'} timeline delete trial --yes" in refused
+    with terminal(80):
+        assert "Aborted" in backfill("timeline", "delete", "trial", exit_code=1).output
+    assert [each["timeline"] for each in backfill.json("timeline", "list")["timelines"]] == ["trial"]
+
+
+# ---------------------------------------------------------------------------------------------------------- its end
+
+
+_PROGRAM = """
+import atexit
+from backfill_assets.cli.group import end_at_once
+end_at_once()
+
+class Kept:
+    def __del__(self):
+        print("looked at")
+
+kept = Kept()
+kept.itself = kept
+atexit.register(print, "handlers run")
+"""
+
+
+def test_what_is_in_memory_is_left_as_it_is_and_handlers_run() -> None:
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True)
+    assert done.stdout == "handlers run\n"
+
+
+def test_a_command_ends_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(group, "end_at_once", lambda: asked.append("at once"))
+    assert CliRunner().invoke(group.main, ["--version"]).exit_code == 0
+    assert asked == ["at once"]

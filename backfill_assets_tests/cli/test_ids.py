@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date
 
 import pytest
 
 from backfill_assets.cli.ids import ShortIds, distinguishing_part, is_whole, matching
-from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, create_timeline
+from backfill_assets.lakehouse.named_timelines import create_timeline
 from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets_tests.cli.command import Backfill
-from backfill_assets_tests.cli.golden import PLAN
+from backfill_assets_tests.cli.golden import PLAN, TIMELINE
 
 DAY = date(2017, 3, 1)
 TABLE = "fact_daily_revenue"
@@ -94,14 +94,7 @@ def test_a_plan_that_is_not_there_is_said_to_be_missing_with_those_near_it(backf
 
 def test_a_timeline_is_read_by_the_beginning_of_its_name_and_changed_only_by_all_of_it(two: Backfill) -> None:
     """When it is gone, its name must not mean the next one. The hash of its id means it alone."""
-    made = NamedTimeline(
-        id="timeline-20170601t121000-0a1b2c3d",
-        name="before-v2",
-        made_at=datetime(2017, 6, 1, tzinfo=UTC),
-        changed_at=datetime(2017, 6, 1, tzinfo=UTC),
-        base=TimelineBase(),
-    )
-    create_timeline(two.lakehouse.storage, made)
+    create_timeline(two.lakehouse.storage, TIMELINE.model_copy(update={"name": "before-v2"}))
     for typed in ("befo", "0a1b2c3"):
         assert two.json("timeline", "show", typed)["timeline"] == "before-v2"
     assert "Did you mean before-v2?" in two("timeline", "delete", "before", "--yes", exit_code=1).stderr

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date
 
-import pytest
-
-from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill, built_once
 
 RAW, BRONZE, REVENUE = "raw_sales", "bronze_sales", "fact_daily_revenue"
@@ -16,27 +11,13 @@ FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 DAYS = f"{FIRST}..{SECOND}"
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backfill]:
+@built_once
+def placed(backfill: Backfill) -> None:
     """Two days of raw, one of bronze. ``then`` has the state of then; main has another row since."""
-    with built_once(tmp_path_factory.mktemp("placed")) as backfill:
-        backfill.lakehouse.publish("raw", {RAW: {FIRST: [1], SECOND: [2]}})
-        publish_bronze(backfill, "bronze", FIRST, 1)
-        backfill("timeline", "create", "then", "--at", "bronze")
-        backfill.lakehouse.publish("late", {RAW: {FIRST: [1, 7]}})
-        yield backfill
-
-
-@pytest.fixture
-def placed(backfill: Backfill, built: Backfill) -> Backfill:
-    return backfill.begin_as(built)
-
-
-def publish_bronze(backfill: Backfill, id: str, day: date, row: int) -> None:
-    step = CATALOG.step(BRONZE)
-    inputs = decide.wanted(step, step.version(), [day], {RAW: {day: f"1:{row}"}})[day].inputs
-    rows = {BRONZE: {day: [row]}, "quarantine_sales": {day: [row]}}
-    backfill.lakehouse.publish(id, rows, code=step.current, inputs={day: inputs})
+    backfill.lakehouse.publish("raw", {RAW: {FIRST: [1], SECOND: [2]}})
+    backfill.publish_bronze("bronze", FIRST, 1)
+    backfill("timeline", "create", "then", "--at", "bronze")
+    backfill.lakehouse.publish("late", {RAW: {FIRST: [1, 7]}})
 
 
 def test_statuses_are_those_of_the_timeline_and_days_of_its_own_are_named(placed: Backfill) -> None:
@@ -66,7 +47,7 @@ def test_a_run_plans_by_the_timeline_and_unchanged_days_start_no_spark(placed: B
 
 def test_a_run_names_the_days_that_were_computed_from_others_than_the_timeline_shows(placed: Backfill) -> None:
     """It builds the second day alone: the first one is bronze of then, beside raw of now."""
-    publish_bronze(placed, "second", SECOND, 2)
+    placed.publish_bronze("second", SECOND, 2)
     placed("timeline", "rewind", BRONZE, "--to", "bronze", "--days", FIRST, "--as", "back")
     found = placed.json("run", BRONZE, "--days", SECOND, "--on", "back")
     assert found["steps"][0]["kept"] == [str(SECOND)]

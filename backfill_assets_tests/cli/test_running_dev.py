@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -17,19 +15,18 @@ import pytest
 
 from backfill_assets.cli.foreground import foreground_builder, foreground_spark
 from backfill_assets.cli.running_dev import dev_file, noted_dev, running_dev, running_ui, shared_spark
+from backfill_assets.cli.verbs.ui import page_about
+from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of, write
+from backfill_assets.lakehouse.named_timelines import create_timeline
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.service import record_file
+from backfill_assets.timeline.rewind import new_timeline
+from backfill_assets.ui_addresses import asset_page
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.golden import MADE
 from backfill_assets_tests.cli.terminal import terminal
 
 DAY = date(2017, 3, 1)
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    """Something that answers."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
-        yield listening.getsockname()[1]
 
 
 def test_the_note_is_there_while_it_runs_and_ignored_after_a_kill(tmp_path: Path) -> None:
@@ -150,3 +147,28 @@ def test_the_browser_is_opened_where_there_is_a_desktop(
     with terminal(80):
         backfill("ui")
     assert opened == [f"http://127.0.0.1:{port}/assets"]
+
+
+# --------------------------------------------------------------------------------------- which page is about a word
+
+
+PLAN = "plan-0123456789abcdef"
+
+
+def test_a_table_and_a_timeline_have_pages(backfill: Backfill) -> None:
+    storage = backfill.lakehouse.storage
+    create_timeline(storage, new_timeline(storage, "before", "ana", MADE))
+    assert page_about("before", "") == asset_page("timelines", "before")
+    assert page_about("bronze_sales", "") == asset_page("bronze_sales")
+    assert page_about("bronze_sales", "2017-03-01") == asset_page("bronze_sales", "2017-03-01")
+    assert page_about("nothing", "") == ""
+
+
+def test_a_campaign_that_commands_carry_has_no_page_of_its_own(backfill: Backfill) -> None:
+    """The first page names the commands that it waits for; once Dagster carried it, it has one."""
+    first, own = asset_page("start_here"), asset_page("campaign", campaign_of(PLAN))
+    assert page_about(PLAN) == first
+    for daemon, page in ((False, first), (True, own), (False, own)):
+        entry = JournalEntry(kind="resumed" if page == own else "started", report={"daemon": daemon}, at=MADE)
+        write(backfill.lakehouse.storage, campaign_of(PLAN), entry)
+        assert page_about(PLAN) == page

@@ -59,20 +59,15 @@ _FILES = (
 )
 
 
-def _preview_refresh(*_: object) -> RefreshResult:
-    return RefreshResult(_FILES, {FIRST: (12, 3), NEXT: (0, 1)}, dry_run=True)
-
-
-def _refresh(*_: object, **__: object) -> RefreshResult:
-    return RefreshResult(_FILES, {FIRST: (12, 3), NEXT: (0, 1)}, _PUBLICATIONS["raw_sales"])
+_ROWS = {FIRST: (12, 3), NEXT: (0, 1)}
 
 
 _PATCHES: tuple[tuple[str, object], ...] = (
     ("cli.foreground.foreground_spark", mock.MagicMock()),
     ("rebuild.builder.Builder.build", _build),
     ("difference.find.find_difference", lambda lake, plan, *_: last_difference(lake.storage, plan.id)),
-    ("rebuild.builder.Builder.preview_refresh", _preview_refresh),
-    ("rebuild.builder.Builder.refresh", _refresh),
+    ("rebuild.builder.Builder.preview_refresh", lambda *_: RefreshResult(_FILES, _ROWS, dry_run=True)),
+    ("rebuild.builder.Builder.refresh", lambda *_, **__: RefreshResult(_FILES, _ROWS, _PUBLICATIONS["raw_sales"])),
 )
 
 

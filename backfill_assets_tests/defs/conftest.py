@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.execution.backfill import PartitionBackfill
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
+from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
+from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, TABLES
 
@@ -27,6 +32,13 @@ def dagster_instance() -> Iterator[dg.DagsterInstance]:
 
 
 @pytest.fixture
+def own_instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """With the repository's own ``dagster.yaml``."""
+    with dg.DagsterInstance.from_config(str(dagster_home(Settings.at(tmp_path)))) as instance:
+        yield instance
+
+
+@pytest.fixture
 def builder() -> FakeBuilder:
     return FakeBuilder()
 
@@ -34,6 +46,11 @@ def builder() -> FakeBuilder:
 @pytest.fixture
 def location(builder: FakeBuilder) -> dg.Definitions:
     return code_location(SMALL_CATALOG, fake_resources(builder))
+
+
+def range_tags(first: date | str, last: date | str) -> dict[str, str]:
+    """Those of a run of a ranged backfill."""
+    return {ASSET_PARTITION_RANGE_START_TAG: str(first), ASSET_PARTITION_RANGE_END_TAG: str(last)}
 
 
 def run_range(
@@ -46,17 +63,44 @@ def run_range(
 ) -> dg.ExecuteInProcessResult:
     """Run the whole chain, or some ``tables``, for a day range in this process, as a ranged backfill run would."""
     asked = DayRange.parse(days)
-    ranged = {
-        ASSET_PARTITION_RANGE_START_TAG: asked.first.isoformat(),
-        ASSET_PARTITION_RANGE_END_TAG: asked.last.isoformat(),
-    }
     return location.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
-        tags=ranged | dict(tags or {}),
+        tags=range_tags(asked.first, asked.last) | dict(tags or {}),
         run_config=dict(run_config or {}),
         asset_selection=[dg.AssetKey(table) for table in tables or TABLES],
         raise_on_error=False,
     )
+
+
+def evaluate_tick(
+    sensor: dg.SensorDefinition,
+    instance: dg.DagsterInstance,
+    location: dg.Definitions,
+    resources: Mapping[str, Any],
+    cursor: str | None = None,
+) -> SensorExecutionData:
+    """What the daemon gets to know of a tick."""
+    repository = location.get_repository_def()
+    with dg.build_sensor_context(instance, cursor, repository_def=repository, resources=dict(resources)) as context:
+        return sensor.evaluate_tick(context)
+
+
+def target_of(backfill: PartitionBackfill) -> dict[str, set[str]]:
+    """The days of each table that a backfill is to build."""
+    assert backfill.asset_backfill_data
+    found: dict[str, set[str]] = {}
+    for each in backfill.asset_backfill_data.target_subset.iterate_asset_partitions():
+        found.setdefault(each.asset_key.to_user_string(), set()).add(str(each.partition_key))
+    return found
+
+
+def shown_on(instance: dg.DagsterInstance, asset: str, partition: str | None = None) -> list[dict[str, Any]]:
+    """The values on the pages of an asset, or of one partition of it; newest first."""
+    partitions = None if partition is None else [partition]
+    chosen = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=partitions)
+    records = instance.fetch_materializations(chosen, limit=100).records
+    events = (record.asset_materialization for record in records)
+    return [{name: value.value for name, value in event.metadata.items()} for event in events if event]
 
 
 @pytest.fixture

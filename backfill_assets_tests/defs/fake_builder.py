@@ -89,10 +89,15 @@ class FakeBackfill(Backfill):
 def fake_resources(fake: FakeBuilder, home: Path = Path("nowhere"), *, automation: bool = True) -> dict[str, Any]:
     """``home`` has the lakehouse and the landing zone; the builder decides what is built, published and watched."""
     settings = replace(Settings.at(home), automation=automation, repairs="pause=0,settle=0")
+    return resources_of(settings, FakeBackfill, fake=fake)
+
+
+def resources_of(settings: Settings, kind: type[Backfill] = Backfill, **more: Any) -> dict[str, Any]:
+    """As a code location has them."""
     spark = SharedSpark(settings=settings)
     return {
         "backfill_spark": spark,
-        "backfill": FakeBackfill(fake=fake, settings=settings, catalog=CATALOG, spark=spark),
+        "backfill": kind(settings=settings, catalog=CATALOG, spark=spark, **more),
     }
 
 

@@ -11,18 +11,14 @@ from datetime import date
 import dagster as dg
 import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG as RANGE_END
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_START
 
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.environment import git_commit
-from backfill_assets_tests.defs.conftest import FIRST_DAY, Run, evaluated, materialized, run_range
+from backfill_assets_tests.defs.conftest import FIRST_DAY, Run, evaluated, materialized, range_tags, run_range
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, TABLES
-
-pytestmark = pytest.mark.story
 
 DAYS, DAY_KEYS = "2017-03-01..2017-03-03", ["2017-03-01", "2017-03-02", "2017-03-03"]
 BAD_DAY = date(2017, 3, 3)
@@ -211,7 +207,7 @@ def test_an_unknown_version_is_a_clear_failure(run: Run, dagster_instance: dg.Da
 
 def test_a_reversed_range_fails(location: dg.Definitions, dagster_instance: dg.DagsterInstance) -> None:
     """Dagster takes it for a range without partitions and calls the run a success."""
-    reversed_range = {RANGE_START: "2017-03-05", RANGE_END: "2017-03-01"}
+    reversed_range = range_tags("2017-03-05", "2017-03-01")
     result = run_range(location, dagster_instance, DAYS, "raw_sales", tags=reversed_range)
     assert not result.success
     assert "2017-03-05...2017-03-01 has no day" in str(result.failure_data_for_node("raw_sales"))
@@ -226,8 +222,7 @@ def test_a_run_that_builds_over_a_rollback_says_so(
     run: Run, builder: FakeBuilder, dagster_instance: dg.DagsterInstance
 ) -> None:
     """A person put these days back; who reads the log or the day's page must learn that it was undone, and by which."""
-    days = [date(2017, 3, 1), date(2017, 3, 2)]
-    builder.rolled_back = {("fact_daily_revenue", day): "undo" for day in days}
+    builder.rolled_back = {("fact_daily_revenue", date(2017, 3, day)): "undo" for day in (1, 2)}
     result = run("2017-03-01..2017-03-03", "fact_daily_revenue")
     (warning,) = _messages(dagster_instance, result.run_id, logging.WARNING)
     assert warning.startswith("fact_daily_revenue: 2017-03-01..2017-03-02 had been rolled back by undo; this run has")

@@ -10,8 +10,6 @@ import dagster as dg
 import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.tags import (
-    ASSET_PARTITION_RANGE_END_TAG,
-    ASSET_PARTITION_RANGE_START_TAG,
     PARTITION_NAME_TAG,
 )
 
@@ -23,13 +21,11 @@ from backfill_assets.defs.sensors.repairs import _failed_gates
 from backfill_assets.defs.sensors.shows_what_is import REPORTED_TAG, ShownDays, put_checks_right
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
 from backfill_assets.model.graph import steps_of
-from backfill_assets_tests.defs.conftest import run_range
+from backfill_assets_tests.defs.conftest import range_tags, run_range
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, built_day, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES
 from backfill_assets_tests.defs.test_watchdogs import fake_watch
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
-
-pytestmark = pytest.mark.story
 
 TABLE = "bronze_sales"
 DAYS = ("2017-03-01", "2017-03-02")
@@ -54,7 +50,7 @@ class Place:
         return self.instance.create_run_for_job(
             self.defs.resolve_implicit_global_asset_job_def(),
             asset_selection={dg.AssetKey(TABLE), dg.AssetKey("quarantine_sales")},
-            tags={ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: last},
+            tags=range_tags(DAYS[0], last),
         )
 
     def look(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
@@ -21,28 +22,19 @@ from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG
 from backfill_assets_tests.model.test_checks import EveryCheck
 
-pytestmark = pytest.mark.story
-
-GROUPS = {
-    "raw_sales": "raw",
-    "raw_fx_rates": "raw",
-    "bronze_sales": "bronze",
-    "quarantine_sales": "bronze",
-    "bronze_fx_rates": "bronze",
-    "quarantine_fx_rates": "bronze",
-    "fact_sales_transactions": "fact",
-    "fact_daily_revenue": "fact",
-    "raw_products": "raw",
-    "bronze_products": "bronze",
-    "quarantine_products": "bronze",
-    "report_department_revenue": "reports",
-    "report_store_ranking": "reports",
-    "report_monthly_close": "reports",
-    "raw_sea_temperatures": "raw",
-    "bronze_sea_temperatures": "bronze",
-    "quarantine_sea_temperatures": "bronze",
-    "report_sea_temperature": "reports",
+BY_GROUP: Mapping[str, tuple[str, ...]] = {
+    "raw": ("raw_sales", "raw_fx_rates", "raw_products", "raw_sea_temperatures"),
+    "bronze": (
+        *("bronze_sales", "bronze_fx_rates", "bronze_products", "bronze_sea_temperatures"),
+        *("quarantine_sales", "quarantine_fx_rates", "quarantine_products", "quarantine_sea_temperatures"),
+    ),
+    "fact": ("fact_sales_transactions", "fact_daily_revenue"),
+    "reports": (
+        *("report_department_revenue", "report_store_ranking"),
+        *("report_monthly_close", "report_sea_temperature"),
+    ),
 }
+GROUPS = {table: group for group, tables in BY_GROUP.items() for table in tables}
 RETAIL = [table for table in GROUPS if "sea_temperature" not in table]
 PERIODS = {"report_store_ranking": Cadence.WEEKLY, "report_monthly_close": Cadence.MONTHLY}
 
@@ -54,8 +46,9 @@ def defs() -> dg.Definitions:
     return defs
 
 
-def _tables(defs: dg.Definitions) -> list[dg.AssetSpec]:
-    return [spec for spec in defs.resolve_all_asset_specs() if spec.key.to_user_string() in GROUPS]
+@pytest.fixture(scope="module")
+def specs(defs: dg.Definitions) -> dict[str, dg.AssetSpec]:
+    return {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
 
 
 def _downstream_days(defs: dg.Definitions, parent: str, child: str, day: str) -> set[str]:
@@ -68,10 +61,9 @@ def _downstream_days(defs: dg.Definitions, parent: str, child: str, day: str) ->
     return set(found.get_partition_keys())
 
 
-def test_the_names_and_groups_of_all_assets(defs: dg.Definitions) -> None:
-    """A renamed asset loses its history in Dagster: it must not happen by accident."""
-    specs = defs.resolve_all_asset_specs()
-    assert {spec.key.to_user_string(): spec.group_name for spec in specs} == GROUPS | {
+def test_the_names_and_groups_of_all_assets(specs: dict[str, dg.AssetSpec]) -> None:
+    """A renamed asset loses its history in Dagster. By name the UI lists what to begin with first, machinery last."""
+    assert {name: spec.group_name for name, spec in specs.items()} == GROUPS | {
         "campaign": "under_the_hood",
         "start_here": "begin",
         "incidents": "begin",
@@ -80,33 +72,29 @@ def test_the_names_and_groups_of_all_assets(defs: dg.Definitions) -> None:
     }
 
 
-def test_the_ui_lists_what_to_begin_with_first_and_machinery_last(defs: dg.Definitions) -> None:
-    """By name: groups have no other order."""
-    groups = sorted({spec.group_name for spec in defs.resolve_all_asset_specs() if spec.group_name})
-    assert (groups[0], groups[-1]) == ("begin", "under_the_hood")
-
-
-def test_every_asset_says_who_owns_it_what_it_is_and_what_its_columns_are(defs: dg.Definitions) -> None:
+def test_every_asset_says_who_owns_it_what_it_is_and_what_its_columns_are(specs: dict[str, dg.AssetSpec]) -> None:
     """The catalogue is what people see first; it is derived from the declarations, so it is never empty."""
-    for spec in _tables(defs):
+    for name in GROUPS:
+        spec = specs[name]
         assert all((spec.owners, spec.description, spec.code_version))
         assert spec.kinds == {"spark", "delta"}
-        assert spec.metadata["dagster/table_name"] == spec.key.to_user_string()
+        assert spec.metadata["dagster/table_name"] == name
         assert spec.metadata["dagster/column_schema"].columns
 
 
-def test_a_description_says_what_a_row_is_and_what_it_is_made_of(defs: dg.Definitions) -> None:
+def test_a_description_says_what_a_row_is_and_what_it_is_made_of(specs: dict[str, dg.AssetSpec]) -> None:
     """It is what people read before they launch: derived, so that it cannot speak of an earlier version."""
-    told = {spec.key.to_user_string(): str(spec.description) for spec in defs.resolve_all_asset_specs()}
+    told = {name: str(spec.description) for name, spec in specs.items()}
     assert "One row per `transaction_id` and day. Version `v2`" in told["fact_sales_transactions"]
     assert "- `bronze_fx_rates`, from 7 days before to the day itself" in told["fact_sales_transactions"]
     assert "- `fact_sales_transactions`, the days of the week that are published" in told["report_store_ranking"]
     assert "Ingested from the landed files of `sales`" in told["raw_sales"]
 
 
-def test_one_tag_selects_the_tables_that_have_the_same_days(defs: dg.Definitions) -> None:
+def test_one_tag_selects_the_tables_that_have_the_same_days(
+    defs: dg.Definitions, specs: dict[str, dg.AssetSpec]
+) -> None:
     """The dialog offers a range for them; with the days of another chain among them it does not."""
-    specs = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
     daily = {name for name, spec in specs.items() if spec.tags.get("daily") == "sales"}
     assert {"raw_fx_rates", "bronze_products", "raw_sales", "fact_daily_revenue"} <= daily
     assert not daily & {"report_store_ranking", "report_monthly_close", "raw_sea_temperatures"}

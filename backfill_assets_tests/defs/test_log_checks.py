@@ -12,7 +12,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from backfill_assets.defs import log_checks
 from backfill_assets.defs.checks import AS_DECLARED, AS_SENT, AS_USUAL, DELIVERED, check_key
@@ -26,6 +25,7 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.drift import FIELDS, DriftKind, FieldRows, as_text
+from backfill_assets_tests.defs.conftest import range_tags
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -76,7 +76,7 @@ class Place:
         run = self.instance.create_run_for_job(
             self.defs.resolve_implicit_global_asset_job_def(),
             asset_selection={dg.AssetKey(RAW)},
-            tags={ASSET_PARTITION_RANGE_START_TAG: str(days[0]), ASSET_PARTITION_RANGE_END_TAG: str(days[-1])},
+            tags=range_tags(days[0], days[-1]),
         )
         if ended:
             self.instance.report_run_failed(run)

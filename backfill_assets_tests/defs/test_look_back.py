@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
@@ -21,12 +21,11 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Reads, Version
 from backfill_assets.model.graph import build_order
 from backfill_assets.rebuild.outcome import BuildResult
+from backfill_assets_tests.defs.conftest import run_range
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
-
-pytestmark = pytest.mark.story
 
 FRIDAY, SATURDAY, SUNDAY, TUESDAY = (date(2017, 3, day) for day in (3, 4, 5, 7))
 RATE_TABLES = ("raw_fx_rates", "bronze_fx_rates")
@@ -34,21 +33,28 @@ RATES, FACT = "bronze_fx_rates", "fact_sales_transactions"
 DAY, LAST = date(2017, 3, 4), date(2017, 3, 6)
 
 
-def run_range(home: Path, instance: dg.DagsterInstance, *tables: str, fake: FakeBuilder | None = None) -> FakeBuilder:
-    """Sunday to Tuesday of ``tables``; rates have landed on Friday and Saturday."""
-    for day in (FRIDAY, SATURDAY):
+def land_rates(home: Path, days: Iterable[date]) -> None:
+    for day in days:
         file = home / "landing" / "fx_rates" / str(day) / "rates.jsonl.gz"
         file.parent.mkdir(parents=True)
         file.write_bytes(b"")
-    builder = fake or FakeBuilder()
-    defs = code_location(SMALL_CATALOG, fake_resources(builder, home))
-    defs.resolve_implicit_global_asset_job_def().execute_in_process(
-        instance=instance,
-        tags={ASSET_PARTITION_RANGE_START_TAG: str(SUNDAY), ASSET_PARTITION_RANGE_END_TAG: str(TUESDAY)},
-        asset_selection=[dg.AssetKey(table) for table in tables],
-        raise_on_error=fake is None,
-    )
-    return builder
+
+
+Run = Callable[..., FakeBuilder]
+
+
+@pytest.fixture
+def run(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Run:
+    """Builds Sunday to Tuesday of tables; rates have landed on Friday and Saturday."""
+
+    def run(*tables: str, fake: FakeBuilder | None = None) -> FakeBuilder:
+        land_rates(tmp_path, (FRIDAY, SATURDAY))
+        builder = fake or FakeBuilder()
+        location = code_location(SMALL_CATALOG, fake_resources(builder, tmp_path))
+        assert run_range(location, dagster_instance, f"{SUNDAY}..{TUESDAY}", *tables).success or fake
+        return builder
+
+    return run
 
 
 def earlier(builder: FakeBuilder) -> dict[str, set[date]]:
@@ -60,33 +66,29 @@ def earlier(builder: FakeBuilder) -> dict[str, set[date]]:
 
 
 def test_the_rates_of_friday_are_built_with_a_range_that_begins_on_a_sunday(
-    tmp_path: Path, dagster_instance: dg.DagsterInstance
+    run: Run, dagster_instance: dg.DagsterInstance
 ) -> None:
     """Before the run's own days; its partitions are its own days only."""
-    builder = run_range(tmp_path, dagster_instance, *TABLES)
+    builder = run(*TABLES)
     assert earlier(builder) == {table: {FRIDAY, SATURDAY} for table in RATE_TABLES}
     told = dagster_instance.get_materialized_partitions(dg.AssetKey("raw_fx_rates"))
     assert told == {"2017-03-05", "2017-03-06", "2017-03-07"}
 
 
-def test_days_that_are_published_are_left_alone(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> None:
+def test_days_that_are_published_are_left_alone(run: Run, tmp_path: Path) -> None:
     lakehouse = SmallLakehouse(tmp_path / "lakehouse")
     publish_chain(lakehouse, "p", [FRIDAY])
     lakehouse.publish("q", {"raw_fx_rates": {SATURDAY: [1]}})
-    assert earlier(run_range(tmp_path, dagster_instance, *TABLES)) == {"bronze_fx_rates": {SATURDAY}}
+    assert earlier(run(*TABLES)) == {"bronze_fx_rates": {SATURDAY}}
 
 
-def test_a_run_that_looks_back_to_nothing_builds_its_own_days(
-    tmp_path: Path, dagster_instance: dg.DagsterInstance
-) -> None:
-    assert earlier(run_range(tmp_path, dagster_instance, *RATE_TABLES)) == {}
+def test_a_run_that_looks_back_to_nothing_builds_its_own_days(run: Run) -> None:
+    assert earlier(run(*RATE_TABLES)) == {}
 
 
-def test_an_earlier_day_that_fails_its_gates_fails_the_step(
-    tmp_path: Path, dagster_instance: dg.DagsterInstance
-) -> None:
+def test_an_earlier_day_that_fails_its_gates_fails_the_step(run: Run, dagster_instance: dg.DagsterInstance) -> None:
     """It is no partition of the run, so no check is evaluated for it."""
-    builder = run_range(tmp_path, dagster_instance, *TABLES, fake=FakeBuilder(failing={"raw_fx_rates": [FRIDAY]}))
+    builder = run(*TABLES, fake=FakeBuilder(failing={"raw_fx_rates": [FRIDAY]}))
     assert not [day for table, day in builder.published if table == "raw_fx_rates"]
     assert dagster_instance.get_materialized_partitions(dg.AssetKey("raw_fx_rates")) == set()
 
@@ -104,13 +106,10 @@ class LosingSpark(FakeBuilder):
         return super().build(*args, **options)
 
 
-def test_earlier_days_go_on_when_spark_comes_back(
-    tmp_path: Path, dagster_instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_earlier_days_go_on_when_spark_comes_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the days of the run itself do: nothing of them was published, and what was staged is kept."""
     monkeypatch.setattr(SharedSpark, "reconnect", lambda _: True)
-    builder = LosingSpark()
-    run_range(tmp_path, dagster_instance, *TABLES, fake=builder)
+    builder = run(*TABLES, fake=LosingSpark())
     assert earlier(builder) == {table: {FRIDAY, SATURDAY} for table in RATE_TABLES}
 
 
@@ -141,15 +140,12 @@ def test_a_table_says_where_it_is_launched_that_later_days_use_it(defs: dg.Defin
 
 def test_another_version_looks_back_as_it_does(tmp_path: Path) -> None:
     """A run that builds an older version by its tag needs the days of that one, also those that the current leaves."""
-    (fact,) = (step for step in SMALL.steps if step.name == FACT)
+    fact = SMALL.step_of(FACT)
     older = Version("v1", "Looks back further.", (Reads("bronze_sales"), Reads(RATES, -4, -1)), dict)
     newer = Version("v2", "Does nothing.", (Reads("bronze_sales"), Reads(RATES, -2, 0)), dict)
     steps = build_order([replace(step, versions=(older, newer)) if step is fact else step for step in SMALL.steps])
     landed = list(DayRange(FRIDAY, LAST))
-    for day in landed:
-        file = tmp_path / "landing" / "fx_rates" / str(day) / "rates.jsonl.gz"
-        file.parent.mkdir(parents=True)
-        file.write_bytes(b"")
+    land_rates(tmp_path, landed)
     (raw,) = (step for step in steps if step.name == "raw_fx_rates")
 
     def missing(version: str) -> list[date]:

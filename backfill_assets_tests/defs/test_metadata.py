@@ -6,15 +6,11 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
-import pytest
-
 from backfill_assets.days import DayRange
 from backfill_assets.defs.metadata import day_metadata, gate_failure, table_line, warnings
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed
 from backfill_assets_tests.defs.fake_builder import built_day
-
-pytestmark = pytest.mark.story
 
 
 def test_the_quality_of_a_day_is_a_table_a_chart_and_numbers() -> None:

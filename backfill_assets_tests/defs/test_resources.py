@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
@@ -27,8 +28,6 @@ from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.publish.log import utc_now
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
 from backfill_assets.settings import ApprovalRule, Settings
-
-pytestmark = pytest.mark.story
 
 
 @dataclass
@@ -65,61 +64,60 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     return server
 
 
-def _run(
-    instance: dg.DagsterInstance, tmp_path: Path, remote: str | None, *, uses_spark: bool = True, fails: bool = False
-) -> str:
-    @dg.op
-    def work(spark: SharedSpark) -> None:
-        if uses_spark:
-            assert spark.session() is spark.session()
-        if fails:
-            raise RuntimeError("The step failed.")
-
-    @dg.job(executor_def=dg.in_process_executor)
-    def job() -> None:
-        work()
-
-    settings = Settings.from_environment(
-        {"BACKFILL_HOME": str(tmp_path)} | ({"SPARK_REMOTE": remote} if remote else {})
-    )
-    shared = {"spark": SharedSpark(settings=settings)}
-    return job.execute_in_process(instance=instance, resources=shared, raise_on_error=False).run_id
+Run = Callable[..., str]
 
 
-def test_a_run_that_builds_nothing_starts_no_session(
-    server: Server, dagster_instance: dg.DagsterInstance, tmp_path: Path
-) -> None:
+@pytest.fixture
+def run(dagster_instance: dg.DagsterInstance, tmp_path: Path) -> Run:
+    """Runs a job of one step, and gives its id; with a Spark of its own unless there is a ``remote`` one."""
+
+    def run(remote: str = "", *, uses_spark: bool = True, fails: bool = False) -> str:
+        @dg.op
+        def work(spark: SharedSpark) -> None:
+            if uses_spark:
+                assert spark.session() is spark.session()
+            if fails:
+                raise RuntimeError("The step failed.")
+
+        @dg.job(executor_def=dg.in_process_executor)
+        def job() -> None:
+            work()
+
+        settings = Settings.from_environment({"BACKFILL_HOME": str(tmp_path), "SPARK_REMOTE": remote})
+        shared = {"spark": SharedSpark(settings=settings)}
+        return job.execute_in_process(instance=dagster_instance, resources=shared, raise_on_error=False).run_id
+
+    return run
+
+
+def test_a_run_that_builds_nothing_starts_no_session(server: Server, run: Run) -> None:
     """Starting a JVM takes longer than finding out that nothing has changed."""
-    _run(dagster_instance, tmp_path, None, uses_spark=False)
+    run(uses_spark=False)
     assert server.calls == []
 
 
-def test_embedded_spark_outlives_the_run(server: Server, dagster_instance: dg.DagsterInstance, tmp_path: Path) -> None:
+def test_embedded_spark_outlives_the_run(server: Server, run: Run) -> None:
     """It belongs to the process: in one process, the next run uses the same JVM."""
-    run_id = _run(dagster_instance, tmp_path, None)
+    run_id = run()
     assert server.calls == [("open", run_id)]
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_connect_session_has_the_runs_id_and_is_closed_with_it(
-    server: Server, dagster_instance: dg.DagsterInstance, tmp_path: Path, fails: bool
-) -> None:
+def test_a_connect_session_has_the_runs_id_and_is_closed_with_it(server: Server, run: Run, fails: bool) -> None:
     """A session that stays open keeps its caches and queries on the shared server."""
-    run_id = _run(dagster_instance, tmp_path, "sc://here:15002", fails=fails)
+    run_id = run("sc://here:15002", fails=fails)
     assert server.calls == [("open", run_id), ("interrupt", run_id), ("stop", run_id)]
 
 
 def test_the_next_run_ends_what_a_dead_run_left_on_the_server(
-    server: Server, dagster_instance: dg.DagsterInstance, tmp_path: Path
+    server: Server, run: Run, dagster_instance: dg.DagsterInstance
 ) -> None:
     """Its query would otherwise go on and write to the timeline of a run that is over."""
-    dead = dg.DagsterRun(
-        job_name="job", run_id=str(uuid4()), tags={SESSION_TAG: "open"}, status=dg.DagsterRunStatus.FAILURE
-    )
-    dagster_instance.add_run(dead)
-    run_id = _run(dagster_instance, tmp_path, "sc://here:15002")
+    ended, tags = dg.DagsterRunStatus.FAILURE, {SESSION_TAG: "open"}
+    dead = dagster_instance.add_run(dg.DagsterRun(job_name="job", run_id=str(uuid4()), tags=tags, status=ended))
+    run_id = run("sc://here:15002")
     assert server.calls[:2] == [("end", dead.run_id), ("open", run_id)]
-    _run(dagster_instance, tmp_path, "sc://here:15002")
+    run("sc://here:15002")
     assert server.calls.count(("end", dead.run_id)) == 1
 
 

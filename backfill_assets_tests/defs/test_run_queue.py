@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
 import dagster as dg
-import pytest
 from dagster._core.execution.api import create_execution_plan
 from dagster._core.op_concurrency_limits_counter import compute_run_op_concurrency_info_for_snapshot
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
@@ -18,67 +16,57 @@ from dagster._core.utils import make_new_run_id
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 from dagster_shared.utils.warnings import disable_dagster_warnings
 
-from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.campaigns.jobs import KIND_TAG
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import EMBEDDED_SPARK
 from backfill_assets.defs.streams import STREAM_TAG
-from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, STREAMED_CATALOG
 
-pytestmark = pytest.mark.story
 _REPOSITORY = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("small"), "small")
 MOST_BACKFILLS, MOST_EMBEDDED, MOST_STREAMS = 4, 2, 2
 
 
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """With the repository's own ``dagster.yaml``."""
-    with dg.DagsterInstance.from_config(str(dagster_home(Settings.at(tmp_path)))) as found:
-        yield found
-
-
-def test_backfills_are_bounded_and_a_daily_run_goes_first(instance: dg.DagsterInstance) -> None:
+def test_backfills_are_bounded_and_a_daily_run_goes_first(own_instance: dg.DagsterInstance) -> None:
     """It was asked for last, with more backfill runs waiting than may work at once."""
-    backfills = [_queued(instance, _everything(), tags={BACKFILL_ID_TAG: f"b{number % 2}"}) for number in range(6)]
-    daily = _queued(instance, _daily())
-    assert _next(instance) == [daily, *backfills[:MOST_BACKFILLS]]
+    backfills = [_queued(own_instance, _everything(), tags={BACKFILL_ID_TAG: f"b{number % 2}"}) for number in range(6)]
+    daily = _queued(own_instance, _daily())
+    assert _next(own_instance) == [daily, *backfills[:MOST_BACKFILLS]]
 
 
-def test_a_daily_run_starts_while_as_many_backfills_as_may_are_at_work(instance: dg.DagsterInstance) -> None:
+def test_a_daily_run_starts_while_as_many_backfills_as_may_are_at_work(own_instance: dg.DagsterInstance) -> None:
     """Places are kept for it: it does not wait until one of them ends."""
     for number in range(MOST_BACKFILLS):
-        _queued(instance, _everything(), DagsterRunStatus.STARTED, tags={BACKFILL_ID_TAG: f"b{number}"})
-    _queued(instance, _everything(), tags={BACKFILL_ID_TAG: "b9"})
-    daily = _queued(instance, _daily())
-    assert _next(instance) == [daily]
+        _queued(own_instance, _everything(), DagsterRunStatus.STARTED, tags={BACKFILL_ID_TAG: f"b{number}"})
+    _queued(own_instance, _everything(), tags={BACKFILL_ID_TAG: "b9"})
+    daily = _queued(own_instance, _daily())
+    assert _next(own_instance) == [daily]
 
 
-def test_a_stream_takes_no_place_from_backfills_and_daily_runs(instance: dg.DagsterInstance) -> None:
+def test_a_stream_takes_no_place_from_backfills_and_daily_runs(own_instance: dg.DagsterInstance) -> None:
     """Its run lasts for months: places are kept for two of them."""
     for _ in range(MOST_STREAMS):
-        _queued(instance, _stream(), DagsterRunStatus.STARTED, tags={STREAM_TAG: "stream_small"})
-    backfills = [_queued(instance, _everything(), tags={BACKFILL_ID_TAG: "b1"}) for _ in range(6)]
-    daily = [_queued(instance, _daily()), _queued(instance, _daily())]
-    assert _next(instance) == [*daily, *backfills[:MOST_BACKFILLS]]
+        _queued(own_instance, _stream(), DagsterRunStatus.STARTED, tags={STREAM_TAG: "stream_small"})
+    backfills = [_queued(own_instance, _everything(), tags={BACKFILL_ID_TAG: "b1"}) for _ in range(6)]
+    daily = [_queued(own_instance, _daily()), _queued(own_instance, _daily())]
+    assert _next(own_instance) == [*daily, *backfills[:MOST_BACKFILLS]]
 
 
-def test_a_stream_is_in_no_pool(instance: dg.DagsterInstance) -> None:
+def test_a_stream_is_in_no_pool(own_instance: dg.DagsterInstance) -> None:
     """Runs with a JVM of their own, as many as may work at once, do not keep it waiting, and it starts none itself."""
     for _ in range(MOST_EMBEDDED):
-        _queued(instance, _everything(EMBEDDED_SPARK), DagsterRunStatus.STARTED)
-    stream = _queued(instance, _stream(EMBEDDED_SPARK))
-    _next(instance)
-    assert _next(instance) == [stream]
+        _queued(own_instance, _everything(EMBEDDED_SPARK), DagsterRunStatus.STARTED)
+    stream = _queued(own_instance, _stream(EMBEDDED_SPARK))
+    _next(own_instance)
+    assert _next(own_instance) == [stream]
 
 
-def test_fewer_runs_with_a_jvm_of_their_own_work_at_once(instance: dg.DagsterInstance) -> None:
+def test_fewer_runs_with_a_jvm_of_their_own_work_at_once(own_instance: dg.DagsterInstance) -> None:
     """Each may take a quarter of the memory. The limit of a pool is known from the first look at the queue on."""
     for _ in range(MOST_BACKFILLS):
-        _queued(instance, _everything(EMBEDDED_SPARK))
-    _next(instance)
-    assert len(_next(instance)) == MOST_EMBEDDED
+        _queued(own_instance, _everything(EMBEDDED_SPARK))
+    _next(own_instance)
+    assert len(_next(own_instance)) == MOST_EMBEDDED
 
 
 def test_everything_that_may_start_a_jvm_is_in_the_pool() -> None:
@@ -92,13 +80,13 @@ def test_everything_that_may_start_a_jvm_is_in_the_pool() -> None:
     assert {name for name, pool in pools.items() if pool != EMBEDDED_SPARK} == {"maintain", "watchdogs"}
 
 
-def test_runs_of_campaigns_are_bounded_by_themselves(instance: dg.DagsterInstance) -> None:
+def test_runs_of_campaigns_are_bounded_by_themselves(own_instance: dg.DagsterInstance) -> None:
     """They last until a person decides: two of them take no place from backfills."""
     for _ in range(MOST_STREAMS):
-        _queued(instance, _daily(), DagsterRunStatus.STARTED, tags={KIND_TAG: "campaign"})
-    waiting = _queued(instance, _daily(), tags={KIND_TAG: "campaign"})
-    backfills = [_queued(instance, _everything(), tags={BACKFILL_ID_TAG: "b1"}) for _ in range(6)]
-    found = _next(instance)
+        _queued(own_instance, _daily(), DagsterRunStatus.STARTED, tags={KIND_TAG: "campaign"})
+    waiting = _queued(own_instance, _daily(), tags={KIND_TAG: "campaign"})
+    backfills = [_queued(own_instance, _everything(), tags={BACKFILL_ID_TAG: "b1"}) for _ in range(6)]
+    found = _next(own_instance)
     assert waiting not in found and set(found) == set(backfills[:MOST_BACKFILLS])
 
 

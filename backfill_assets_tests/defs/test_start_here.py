@@ -37,13 +37,12 @@ from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.text import escape_markdown
 from backfill_assets_tests.defs.campaigns.campaigns import started
+from backfill_assets_tests.defs.conftest import shown_on
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.sensors.test_landed_files import World
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES
 from backfill_assets_tests.small_lakehouse import LakehouseOfReasons, SmallLakehouse
-
-pytestmark = pytest.mark.story
 
 MADE = datetime(2017, 6, 1, tzinfo=UTC)
 PLAN = Plan(asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01..2017-03-02"), steps=(), made_at=MADE)
@@ -71,9 +70,7 @@ class Page:
 
     def shown(self) -> list[dict[str, object]]:
         """The texts of the page, newest first."""
-        records = self.instance.fetch_materializations(dg.AssetKey(ASSET), 20).records
-        events = (record.asset_materialization for record in records)
-        return [{name: value.value for name, value in event.metadata.items()} for event in events if event]
+        return shown_on(self.instance, ASSET)
 
 
 @pytest.fixture
@@ -145,16 +142,8 @@ def test_what_waits_for_a_person_is_there(page: Page) -> None:
     assert "1 thing below needs a person." in str(shown[STATE])
 
 
-def test_a_campaign_without_its_plan_is_on_the_page_too(page: Page) -> None:
-    """Its journal says where it stands."""
-    page.publish()
-    at = started(page.home, CampaignStep.VALIDATE)
-    page.tick()
-    assert f"{at.campaign} waits for approval" in str(page.shown()[0][PEOPLE])
-
-
 def test_a_journal_that_cannot_be_read_hides_nothing_else(page: Page) -> None:
-    """Of a later version, or half of a file: the sensor `campaigns` says it in each tick."""
+    """Of a later version, or half of a file: the sensor `campaigns` says it in each tick. Nor does a lost plan."""
     page.publish()
     at = started(page.home, CampaignStep.VALIDATE)
     other = campaign_of("plan-0123456789abcdef")
@@ -193,9 +182,11 @@ def test_what_is_in_quarantine_is_there_although_every_gate_passed(page: Page) -
     """With rows, share and the commonest reason: revenue is short of what was sold on these lines."""
     page.lakehouse = LakehouseOfReasons(page.home / "lakehouse")
     page.publish()
+    publish_step(page.lakehouse, "whole", SMALL.step_of("bronze_sales"), dict.fromkeys(DAYS, 0))
+    page.tick()
+    assert page.shown()[0][QUARANTINE] == "Nothing."
     page.lakehouse.metrics = {"quarantine_sales": {"from.raw_sales.received": 3_286}}
-    step = next(step for step in SMALL.steps if step.name == "bronze_sales")
-    publish_step(page.lakehouse, "again", step, {DAYS[0]: 30, DAYS[1]: 0})
+    publish_step(page.lakehouse, "again", SMALL.step_of("bronze_sales"), {DAYS[0]: 30, DAYS[1]: 0})
     page.tick()
     shown = page.shown()[0]
     lacks = "bronze_sales lacks 30 of 3,286 received rows (0.91 %) on 2017-03-01, most often quantity: is not a bigint"
@@ -203,14 +194,6 @@ def test_what_is_in_quarantine_is_there_although_every_gate_passed(page: Page) -
         f"[{escape_markdown(lacks + '. The rows:')}](/assets/quarantine_sales?view=partitions&partition=2017-03-01) "
         "`backfill raw quarantine quarantine_sales`"
     )
-
-
-def test_a_lakehouse_that_lacks_nothing_says_so(page: Page) -> None:
-    page.publish()
-    step = next(step for step in SMALL.steps if step.name == "bronze_sales")
-    publish_step(page.lakehouse, "again", step, dict.fromkeys(DAYS, 0))
-    page.tick()
-    assert page.shown()[0][QUARANTINE] == "Nothing."
 
 
 def test_a_new_day_is_for_a_person_once_the_daily_job_was_turned_off(tmp_path: Path) -> None:
@@ -247,10 +230,6 @@ def _said(answer: Answer) -> dict[str, str]:
     return {name: str(value.value) for name, value in state_metadata(answer).items()}
 
 
-def _state(table: str, day: date, content: DayContent | None) -> tuple[TableDay, DayState]:
-    return TableDay(table, day), DayState(table, day, "p1", 3, "files", content)
-
-
 def test_the_state_in_a_sentence() -> None:
     """What there is, whether it is sound, and what changed last."""
     (state,) = state_answer([BUILT], newest=" The newest publication is p1.").parts
@@ -279,12 +258,11 @@ def test_a_long_list_is_cut_and_says_so() -> None:
 def test_the_days_are_those_of_the_last_daily_table() -> None:
     """Inputs have earlier days that only they need; a day that was withdrawn is none."""
     content = DayContent(rows=1, checksum="1")
-    states = dict(
-        [
-            _state("raw_fx_rates", date(2017, 2, 27), content),
-            _state("fact_daily_revenue", DAYS[0], content),
-            _state("fact_daily_revenue", DAYS[1], None),
-        ]
+    published = (
+        ("raw_fx_rates", date(2017, 2, 27), content),
+        ("fact_daily_revenue", DAYS[0], content),
+        ("fact_daily_revenue", DAYS[1], None),
     )
+    states = {TableDay(table, day): DayState(table, day, "p1", 3, "f", of) for table, day, of in published}
     assert built_datasets([SMALL], states) == ["small: 1 day in 2 tables, 2017-03-01"]
     assert built_datasets([SMALL], {}) == []

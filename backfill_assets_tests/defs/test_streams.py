@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -42,13 +41,13 @@ from backfill_assets.stream.lease import (
     acquire_stream,
     read_stream,
 )
+from backfill_assets_tests.defs.conftest import evaluate_tick, shown_on
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.fake_stream import ENDS_ONCE
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, STREAMED, STREAMED_CATALOG
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
-
-pytestmark = pytest.mark.story
+from backfill_assets_tests.waiting import wait_until
 
 SMALL_STREAM = StreamedDataset(STREAMED)
 OFTEN = {"report_every_seconds": 0.1}
@@ -78,11 +77,9 @@ class World:
         records = self.instance.get_records_for_run(run_id).records
         return [each.event_log_entry.user_message for each in records]
 
-    def points(self) -> list[dg.AssetMaterialization]:
-        """The materializations of the asset, oldest first."""
-        filters = dg.AssetRecordsFilter(dg.AssetKey("stream_small"))
-        records = self.instance.fetch_materializations(filters, limit=100, ascending=True).records
-        return [each.asset_materialization for each in records if each.asset_materialization]
+    def points(self) -> list[dict[str, Any]]:
+        """What was shown of the asset, oldest first."""
+        return shown_on(self.instance, "stream_small")[::-1]
 
 
 @pytest.fixture
@@ -103,7 +100,9 @@ def _counting(made: Callable[[StreamStatus], dict[str, Any]], seen: Path) -> Cal
     return counting
 
 
-def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Numbers for the plots of its page, at intervals; Spark's address is no concern of the stream."""
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost:1")
     seen = world.home / "shown-twice"
@@ -113,22 +112,20 @@ def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(world: World, m
     assert result.success
     points = world.points()
     assert len(points) >= 3
-    first, last = points[0].metadata, points[-1].metadata
+    first, last = points[0], points[-1]
     names = ("raw_sales_p50_seconds", "raw_sales_p99_seconds", "fact_daily_revenue_p50_seconds")
-    assert tuple(last[name].value for name in names) == (1.2, 4.2, 7.1)
-    assert last["fact_daily_revenue_p99_seconds"].value == 9.3
-    assert (last["events_per_second"].value, last["events"].value, last["behind"].value) == (500.0, 800, 7)
-    positions = last["positions"]
-    assert isinstance(positions, dg.TableMetadataValue)
-    (row,) = positions.records
+    assert tuple(last[name] for name in names) == (1.2, 4.2, 7.1)
+    assert last["fact_daily_revenue_p99_seconds"] == 9.3
+    assert (last["events_per_second"], last["events"], last["behind"]) == (500.0, 800, 7)
+    (row,) = last["positions"].records
     assert row.data == {"partition": "sales/0", "position": "800", "end": "807", "lag": "7"}
-    assert (first["state"].value, last["state"].value) == ("live", "stopped")
-    assert last["boundary"].value == "sales/0 at 100"
+    assert (first["state"], last["state"]) == ("live", "stopped")
+    assert last["boundary"] == "sales/0 at 100"
     lines = world.logged(result.run_id)
     late = "in raw_sales after p50 1.2 s, p99 4.2 s, in fact_daily_revenue after p50 7.1 s, p99 9.3 s"
     live = rf"live: 500 events/s, {late}, 7 behind, batch (\d) in 0.2 s; at sales/0 (\d)00"
     assert any(re.fullmatch(live, line) for line in lines)
-    assert any(line.endswith("raw_sales --from landing --available-now") for line in lines)
+    assert "raw_sales --from landing --available-now; SPARK_REMOTE=\n" in capfd.readouterr().err
     run = world.instance.get_run_by_id(result.run_id)
     status = read_stream(world.storage, "raw_sales")
     assert run and run.tags[STREAM_TAG] == "stream_small"
@@ -253,10 +250,9 @@ def tick(
 ) -> tuple[list[dg.RunRequest], str]:
     log = PublicationLog(world.storage) if anything_published(world.storage) else None
     resources = fake_resources(FakeBuilder(log=log), world.home, automation=automation)
-    repository = code_location(STREAMED_CATALOG, resources).get_repository_def()
-    sensor = streams.stream_sensor([streamed])
-    with dg.build_sensor_context(instance=world.instance, repository_def=repository, resources=resources) as context:
-        data = sensor.evaluate_tick(context)
+    data = evaluate_tick(
+        streams.stream_sensor([streamed]), world.instance, code_location(STREAMED_CATALOG, resources), resources
+    )
     return list(data.run_requests or []), str(data.skip_message)
 
 
@@ -286,9 +282,11 @@ def _failed(world: World) -> dg.DagsterRun:
 
 
 def test_nothing_is_started_by_itself(world: World) -> None:
-    """It is off from the start, and a stream that no person has started stays off."""
-    location = code_location(STREAMED_CATALOG, fake_resources(FakeBuilder()))
+    """It is on from the start, and a stream that no person has started stays off."""
+    catalogs = (STREAMED_CATALOG, SMALL_CATALOG)
+    location, without = (code_location(each, fake_resources(FakeBuilder())) for each in catalogs)
     assert location.resolve_sensor_def("streams").default_status is dg.DefaultSensorStatus.RUNNING
+    assert "streams" not in {sensor.name for sensor in without.sensors or ()}
     assert tick(world) == ([], "stream_small was never started: materialize it once.")
 
 
@@ -303,11 +301,6 @@ def test_one_that_is_declared_to_run_always_begins_once_something_is_published(w
     assert tick(world, always, automation=False) == ([], IS_OFF)
     world.instance.report_run_canceled(_started(world))
     assert tick(world, always)[0] == []
-
-
-def test_a_location_without_streams_has_no_such_sensor() -> None:
-    names = {sensor.name for sensor in code_location(SMALL_CATALOG, fake_resources(FakeBuilder())).sensors or ()}
-    assert "streams" not in names
 
 
 def test_a_stream_that_failed_is_started_again_with_the_same_options(
@@ -374,24 +367,13 @@ def test_a_stream_that_a_person_has_stopped_stays_off(
     assert requests == [] and "stream_small is off: it was stopped at" in words
 
 
-def test_a_second_start_that_was_cancelled_beside_it_does_not_keep_a_failed_stream_off(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream, second = _started(world), _started(world)
-    world.instance.report_run_canceled(second)
-    world.instance.report_run_failed(stream)
-    later(monkeypatch, 3600)
-    (request,), _ = tick(world)
-    assert request.run_key == f"after-{stream.run_id}"
-
-
 # ------------------------------------------------------------------ its process
 
 _INTERRUPTIBLE = """
-import os, pathlib, sys, time
+import pathlib, sys, time
 out = pathlib.Path(sys.argv[1])
 try:
-    out.write_text("started " + os.environ.get("GIVEN", "") + os.environ.get("TAKEN", "-"))
+    out.write_text("started")
     time.sleep(60)
 except KeyboardInterrupt:
     out.write_text("interrupted")
@@ -402,27 +384,8 @@ def python(script: str, *arguments: object) -> list[str]:
     return [sys.executable, "-c", script, *map(str, arguments)]
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert condition()
-
-
 def _says(file: Path, begin: str) -> bool:
     return file.exists() and file.read_text().startswith(begin)
-
-
-def test_it_is_stopped_as_by_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It can publish what it has, and ends with success."""
-    monkeypatch.setenv("TAKEN", "sc://somewhere")
-    out = tmp_path / "out"
-    child = StreamChild.start(python(_INTERRUPTIBLE, out), {"GIVEN": "run", "TAKEN": None}, lambda line: None)
-    wait_until(lambda: _says(out, "started run-"))
-    assert child.wait(0) is None
-    child.stop()
-    assert (out.read_text(), child.process.returncode) == ("interrupted", 0)
-    child.require_success("raw_sales")
 
 
 def test_one_that_fails_has_last_words() -> None:

@@ -23,6 +23,7 @@ from backfill_assets.lakehouse.named_timelines import (
 from backfill_assets.publish.log import utc_now
 from backfill_assets.state.view import find_moment
 from backfill_assets.timeline.rewind import RewindRequest, new_timeline, rewound_timeline
+from backfill_assets_tests.defs.conftest import shown_on
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 REVENUE = "fact_daily_revenue"
@@ -46,10 +47,7 @@ class Shown:
         return set(self.instance.get_dynamic_partitions(ASSET))
 
     def page(self, name: str) -> dict[str, object]:
-        chosen = dg.AssetRecordsFilter(dg.AssetKey(ASSET), asset_partitions=[name])
-        (record,) = self.instance.fetch_materializations(chosen, limit=1).records
-        assert record.asset_materialization is not None
-        return {name: value.value for name, value in record.asset_materialization.metadata.items()}
+        return shown_on(self.instance, ASSET, name)[0]
 
 
 @pytest.fixture

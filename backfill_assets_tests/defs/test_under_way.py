@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -29,9 +29,6 @@ from backfill_assets_tests.defs.conftest import materialized
 from backfill_assets_tests.defs.small_dataset import TABLES
 
 SOON, LATE = timedelta(minutes=1), PATIENCE + timedelta(minutes=1)
-
-
-pytestmark = pytest.mark.story
 
 
 @pytest.fixture
@@ -58,40 +55,36 @@ def _run(instance: dg.DagsterInstance, status: DagsterRunStatus) -> dg.DagsterRu
     return instance.add_run(dg.DagsterRun(job_name="j", run_id=make_new_run_id(), status=status, tags=tags))
 
 
-def _alive(instance: dg.DagsterInstance, after: timedelta, backfill: PartitionBackfill | None = None) -> bool:
-    return is_backfill_alive(instance, backfill or _backfill(), datetime.now(UTC) + after)
+STARTED, QUEUED, FAILED = DagsterRunStatus.STARTED, DagsterRunStatus.NOT_STARTED, DagsterRunStatus.FAILURE
+ALIVE: Mapping[str, tuple[PartitionBackfill, DagsterRunStatus | None, bool, bool]] = {
+    "one that the daemon has not begun is waited for, but not for ever": (_backfill(), None, True, False),
+    "a campaign does not wait for ever for one whose run was killed": (_backfill(), STARTED, True, False),
+    "one that waits in the queue is alive, however long other runs take": (_backfill(), QUEUED, True, True),
+    "a long range has several runs, and the daemon may be about to start the next": (
+        _backfill(begun=LATE),
+        FAILED,
+        True,
+        False,
+    ),
+    "one that ended is not alive, no matter what its runs say": (
+        _backfill(BulkActionStatus.COMPLETED_SUCCESS),
+        STARTED,
+        False,
+        False,
+    ),
+}
+"""A backfill and its run: is it alive soon after that, and after an hour?"""
 
 
-def test_one_that_ended_is_not_alive_no_matter_what_its_runs_say(instance: dg.DagsterInstance) -> None:
-    _run(instance, DagsterRunStatus.STARTED)
-    assert not _alive(instance, SOON, _backfill(BulkActionStatus.COMPLETED_SUCCESS))
-
-
-def test_one_whose_run_was_killed_is_given_up_after_an_hour(instance: dg.DagsterInstance) -> None:
-    """A campaign must not wait for it for ever."""
-    _run(instance, DagsterRunStatus.STARTED)
-    assert _alive(instance, SOON)
-    assert not _alive(instance, LATE)
-
-
-def test_one_that_waits_in_the_queue_is_alive_however_long(instance: dg.DagsterInstance) -> None:
-    """Other runs may take hours; only one that was started has to say something."""
-    _run(instance, DagsterRunStatus.NOT_STARTED)
-    assert _alive(instance, LATE)
-
-
-def test_one_that_the_daemon_has_not_begun_is_waited_for(instance: dg.DagsterInstance) -> None:
-    """But not for ever."""
-    assert _alive(instance, SOON)
-    assert not _alive(instance, LATE)
-
-
-def test_one_whose_last_run_has_just_ended_is_waited_for(instance: dg.DagsterInstance) -> None:
-    """A long range has several runs, one after the other; the daemon may be about to start the next."""
-    instance.report_run_failed(_run(instance, DagsterRunStatus.STARTED))
-    old = _backfill(begun=LATE)
-    assert _alive(instance, SOON, old)
-    assert not _alive(instance, LATE, old)
+@pytest.mark.parametrize("case", ALIVE)
+def test_a_process_is_still_at_work_on_a_backfill(instance: dg.DagsterInstance, case: str) -> None:
+    backfill, run, soon, late = ALIVE[case]
+    if run is FAILED:
+        instance.report_run_failed(_run(instance, STARTED))
+    elif run is not None:
+        _run(instance, run)
+    now = datetime.now(UTC)
+    assert [is_backfill_alive(instance, backfill, now + after) for after in (SOON, LATE)] == [soon, late]
 
 
 DAY = date(2017, 3, 1)

@@ -13,9 +13,8 @@ import pytest
 from backfill_assets import defs
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.own_lakehouse import IS_OFF
-from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.upkeep import MAINTAIN, REFRESH, upkeep_jobs, upkeep_schedules
-from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
@@ -25,14 +24,12 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.settings import Settings
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets_tests.cli import command
-from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources, resources_of
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.protocol.lake import D1, Lake
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 from backfill_assets_tests.two_versions import DAYS, FACT, FORMER, READY, keep_first_version
-
-pytestmark = pytest.mark.story
 
 JOBS = {job.name: job for job in upkeep_jobs()}
 
@@ -47,46 +44,39 @@ class OverLake(Backfill):
 
 
 def over(lake: Lake) -> dict[str, Any]:
-    settings = Settings.at(lake.root.parent)
-    spark = SharedSpark(settings=settings)
-    return {"backfill_spark": spark, "backfill": OverLake(lake=lake, settings=settings, catalog=CATALOG, spark=spark)}
+    return resources_of(Settings.at(lake.root.parent), OverLake, lake=lake)
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lakehouse")
-
-
-def said(job: str, lake: Lake, instance: dg.DagsterInstance) -> list[str]:
+def said(job: str, resources: dict[str, Any], instance: dg.DagsterInstance) -> list[str]:
     """What the run of a job says of what it did."""
-    result = JOBS[job].execute_in_process(instance=instance, resources=over(lake))
+    result = JOBS[job].execute_in_process(instance=instance, resources=resources)
     assert result.success
     return [entry.user_message for entry in instance.all_logs(result.run_id) if not entry.is_dagster_event]
 
 
-def test_maintenance_says_what_it_did(small: Lake, dagster_instance: dg.DagsterInstance) -> None:
+def test_maintenance_says_what_it_did(lake: Lake, dagster_instance: dg.DagsterInstance) -> None:
     """A line for each task, and what all of them came to."""
     for number in range(5):
-        small.append(f"a{number}", "t", {D1: [f"x{number}"]})
-    *_, task, total = said(MAINTAIN, small, dagster_instance)
+        lake.append(f"a{number}", "t", {D1: [f"x{number}"]})
+    *_, task, total = said(MAINTAIN, over(lake), dagster_instance)
     assert task.startswith("compact t, 1 item, ") and "1 day compacted" in task
     assert total.startswith("1 task, ")
-    assert len(small.state("t").active) == 1
+    assert len(lake.state("t").active) == 1
 
 
 @pytest.mark.parametrize("published", [False, True])
 def test_a_night_without_anything_to_do_succeeds(
-    small: Lake, dagster_instance: dg.DagsterInstance, published: bool
+    lake: Lake, dagster_instance: dg.DagsterInstance, published: bool
 ) -> None:
     """Which is every ordinary night."""
     if published:
-        small.publish("p1", {"t": {D1: ["a"]}})
-    assert said(MAINTAIN, small, dagster_instance)[-1] == "0 tasks, 0 B"
+        lake.publish("p1", {"t": {D1: ["a"]}})
+    assert said(MAINTAIN, over(lake), dagster_instance)[-1] == "0 tasks, 0 B"
 
 
-def test_a_night_without_a_fresh_timeline_refreshes_nothing(small: Lake, dagster_instance: dg.DagsterInstance) -> None:
+def test_a_night_without_a_fresh_timeline_refreshes_nothing(lake: Lake, dagster_instance: dg.DagsterInstance) -> None:
     """No session is started: there is no Spark here."""
-    assert said(REFRESH, small, dagster_instance) == []
+    assert said(REFRESH, over(lake), dagster_instance) == []
 
 
 def test_a_night_brings_fresh_timelines_up_to_date(
@@ -96,11 +86,7 @@ def test_a_night_brings_fresh_timelines_up_to_date(
     backfill = command.Backfill(tmp_path / "home", monkeypatch)
     keep_first_version(backfill)
     backfill("timeline", "publish", READY, "--as-current", "--yes")
-    settings = Settings.at(backfill.home)
-    spark = SharedSpark(settings=settings)
-    resources = {"backfill_spark": spark, "backfill": Backfill(settings=settings, catalog=CATALOG, spark=spark)}
-    result = JOBS[REFRESH].execute_in_process(instance=dagster_instance, resources=resources)
-    lines = [each.user_message for each in dagster_instance.all_logs(result.run_id) if not each.is_dagster_event]
+    lines = said(REFRESH, resources_of(Settings.at(backfill.home)), dagster_instance)
     assert f"{READY}: it is the current version, and follows main" in lines
     assert f"{FORMER}: {FACT} by v2: 0 computed, 0 from main, {len(DAYS)} kept" in lines
     assert any(line.startswith(f"{FACT}: v1 is current, by a switch; v2 is declared") for line in lines)
@@ -112,10 +98,10 @@ def test_tables_of_metadata_are_made_in_one_place() -> None:
     assert [file.name for file in folder.glob("*.py") if "MetadataValue.table(" in file.read_text()] == ["metadata.py"]
 
 
-def test_both_run_at_night_once_there_is_something_to_do(small: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_run_at_night_once_there_is_something_to_do(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """And say why they do not."""
     monkeypatch.setenv("BACKFILL_MAINTENANCE_CRON", "30 1 * * *")
-    resources, schedules = over(small), list(upkeep_schedules(JOBS[MAINTAIN], JOBS[REFRESH]))
+    resources, schedules = over(lake), list(upkeep_schedules(JOBS[MAINTAIN], JOBS[REFRESH]))
     assert [each.cron_schedule for each in schedules] == ["30 1 * * *", "30 4 * * *"]
     assert {each.default_status for each in schedules} == {dg.DefaultScheduleStatus.RUNNING}
 
@@ -127,7 +113,7 @@ def test_both_run_at_night_once_there_is_something_to_do(small: Lake, monkeypatc
         return [str(each.skip_message or len(each.run_requests or [])) for each in found]
 
     assert ticks() == ["Nothing was published yet."] * 2
-    small.publish("p1", {"t": {D1: ["a"]}})
+    lake.publish("p1", {"t": {D1: ["a"]}})
     assert ticks() == ["1", "No timeline is kept fresh."]
 
 
@@ -176,11 +162,6 @@ def test_a_dataset_of_which_nothing_is_published_is_left_out(
     asked = _nightly_tick(tmp_path, dagster_instance, (rates, replace(SMALL, steps=(*SMALL.steps[:-1], step))))
     assert isinstance(asked, dg.RunRequest) and asked.asset_selection is not None
     assert {key.to_user_string() for key in asked.asset_selection} == set(TABLES)
-
-
-def test_the_daily_job_has_every_daily_table(location: dg.Definitions) -> None:
-    job = location.resolve_job_def("daily_small")
-    assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == set(TABLES)
 
 
 def test_the_job_materializes_that_day(

@@ -25,8 +25,6 @@ from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
-pytestmark = pytest.mark.story
-
 SUCCEEDED, FAILED = AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED
 DAYS = DayRange.parse("2017-03-01..2017-03-03")
 RULE = RuleOutcome("content_as_published", "consistency", False, "6 rows", "7 rows", "Build it again.")
@@ -65,32 +63,33 @@ def watch(lakehouse: SmallLakehouse) -> FakeWatch:
     return fake_watch(lakehouse, wrong=[date(2017, 3, 2)])
 
 
+class Night:
+    """The job of the watchdogs on an instance, and the verdicts that are shown."""
+
+    def __init__(self, watch: FakeWatch, instance: dg.DagsterInstance) -> None:
+        self.instance = instance
+        self.defs = code_location(SMALL_CATALOG, fake_resources(FakeBuilder(log=watch.log, watch=watch)))
+
+    def run(self, **config: object) -> dg.ExecuteInProcessResult:
+        job, run_config = self.defs.resolve_job_def(JOB), {"ops": {STEP: {"config": config}}}
+        return job.execute_in_process(instance=self.instance, run_config=run_config, raise_on_error=False)
+
+    def checks(self, table: str) -> dict[str, AssetCheckExecutionRecordStatus]:
+        found = self.instance.event_log_storage.get_asset_check_partition_info(keys=[check_key(table, WATCHDOG)])
+        return {each.partition_key: each.latest_execution_status for each in found if each.partition_key}
+
+
 @pytest.fixture
-def watching(watch: FakeWatch) -> dg.Definitions:
-    return code_location(SMALL_CATALOG, fake_resources(FakeBuilder(log=watch.log, watch=watch)))
+def night(watch: FakeWatch, dagster_instance: dg.DagsterInstance) -> Night:
+    return Night(watch, dagster_instance)
 
 
-def _run(defs: dg.Definitions, instance: dg.DagsterInstance, **config: object) -> dg.ExecuteInProcessResult:
-    job = defs.resolve_job_def(JOB)
-    return job.execute_in_process(instance=instance, run_config={"ops": {STEP: {"config": config}}})
-
-
-def _checks(instance: dg.DagsterInstance, table: str) -> dict[str, AssetCheckExecutionRecordStatus]:
-    found = instance.event_log_storage.get_asset_check_partition_info(keys=[check_key(table, WATCHDOG)])
-    return {each.partition_key: each.latest_execution_status for each in found if each.partition_key}
-
-
-def test_each_published_day_asked_for_is_judged_by_itself(
-    watching: dg.Definitions, dagster_instance: dg.DagsterInstance
-) -> None:
+def test_each_published_day_asked_for_is_judged_by_itself(night: Night) -> None:
     """The launchpad takes ranges and tables; a day that is missing is no failure."""
-    result = _run(watching, dagster_instance, days="2017-03-02..2017-03-04, 2017-03-01", tables=["raw_sales"])
-    assert _checks(dagster_instance, "raw_sales") == {
-        "2017-03-01": SUCCEEDED,
-        "2017-03-02": FAILED,
-        "2017-03-03": SUCCEEDED,
-    }
-    assert _checks(dagster_instance, "bronze_sales") == {}
+    result = night.run(days="2017-03-02..2017-03-04, 2017-03-01", tables=["raw_sales"])
+    verdicts = (SUCCEEDED, FAILED, SUCCEEDED)
+    assert night.checks("raw_sales") == dict(zip(map(str, DAYS), verdicts, strict=True))
+    assert night.checks("bronze_sales") == {}
     (failed,) = (each for each in result.get_asset_check_evaluations() if not each.passed)
     assert failed.metadata["publication"].value == "p1"
     assert "expected 7 rows, observed 6 rows -> Build it again." in str(failed.description)
@@ -109,63 +108,51 @@ def test_a_table_that_cannot_be_read_hides_no_other(
 
     log = Path(lakehouse.storage.root) / "raw_sales" / "_delta_log"
     max(log.glob("*.json")).write_text("{damaged")
-    damaged = Damaged(CATALOG, lakehouse.storage, watch.log, pytest.fail)
-    defs = code_location(SMALL_CATALOG, fake_resources(FakeBuilder(log=watch.log, watch=damaged)))
-    job, config = defs.resolve_job_def(JOB), {"ops": {STEP: {"config": {"days": str(DAYS)}}}}
-    result = job.execute_in_process(instance=dagster_instance, run_config=config, raise_on_error=False)
-    (failure,) = result.get_step_failure_events()
+    night = Night(Damaged(CATALOG, lakehouse.storage, watch.log, pytest.fail), dagster_instance)
+    (failure,) = night.run(days=str(DAYS)).get_step_failure_events()
     error = failure.step_failure_data.user_failure_data
     assert error and str(error.description).startswith("raw_sales cannot be looked at: ")
-    assert _checks(dagster_instance, "raw_sales") == {}
+    assert night.checks("raw_sales") == {}
     for table in set(TABLES) - {"raw_sales"}:
-        assert len(_checks(dagster_instance, table)) == 3
+        assert len(night.checks(table)) == 3
 
 
-def test_building_tables_does_not_read_them_again(
-    watching: dg.Definitions, dagster_instance: dg.DagsterInstance, watch: FakeWatch
-) -> None:
+def test_building_tables_does_not_read_them_again(night: Night, watch: FakeWatch) -> None:
     """Dagster runs checks of their own in every backfill: that is why these belong to a job."""
-    job = watching.resolve_job_def("daily_small")
-    assert job.execute_in_process(instance=dagster_instance, partition_key="2017-03-01").success
+    job = night.defs.resolve_job_def("daily_small")
+    assert job.execute_in_process(instance=night.instance, partition_key="2017-03-01").success
     assert watch.looked == []
-    assert _checks(dagster_instance, "raw_sales") == {"2017-03-01": AssetCheckExecutionRecordStatus.PLANNED}
+    assert night.checks("raw_sales") == {"2017-03-01": AssetCheckExecutionRecordStatus.PLANNED}
 
 
-def test_a_typo_is_reported_with_the_tables_there_are(
-    watching: dg.Definitions, dagster_instance: dg.DagsterInstance
-) -> None:
+def test_a_typo_is_reported_with_the_tables_there_are(night: Night) -> None:
     """Nothing is looked at, instead of nothing being found."""
-    job = watching.resolve_job_def(JOB)
-    config = {"ops": {STEP: {"config": {"days": "2017-03-01", "tables": ["raw_sale"]}}}}
-    result = job.execute_in_process(instance=dagster_instance, run_config=config, raise_on_error=False)
-    assert not result.success
+    assert not night.run(days="2017-03-01", tables=["raw_sale"]).success
 
 
-def test_by_itself_it_looks_at_what_is_new_once(
-    watching: dg.Definitions, dagster_instance: dg.DagsterInstance, watch: FakeWatch, lakehouse: SmallLakehouse
-) -> None:
+def test_by_itself_it_looks_at_what_is_new_once(night: Night, watch: FakeWatch, lakehouse: SmallLakehouse) -> None:
     """Every table's days the first night; then what was published since, and the turn of the rest."""
-    _run(watching, dagster_instance)
+    assert night.run().success
     assert set(watch.looked) == {(table, day) for table in TABLES for day in DAYS}
     watch.looked.clear()
     lakehouse.publish("p2", {"bronze_sales": {date(2017, 3, 3): [1, 2]}})
-    _run(watching, dagster_instance)
+    assert night.run().success
     turn = {day for day in DAYS if day.toordinal() % 30 == datetime.now(UTC).toordinal() % 30}
     assert set(watch.looked) - {(table, day) for table in TABLES for day in turn} <= {("bronze_sales", DAYS.last)}
     assert ("bronze_sales", DAYS.last) in watch.looked
 
 
 def test_a_lakehouse_that_is_made_again_at_the_same_place_is_new(
-    watching: dg.Definitions, dagster_instance: dg.DagsterInstance, lakehouse: SmallLakehouse, tmp_path: Path
+    night: Night, lakehouse: SmallLakehouse, tmp_path: Path
 ) -> None:
     """Its entries have the numbers of entries that were looked at."""
     lakehouse.publish("p2", {"bronze_sales": {date(2017, 3, 3): [1, 2]}})
-    _run(watching, dagster_instance)
+    assert night.run().success
     shutil.rmtree(lakehouse.storage.root)
     again = SmallLakehouse(tmp_path)
     again.publish("p1", {table: {day: [1] for day in DAYS} for table in TABLES})
     watch = fake_watch(again)
-    _run(code_location(SMALL_CATALOG, fake_resources(FakeBuilder(log=watch.log, watch=watch))), dagster_instance)
+    assert Night(watch, night.instance).run().success
     assert set(watch.looked) == {(table, day) for table in TABLES for day in DAYS}
 
 

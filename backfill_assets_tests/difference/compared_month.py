@@ -17,6 +17,7 @@ from backfill_assets.difference.difference import (
     Sums,
     TableCompared,
 )
+from backfill_assets.difference.letter import LetterTerms
 from backfill_assets.difference.verdict import Difference, difference_of
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest
@@ -71,3 +72,16 @@ def difference(*tables: TableCompared, expected: tuple[str, ...] = ()) -> Differ
     asked = PlanRequest(target="report", days=str(MARCH), expectations=expectations)
     plan = Plan(asked=asked, steps=(), made_at=MADE)
     return difference_of(plan, tables, log_entry=7, made_at=MADE)
+
+
+def sums(before: str | None, after: str | None) -> Sums:
+    return Sums(before=number(before), after=number(after))
+
+
+def number(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)
+
+
+def terms_of(found: Difference, **more: object) -> LetterTerms:
+    known = {"plan": found.plan, "campaign": found.plan.replace("plan-", "campaign-"), "window_days": 30}
+    return LetterTerms(**{**known, "who": "Anyone but ana.", **more})  # type: ignore[arg-type]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import date, timedelta
-from decimal import Decimal
 
 import pytest
 
@@ -20,23 +19,16 @@ from backfill_assets.difference.charts import (
     rows_chart,
     sums_chart,
 )
-from backfill_assets.difference.difference import DayCompared, RowCounts, Sums, TableCompared
-from backfill_assets_tests.difference.compared_month import MARCH, a_day, month, unmeasured
+from backfill_assets.difference.difference import DayCompared, RowCounts, TableCompared
+from backfill_assets_tests.difference.compared_month import MARCH, a_day, month, sums, unmeasured
 
 FIRST = MARCH.first
 
 
 def sums_of(*days: tuple[str, str]) -> TableCompared:
     """Days from the first of March on, with a sum before and after."""
-    found = [
-        DayCompared(
-            day=FIRST + timedelta(n),
-            how="compared",
-            rows=RowCounts(changed=1),
-            sums={"revenue_eur": Sums(before=Decimal(before), after=Decimal(after))},
-        )
-        for n, (before, after) in enumerate(days)
-    ]
+    known = {"how": "compared", "rows": RowCounts(changed=1)}
+    found = [{"day": FIRST + timedelta(n), **known, "sums": {"revenue_eur": sums(*of)}} for n, of in enumerate(days)]
     return month(0, days=found)
 
 
@@ -127,11 +119,7 @@ def test_rows_are_stacked_to_their_number() -> None:
         (Cadence.DAILY, [date(2017, 3, 1), date(2017, 3, 2)], ["1 Mar", "2 Mar"]),
         (Cadence.WEEKLY, [date(2017, 2, 27), date(2017, 3, 6), date(2017, 3, 13)], ["27 Feb", "6 Mar", "13 Mar"]),
         (Cadence.MONTHLY, [date(2017, 3, 1), date(2017, 4, 1)], ["Mar 2017", "Apr 2017"]),
-        (
-            Cadence.DAILY,
-            [FIRST + timedelta(n) for n in range(31)],
-            ["1 Mar", "9 Mar", "16 Mar", "23 Mar", "31 Mar"],
-        ),
+        (Cadence.DAILY, [FIRST + timedelta(n) for n in range(31)], ["1 Mar", "9 Mar", "16 Mar", "23 Mar", "31 Mar"]),
     ],
 )
 def test_the_axis_of_time_has_names_of_periods(cadence: Cadence, days: list[date], labels: list[str]) -> None:

@@ -13,6 +13,7 @@ from backfill_assets.difference.difference import (
     Cell,
     ChangedRow,
     DayCompared,
+    DayIs,
     GroupCompared,
     GroupsCompared,
     RowCounts,
@@ -48,6 +49,7 @@ from backfill_assets_tests.difference.compared_month import (
     canary,
     difference,
     month,
+    terms_of,
     unmeasured,
 )
 
@@ -59,9 +61,8 @@ def told(found: Difference, terms: LetterTerms | None = None) -> dict[str, Any]:
     return difference_answer(found, DeclaredOfTables(), terms).as_json()
 
 
-def terms_of(found: Difference, **more: object) -> LetterTerms:
-    known = {"plan": found.plan, "campaign": found.plan.replace("plan-", "campaign-"), "window_days": 30}
-    return LetterTerms(**{**known, "who": "Anyone but ana.", **more})  # type: ignore[arg-type]
+def in_markdown(found: Difference) -> str:
+    return markdown(difference_answer(found, DeclaredOfTables()))
 
 
 # ------------------------------------------------------------------ the headline
@@ -86,11 +87,8 @@ def test_money_has_its_currency_and_other_numbers_have_none(measure: str, name: 
 def test_numbers_that_stand_together_have_the_same_digits() -> None:
     """Each of them is exact, also one of more digits than decimals have by default."""
     long = Decimal("1234567890123456789012345678901234567.25")
-    assert list(map(str, even(Decimal("136178.9910"), Decimal("136099.3811"), None))) == [
-        "136178.9910",
-        "136099.3811",
-        "None",
-    ]
+    alike = even(Decimal("136178.9910"), Decimal("136099.3811"), None)
+    assert list(map(str, alike)) == ["136178.9910", "136099.3811", "None"]
     assert list(map(str, even(Decimal("3.100"), Decimal("1E+3"), long))) == ["3.10", "1000.00", str(long)]
     assert even() == ()
 
@@ -100,16 +98,8 @@ def test_numbers_that_stand_together_have_the_same_digits() -> None:
 
 def test_every_planned_day_is_in_one_line() -> None:
     """Changed, unchanged however that is known, held back, left out, and waiting: together all of them."""
-    days = [
-        a_day(FIRST, "99"),
-        a_day(SECOND, "100"),
-        a_day(THIRD, "100", "unchanged"),
-        a_day(date(2017, 3, 4), "100", "equal"),
-        a_day(date(2017, 3, 5), "100", "held back"),
-        a_day(date(2017, 3, 6), "100", "left out"),
-        a_day(date(2017, 3, 7), "100", "left out"),
-        a_day(date(2017, 3, 8), "100", "not staged"),
-    ]
+    kept: list[DayIs] = ["compared", "unchanged", "equal", "held back", "left out", "left out", "not staged"]
+    days = [a_day(FIRST, "99"), *(a_day(SECOND + timedelta(n), "100", how) for n, how in enumerate(kept))]
     assert told(difference(month(0, days=days)))["which_days"] == [
         "1 of 8 days changes: 2017-03-01.",
         "3 days keep their rows.",
@@ -171,12 +161,8 @@ def broken(deviations: int) -> ExpectationVerdict:
 def test_where_an_expectation_is_broken() -> None:
     """On the first three days, and how many more there are; all days together have no day."""
     three = [f"report 2017-03-0{n + 1}: {n} rows would differ" for n in range(3)]
-    assert [where_not(broken(n)) for n in (0, 3, 4, 1203)] == [
-        [],
-        three,
-        [*three, "and 1 more"],
-        [*three, "and 1,200 more"],
-    ]
+    expected = [[], three, [*three, "and 1 more"], [*three, "and 1,200 more"]]
+    assert [where_not(broken(n)) for n in (0, 3, 4, 1203)] == expected
     together = Deviation(table="report", day=None, observed="100 -> 103 (+3.0 %)")
     verdict = ExpectationVerdict(expectation="rows < 1", tables=("report",), deviations=(together,))
     assert where_not(verdict) == ["report: 100 -> 103 (+3.0 %)"]
@@ -297,19 +283,15 @@ def test_notes_say_what_the_numbers_leave_out() -> None:
 
 def test_sums_say_which_days_they_are_of() -> None:
     """All of a campaign that is done; of a canary those that are staged."""
-    assert "Sums of 31 days" in markdown(difference_answer(difference(month(1)), DeclaredOfTables()))
-    assert "Sums of the 2 of 31 days that are staged" in markdown(
-        difference_answer(difference(canary()), DeclaredOfTables())
-    )
+    assert "Sums of 31 days" in in_markdown(difference(month(1)))
+    assert "Sums of the 2 of 31 days that are staged" in in_markdown(difference(canary()))
 
 
 def test_markdown_of_many_days_shows_a_month_of_them() -> None:
     """And says how many more there are; of groups five. No value is a tag or a column of its own."""
     groups = (by("store_id", *((f"s{n}", 1) for n in range(6))), by("department", (NASTY, 2)))
     days = [a_day(FIRST + timedelta(n), "99") for n in range(32)]
-    page = markdown(
-        difference_answer(difference(month(0, groups, days=days, sample=a_sample(4, NASTY))), DeclaredOfTables())
-    )
+    page = in_markdown(difference(month(0, groups, days=days, sample=a_sample(4, NASTY))))
     assert page.count("| compared |") == 31 and "and 1 more rows" in page
     assert page.count("| s") - page.count("| sum") >= 5 and "<script" not in page
 
@@ -324,10 +306,7 @@ def test_markdown_of_many_days_shows_a_month_of_them() -> None:
         ),
         (difference(month(0)), "Nothing changes."),
         (difference(month(0, days=[NEW])), "Revenue becomes 7 EUR where there was nothing."),
-        (
-            difference(month(0, days=[a_day(FIRST, "101"), a_day(SECOND, "99")])),
-            "6 rows change, and no sum does.",
-        ),
+        (difference(month(0, days=[a_day(FIRST, "101"), a_day(SECOND, "99")])), "6 rows change, and no sum does."),
         (
             difference(month(0, days=[a_day(FIRST, "99"), unmeasured(SECOND)])),
             "Revenue changes by an unknown amount: it was not measured.",

@@ -12,22 +12,27 @@ from pathlib import Path
 import pytest
 
 from backfill_assets import report
-from backfill_assets.difference.letter import DeclaredOfTables, LetterTerms, difference_answer
+from backfill_assets.difference.letter import DeclaredOfTables, difference_answer
 from backfill_assets.difference.verdict import Difference
 from backfill_assets.report.answer import Grid
 from backfill_assets.report.html import html
-from backfill_assets_tests.difference.compared_month import MARCH, NASTY, a_day, a_sample, by, canary, difference, month
+from backfill_assets_tests.difference.compared_month import (
+    MARCH,
+    NASTY,
+    a_day,
+    a_sample,
+    by,
+    canary,
+    difference,
+    month,
+    terms_of,
+)
 
 pytestmark = pytest.mark.data
 _STYLE = re.search(r"<style>(.*?)</style>", (Path(report.__file__).parent / "answer.html").read_text(), re.DOTALL)
 STYLE = _STYLE[1] if _STYLE else ""
 _TEXT, _SHAPE = 4.5, 3.0
 """The least contrasts of WCAG 2, level AA: of text, and of what a chart is made of."""
-
-
-def terms_of(found: Difference, **more: object) -> LetterTerms:
-    known = {"plan": found.plan, "campaign": found.plan.replace("plan-", "campaign-"), "window_days": 30}
-    return LetterTerms(**{**known, "who": "Anyone but ana.", **more})  # type: ignore[arg-type]
 
 
 def a_page(found: Difference, **more: object) -> str:

@@ -33,7 +33,16 @@ from backfill_assets.difference.verdict import (
     table_sentence,
 )
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets_tests.difference.compared_month import MARCH, a_sample, by, canary, difference, month, unmeasured
+from backfill_assets_tests.difference.compared_month import (
+    MARCH,
+    a_sample,
+    by,
+    canary,
+    difference,
+    month,
+    sums,
+    unmeasured,
+)
 from backfill_assets_tests.difference.compared_month import a_day as day_of_march
 
 FRIDAY = date(2017, 3, 3)
@@ -173,13 +182,6 @@ def test_a_difference_goes_to_json_and_back() -> None:
 # ------------------------------------------------------------------ in one sentence
 
 
-def sums(before: str | None, after: str | None) -> Sums:
-    return Sums(
-        before=None if before is None else Decimal(before),
-        after=None if after is None else Decimal(after),
-    )
-
-
 def of_rows(day: date, **rows: int) -> DayCompared:
     return DayCompared(day=day, how="compared", rows=RowCounts(**rows))
 
@@ -222,20 +224,11 @@ def table(
 ) -> TableCompared:
     """Days with what they hold before and after."""
     measure = "amount_eur" if name == SALES else "revenue_eur"
-    return TableCompared(
-        table=name,
-        cadence=cadence,
-        measures=(measure,),
-        days=tuple(
-            DayCompared(
-                day=day,
-                how=how,
-                rows=RowCounts(changed=1),
-                sums={measure: Sums(before=Decimal(before), after=Decimal(after))},
-            )
-            for day, before, after in days
-        ),
+    found = tuple(
+        DayCompared(day=day, how=how, rows=RowCounts(changed=1), sums={measure: sums(before, after)})
+        for day, before, after in days
     )
+    return TableCompared(table=name, cadence=cadence, measures=(measure,), days=found)
 
 
 def week_of_facts(days: int = 7) -> TableCompared:
@@ -257,11 +250,9 @@ def test_each_day_is_compared_by_what_it_would_hold() -> None:
 
 
 def test_a_whole_week_is_compared_with_its_days() -> None:
-    assert only(WEEKLY, week_of_facts(), table(WEEKS, (MONDAY, "70", "77"), cadence=Cadence.WEEKLY)).agreeing == (
-        MONDAY,
-    )
-    apart = only(WEEKLY, week_of_facts(), table(WEEKS, (MONDAY, "70", "76"), cadence=Cadence.WEEKLY))
-    assert apart.apart == ((MONDAY, Decimal(-1)),)
+    right, wrong = (table(WEEKS, (MONDAY, "70", after), cadence=Cadence.WEEKLY) for after in ("77", "76"))
+    assert only(WEEKLY, week_of_facts(), right).agreeing == (MONDAY,)
+    assert only(WEEKLY, week_of_facts(), wrong).apart == ((MONDAY, Decimal(-1)),)
 
 
 def test_a_period_that_reaches_beyond_the_shown_days_agrees_by_its_change() -> None:
@@ -306,10 +297,7 @@ def test_rules_about_tables_that_are_not_shown_are_left_out() -> None:
             "Yes. 2 totals of 1 table are what fact_sales adds up to, to the last digit.",
         ),
         (
-            (
-                Agreement(RULE, Cadence.DAILY, agreeing=(MONDAY,)),
-                Agreement(WEEKLY, Cadence.WEEKLY, gated=(MONDAY,)),
-            ),
+            (Agreement(RULE, Cadence.DAILY, agreeing=(MONDAY,)), Agreement(WEEKLY, Cadence.WEEKLY, gated=(MONDAY,))),
             (
                 "Yes. 1 total of 1 table is what fact_sales adds up to, to the last digit."
                 " 1 total reaches beyond the days shown here, and was compared by the gates."
@@ -410,9 +398,7 @@ def test_an_expectation_is_broken_on_exactly_the_days_that_are_not_as_expected(
     assert found.met is not bool(broken)
     seen = broken_days(found)
     assert list(seen) == list(broken)
-    assert {day: seen[day] for day, said in broken.items() if said} == {
-        day: said for day, said in broken.items() if said
-    }
+    assert {day: said and seen[day] for day, said in broken.items()} == broken
 
 
 def test_a_week_that_begins_on_a_saturday_is_no_weekend() -> None:
@@ -448,10 +434,7 @@ ONE_ROW = day_of_march(MARCH.first, "100").model_copy(update={"rows": RowCounts(
             "March 2017: revenue eur -0.40 %, 22 of 31 days, all departments.",
         ),
         (month(1, (by("currency", ("USD", 2), ("EUR", 0)),)), "1 of 31 days, currency USD."),
-        (
-            month(1, (by("currency", ("USD", 2), (None, 1), ("EUR", 0)),)),
-            "1 of 31 days, currencies (none) and USD.",
-        ),
+        (month(1, (by("currency", ("USD", 2), (None, 1), ("EUR", 0)),)), "1 of 31 days, currencies (none) and USD."),
         (month(1, (by("store_id", *((str(n), int(n < 5)) for n in range(9))),)), "1 of 31 days, 5 of 9 stores."),
         (month(1, (listed(9, 3, ("c", 9), ("a", 2), ("b", 1)),)), "stores a and b and c."),
         (month(1, (listed(9, 4, ("c", 9), ("a", 2), ("b", 1), ("d", 1)),)), "4 of 9 stores."),

@@ -16,7 +16,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sea_temperatures import SEA
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.dataset import Dataset, require_sound
-from backfill_assets.model.declaration import DayRule, Reads, Source, Step, Table, Version
+from backfill_assets.model.declaration import DayRule, Reads, Source, Step, Version
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import (
     ConvertedExactly,
@@ -51,14 +51,9 @@ class WithDoubles(REPORT.contract):  # type: ignore[misc,name-defined]
     mean_celsius: T.DoubleType = Field()
 
 
-def landed(source: Source = SOURCE, versions: tuple[Version, ...] = ()) -> tuple[Step, Step]:
+def landed(source: Source = SOURCE, **changes: Any) -> tuple[Step, Step]:
     raw, bronze = SEA_DATASET.steps[:2]
-    return replace(raw, source=source), replace(bronze, versions=versions or bronze.versions)
-
-
-def landed_with_current(version: str) -> tuple[Step, Step]:
-    raw, bronze = landed()
-    return raw, replace(bronze, current=version)
+    return replace(raw, source=source), replace(bronze, **changes)
 
 
 def declared(*steps: Step, landed_as: tuple[Step, Step] | None = None) -> Dataset:
@@ -74,8 +69,7 @@ def ruled(*rules: DayRule) -> Dataset:
 
 
 def source(**changes: Any) -> Dataset:
-    changed = replace(SOURCE, **changes)
-    return declared(landed_as=landed(changed))
+    return declared(landed_as=landed(replace(SOURCE, **changes)))
 
 
 WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
@@ -174,17 +168,14 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         lambda: source(types={**SOURCE.types, "celsius": "double"}),
         "types: 'celsius': Landed text cannot be typed as double.*decimal",
     ),
-    "a field twice": (
-        lambda: source(fields=(*SOURCE.fields, "celsius")),
-        "fields: 'celsius' is there twice",
-    ),
+    "a field twice": (lambda: source(fields=(*SOURCE.fields, "celsius")), "fields: 'celsius' is there twice"),
     "a field with the name of a column of raw": (
         lambda: source(fields=(*SOURCE.fields, "source_file")),
         "fields: 'source_file' is a column that ingestion adds",
     ),
     "the name of a source": (lambda: source(name="Sea-Temperatures"), "'Sea-Temperatures' is no name of a folder"),
     "the current version": (
-        lambda: declared(landed_as=landed_with_current("v2")),
+        lambda: declared(landed_as=landed(current="v2")),
         "bronze_sea_temperatures: it has no version 'v2'.*Versions: v1",
     ),
     "two versions of one name": (
@@ -268,9 +259,3 @@ def test_a_refinement_is_judged_when_it_is_made(arguments: dict[str, Any], words
     """Its key is inside a transform, where nothing else would look for it."""
     with pytest.raises(InvalidRequest, match=f"(?s){words}"):
         Refinement(**{**vars(REFINEMENT), **arguments})
-
-
-def test_tables_are_described_by_their_rules() -> None:
-    """What the rules say they measure is what the judgement of declarations believes."""
-    tables: list[Table] = [table for table in CATALOG.tables if table.rules]
-    assert all(name for table in tables for rule in table.rules for name in (*rule.measure(), *rule.columns))

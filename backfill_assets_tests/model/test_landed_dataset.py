@@ -8,18 +8,20 @@ from datetime import date, timedelta
 from typing import Annotated, Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.declaration import Reads
+from backfill_assets.model.declaration import PUBLISHED_DAYS, Reads
 from backfill_assets.model.landed import BronzeColumns, QuarantineColumns, RawColumns
-from backfill_assets.model.landed_dataset import LandedDataset
+from backfill_assets.model.landed_dataset import LandedDataset, TableTransform
 
 
-def visits(**more: Any) -> LandedDataset:
+def visits(*rows: type[Contract], **more: Any) -> LandedDataset:
+    """With a version for each of ``rows``."""
     arguments: dict[str, Any] = {
         "name": "visits",
         "description": "Visits of patients.",
@@ -29,7 +31,10 @@ def visits(**more: Any) -> LandedDataset:
         "most_rows": 10,
         "tolerated_rejects": 0,
     }
-    return LandedDataset(**{**arguments, **more})
+    declared = LandedDataset(**{**arguments, **more})
+    for number, row in enumerate(rows, start=1):
+        declared.row(f"v{number}", "Newest of each visit.")(row)
+    return declared
 
 
 class Visit(Contract):
@@ -41,12 +46,6 @@ class Visit(Contract):
     seen_at: T.TimestampType = Field(event_day=True, description="When.")
     cost: Annotated[T.DecimalType, 9, 2] = Field(nullable=True, description="In euros.")
     sent_at: T.TimestampType = Field(version=True, description="When it was sent.")
-
-
-class CostlyVisit(Visit):
-    """A visit that costs something."""
-
-    cost: Annotated[T.DecimalType, 9, 2] = Field(gt=0, description="In euros.")
 
 
 class ReportVisits(Contract):
@@ -61,9 +60,7 @@ class ReportVisits(Contract):
 
 def test_the_source_is_what_the_row_says() -> None:
     """Landed names, also where they are personal and in the key; a joined column is not landed."""
-    declared = visits(supersession_window_days=7, days_ahead=3)
-    declared.row("v1", "Newest of each visit.")(Visit)
-    source = declared.source
+    source = visits(Visit, supersession_window_days=7, days_ahead=3).source
     assert source.fields == ("patient_id", "number", "seen_at", "cost", "sent_at")
     assert source.types == {
         "number": "bigint",
@@ -78,17 +75,14 @@ def test_the_source_is_what_the_row_says() -> None:
 
 def test_when_a_delivery_is_due_and_how_much_is_unusual_is_declared_once() -> None:
     """The step of raw keeps what is about deliveries; each table how far its days may lie from the past."""
-    declared = visits(delivered_within=timedelta(hours=6), sends_totals=True, unusual_beyond=None)
-    declared.row("v1", "Newest of each visit.")(Visit)
-    raw = declared.dataset().steps[0]
-    assert (raw.delivered_within, raw.sends_totals) == (timedelta(hours=6), True)
-    assert [table.unusual_beyond for table in declared.dataset().tables] == [None] * 3
+    declared = visits(Visit, delivered_within=timedelta(hours=6), sends_totals=True, unusual_beyond=None).dataset()
+    assert (declared.steps[0].delivered_within, declared.steps[0].sends_totals) == (timedelta(hours=6), True)
+    assert [table.unusual_beyond for table in declared.tables] == [None] * 3
 
 
 def test_raw_bronze_and_quarantine_follow() -> None:
     """Bronze has the joined key, and says what it is made of."""
-    declared = visits()
-    declared.row("v1", "Newest of each visit.")(Visit)
+    declared = visits(Visit)
     raw, bronze, quarantine = declared.dataset().tables
     assert (raw.name, bronze.name, quarantine.name) == (declared.raw, declared.bronze, declared.quarantine)
     assert (bronze.key, declared.refinement().derived) == (("visit_id",), {"visit_id": ("patient_token", "number")})
@@ -99,9 +93,13 @@ def test_raw_bronze_and_quarantine_follow() -> None:
 
 def test_a_second_row_is_another_version_of_bronze() -> None:
     """The last one is the current one; what the first one computed can be computed again."""
-    declared = visits()
-    declared.row("v1", "Newest of each visit.")(Visit)
-    declared.row("v2", "Costs are positive.")(CostlyVisit)
+
+    class CostlyVisit(Visit):
+        """A visit that costs something."""
+
+        cost: Annotated[T.DecimalType, 9, 2] = Field(gt=0, description="In euros.")
+
+    declared = visits(Visit, CostlyVisit)
     step = declared.dataset().step_of("bronze_visits")
     assert ([version.name for version in step.versions], step.current) == (["v1", "v2"], "v2")
     old, new = (declared.refinement(name).contract for name in ("v1", "v2"))
@@ -111,9 +109,7 @@ def test_a_second_row_is_another_version_of_bronze() -> None:
 
 def test_identical_lines_are_numbered_as_the_last_column_of_the_key() -> None:
     """In the contract the number comes after what was landed."""
-    declared = visits(numbered=True)
-    declared.row("v1", "Each visit.")(Visit)
-    bronze = declared.dataset().step_of("bronze_visits").tables[0]
+    bronze = visits(Visit, numbered=True).dataset().step_of("bronze_visits").tables[0]
     assert bronze.key == ("visit_id", "occurrence")
     assert list(bronze.contract.fields())[5:7] == ["sent_at", "occurrence"]
 
@@ -153,8 +149,7 @@ def nothing(*frames: DataFrame) -> DataFrame:
 
 
 def with_report() -> LandedDataset:
-    declared = visits()
-    declared.row("v1", "Newest of each visit.")(Visit)
+    declared = visits(Visit)
     declared.table("report_visits")(ReportVisits)
     declared.version(ReportVisits, "v1", "Sums.", "bronze_visits")(nothing)
     declared.version(ReportVisits, "v2", "In euros.", "bronze_visits", Reads("bronze_rates", -7, 0))(nothing)
@@ -179,23 +174,13 @@ class LongerVisit(Visit):
     minutes: T.LongType = Field(nullable=True, description="How long.")
 
 
-def _row(*rows: type[Contract]) -> Callable[[], object]:
-    def declare() -> object:
-        declared = visits()
-        for number, row in enumerate(rows, start=1):
-            declared.row(f"v{number}", "Newest of each visit.")(row)
-        return declared.dataset()
-
-    return declare
-
-
 @pytest.mark.parametrize(
     ("declare", "words"),
     [
-        (_row(), "visits declares no row"),
-        (_row(TwoDays), "2 fields of TwoDays are its event_day"),
-        (_row(WithoutVersion), "0 fields of WithoutVersion are its version"),
-        (_row(Visit, LongerVisit), "rows of visits in version v1 have other landed fields"),
+        (lambda: visits().dataset(), "visits declares no row"),
+        (lambda: visits(TwoDays).dataset(), "2 fields of TwoDays are its event_day"),
+        (lambda: visits(WithoutVersion).dataset(), "0 fields of WithoutVersion are its version"),
+        (lambda: visits(Visit, LongerVisit).dataset(), "rows of visits in version v1 have other landed fields"),
         (lambda: visits().version(Visit, "v1", "Sums.", "bronze_visits")(nothing), "Visit is no table of visits"),
         (lambda: visits().table("visits_a_day")(ReportVisits), "visits_a_day does not begin with its layer"),
     ],
@@ -212,3 +197,80 @@ def test_the_first_event_of_a_partition_has_offset_0() -> None:
         line, file = columns.fields()["source_line"], columns.fields()["source_file"]
         assert line.checks == {"ge": 0}
         assert "offset, from 0" in str(line.description) and "kafka:<topic>/<partition>" in str(file.description)
+
+
+# -------------------------------------------------------- what the framework does to the frame that a version gives
+
+
+MONDAY = date(2017, 2, 27)
+
+
+class ReportLines(Contract):
+    """Lines of a shop."""
+
+    shop: T.StringType = Field(key=True, description="Which.")
+    lines: T.LongType = Field(description="How many.")
+    day: T.DateType = Field(description="The day.")
+
+
+class ReportPeriod(ReportLines):
+    """Lines of a shop in a period."""
+
+    complete: T.BooleanType = Field(description="Whether all of its days are in it.")
+    days_published: T.LongType = Field(description="How many days are in it.")
+
+
+def lines(spark: SparkSession) -> DataFrame:
+    rows = [("A", date(2017, 2, 27)), ("A", date(2017, 3, 1)), ("B", date(2017, 3, 8))]
+    return spark.createDataFrame(rows, "shop string, day date")
+
+
+def count(frame: DataFrame) -> DataFrame:
+    return frame.groupBy("day", "shop").agg(F.count("*").alias("lines"), F.max("shop").alias("unwanted"))
+
+
+def test_columns_come_in_the_order_of_the_contract_and_each_day_in_one_file(spark: SparkSession) -> None:
+    """The function may give them in any order and among other columns."""
+    transform = TableTransform("report_lines", ReportLines, count, (Reads("fact"),))
+    (rows,) = transform({"fact": lines(spark).repartition(5)}).values()
+    assert rows.columns == ["shop", "lines", "day"]
+    placed = rows.withColumn("part", F.spark_partition_id()).groupBy("day").agg(F.count_distinct("part").alias("parts"))
+    assert {row.parts for row in placed.collect()} == {1}
+
+
+def test_rows_that_lie_by_day_already_are_not_shuffled(spark: SparkSession) -> None:
+    """Adding columns to a day costs no shuffle."""
+    transforms = [
+        TableTransform(
+            "fact", ReportLines, lambda fact: fact.withColumn("lines", F.lit(1)), (Reads("fact"),), clustered=c
+        )
+        for c in (False, True)
+    ]
+    plans = [t({"fact": lines(spark)})["fact"]._jdf.queryExecution().optimizedPlan().toString() for t in transforms]
+    assert ["Repartition" in plan for plan in plans] == [True, False]
+
+
+def test_a_period_says_how_many_of_its_days_are_published(spark: SparkSession) -> None:
+    """Days without rows count, too; days of other tables do not. Known answers for a week and for a month."""
+    days = [MONDAY.replace(day=27), MONDAY.replace(day=28), *(date(2017, 3, number) for number in range(1, 9))]
+    published = spark.createDataFrame(
+        [("fact", day) for day in days] + [("other", date(2017, 3, 9))], "table string, day date"
+    )
+    found = {}
+    for cadence, period in ((Cadence.WEEKLY, "week"), (Cadence.MONTHLY, "month")):
+
+        def of_period(frame: DataFrame, period: str = period) -> DataFrame:
+            return count(frame.withColumn("day", F.trunc("day", period)))
+
+        transform = TableTransform("report", ReportPeriod, of_period, (Reads("fact", partial=True),), cadence)
+        (rows,) = transform({"fact": lines(spark), PUBLISHED_DAYS: published}).values()
+        assert rows.columns == ["shop", "lines", "day", "complete", "days_published"]
+        found[cadence] = {
+            (row.shop, row.lines, str(row.day), row.complete, row.days_published) for row in rows.collect()
+        }
+    assert found[Cadence.WEEKLY] == {("A", 2, "2017-02-27", True, 7), ("B", 1, "2017-03-06", False, 3)}
+    assert found[Cadence.MONTHLY] == {
+        ("A", 1, "2017-02-01", False, 2),
+        ("A", 1, "2017-03-01", False, 8),
+        ("B", 1, "2017-03-01", False, 8),
+    }

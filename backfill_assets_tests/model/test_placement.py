@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 
@@ -47,41 +48,28 @@ def test_what_is_declared_is_in_the_code_version_of_raw() -> None:
     assert SEA.dataset().steps[1].code_version == "v1"
 
 
-@pytest.mark.parametrize(
-    ("was", "metrics", "day", "concerned"),
-    [
-        (NOW, SOME, DAY, False),
-        (Placement(date(2017, 1, 1), 1), SOME, DAY, True),
-        (Placement(date(2017, 1, 1), 1), NONE, DAY, False),
-        (Placement(date(2017, 1, 1), 1), {}, DAY, True),
-        (Placement(date(2016, 1, 1), 1), SOME, DAY, False),
-        (Placement(date(2016, 1, 1), 1), NONE, date(2016, 12, 23), True),
-        (Placement(date(2016, 1, 1), 1), NONE, FIRST, False),
-        (Placement(FIRST, 0), SOME, DAY, True),
-        (Placement(FIRST, 0), AHEAD, DAY, False),
-        (Placement(FIRST, 2), AHEAD, DAY, True),
-        (Placement(FIRST, 2), SOME, DAY, False),
-        (Placement(None, 1), SOME, DAY, False),
-    ],
-    ids=[
-        "declared as before",
-        "an earlier first day, and rows that wait for it",
-        "an earlier first day, and no such rows",
-        "an earlier first day, and it is not known whether there are such rows",
-        "a later first day, and rows that were too early before",
-        "a later first day, and a day before it",
-        "a later first day, and that day",
-        "further ahead, and rows that wait for it",
-        "further ahead, and rows that were not too far",
-        "less far ahead, and rows that arrived before their day",
-        "less far ahead, and no such rows",
-        "a source that was in no dataset",
-    ],
-)
-def test_which_days_another_declaration_concerns(
-    was: Placement, metrics: dict[str, object], day: date, concerned: bool
-) -> None:
+EARLIER, LATER = Placement(date(2017, 1, 1), 1), Placement(date(2016, 1, 1), 1)
+"""Declarations before which the first day was another one than now: it has become earlier, or later."""
+CONCERNED: Mapping[str, tuple[Placement, Mapping[str, int], date, bool]] = {
+    "declared as before": (NOW, SOME, DAY, False),
+    "an earlier first day, and rows that wait for it": (EARLIER, SOME, DAY, True),
+    "an earlier first day, and no such rows": (EARLIER, NONE, DAY, False),
+    "an earlier first day, and it is not known whether there are such rows": (EARLIER, {}, DAY, True),
+    "a later first day, and rows that were too early before": (LATER, SOME, DAY, False),
+    "a later first day, and a day before it": (LATER, NONE, date(2016, 12, 23), True),
+    "a later first day, and that day": (LATER, NONE, FIRST, False),
+    "further ahead, and rows that wait for it": (Placement(FIRST, 0), SOME, DAY, True),
+    "further ahead, and rows that were not too far": (Placement(FIRST, 0), AHEAD, DAY, False),
+    "less far ahead, and rows that arrived before their day": (Placement(FIRST, 2), AHEAD, DAY, True),
+    "less far ahead, and no such rows": (Placement(FIRST, 2), SOME, DAY, False),
+    "a source that was in no dataset": (Placement(None, 1), SOME, DAY, False),
+}
+
+
+@pytest.mark.parametrize("declared", CONCERNED)
+def test_which_days_another_declaration_concerns(declared: str) -> None:
     """From what was recorded with the day alone: a status reads no data. Other days stay fresh."""
+    was, metrics, day, concerned = CONCERNED[declared]
     assert NOW.concerns(day, was.code_version, metrics) is concerned
 
 
@@ -94,8 +82,7 @@ def test_days_from_before_this_was_recorded_stay_fresh_unless_they_lie_before_th
 
 def test_a_day_that_was_taken_in_by_two_declarations_is_of_both() -> None:
     """Else rows that are appended would make those look right that were there before."""
-    old = Placement(date(2017, 1, 1), 1)
-    mixed = both(both(old.code_version, NOW.code_version), old.code_version)
+    mixed = both(both(EARLIER.code_version, NOW.code_version), EARLIER.code_version)
     assert mixed == "v1 from 2017-01-01, 1 ahead; v1 from 2016-12-24, 1 ahead"
     assert NOW.concerns(DAY, mixed, SOME)
     assert both("", "v1") == both("v1", "v1") == "v1"
@@ -103,11 +90,10 @@ def test_a_day_that_was_taken_in_by_two_declarations_is_of_both() -> None:
 
 def test_a_day_of_which_all_rows_were_put_on_their_days_anew_is_of_the_declaration_of_now() -> None:
     """Rows that stay on the day they arrived by both declarations do not leave it stale for good."""
-    old = Placement(date(2017, 1, 1), 1)
-    refreshed = both(both(old.code_version, "v1 from 2016-06-01, 1 ahead"), NOW.of_all_rows)
+    refreshed = both(both(EARLIER.code_version, "v1 from 2016-06-01, 1 ahead"), NOW.of_all_rows)
     assert refreshed == NOW.code_version
     assert not NOW.concerns(DAY, refreshed, SOME)
-    assert both(refreshed, old.code_version) == f"{NOW.code_version}; {old.code_version}"
+    assert both(refreshed, EARLIER.code_version) == f"{NOW.code_version}; {EARLIER.code_version}"
 
 
 def test_a_row_that_names_an_earlier_day_says_what_to_declare() -> None:

@@ -104,10 +104,7 @@ BREACHES: Sequence[tuple[Mapping[str, Any], list[str]]] = [
     ({"updated_at": "yesterday"}, ["updated_at: 'yesterday' is not a timestamp"]),
     ({"basket_id": None}, ["basket_id: is missing", "transaction_id: is missing"]),
     ({"product_id": ""}, ["product_id: not 1.. characters long (was )", "transaction_id: is missing"]),
-    (
-        {"quantity": "x", "store_id": None},
-        ["store_id: is missing", "quantity: 'x' is not a bigint"],
-    ),
+    ({"quantity": "x", "store_id": None}, ["store_id: is missing", "quantity: 'x' is not a bigint"]),
     (
         {"transaction_timestamp": "2099-12-31T00:00:00Z", "day_is_arrival": True},
         ["transaction_timestamp: '2099-12-31T00:00:00Z' is no plausible day"],
@@ -301,6 +298,24 @@ def test_different_parts_never_join_to_one_key(spark: SparkSession) -> None:
     assert {key: parts_of_key(text, 2) for key, text in texts.items()} == {key: list(key) for key in keys}
     assert (texts["10", "1-2"], texts["1", "2"]) == ("10-1-2", "1-2"), "they are what they were"
     assert texts["10-1", "2"] == "10\\-1-2"
+
+
+TAKEN_APART: Sequence[tuple[str, list[str] | None]] = [
+    ("10-2", ["10", "2"]),
+    ("10-1-2", ["10", "1-2"]),
+    ("10\\-1-2", ["10-1", "2"]),
+    ("10\\\\-2", ["10\\", "2"]),
+    ("10-\\-2", ["10", "\\-2"]),
+    ("10\\-2", None),
+    ("10", None),
+]
+
+
+def test_a_joined_key_is_taken_apart_into_as_many_parts_as_there_are_fields() -> None:
+    """The last one is all that is left."""
+    assert [(key, parts_of_key(key, 2)) for key, _ in TAKEN_APART] == TAKEN_APART
+    found = [parts_of_key(key, fields) for key, fields in (("a\\-b-c-d-e", 3), ("a-b", 3), ("a-b", 1))]
+    assert found == [["a-b", "c", "d-e"], None, ["a-b"]]
 
 
 PARTS: Sequence[tuple[str, list[str], str]] = [

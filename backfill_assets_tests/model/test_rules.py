@@ -32,16 +32,11 @@ def test_a_rule_without_a_judgement_is_refused_when_it_is_declared() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=[rule.__name__ for rule in RULES])
-def test_every_rule_has_a_name_a_dimension_and_a_sentence(rule: DayRule) -> None:
-    """The UI shows all three."""
+def test_every_rule_has_a_name_a_dimension_and_a_sentence_and_measures_what_is_steady(rule: DayRule) -> None:
+    """The UI shows the three; by what is steady a day is compared with the past."""
     assert rule.name and "{" not in rule.name
     assert rule.dimension in get_args(Dimension)
     assert rule.description.endswith(".")
-
-
-@pytest.mark.parametrize("rule", RULES.values(), ids=[rule.__name__ for rule in RULES])
-def test_what_is_steady_of_a_rule_is_measured(rule: DayRule) -> None:
-    """A day is compared with the past by it."""
     assert set(rule.steady) <= rule.measure().keys()
 
 

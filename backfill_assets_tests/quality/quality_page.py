@@ -42,7 +42,7 @@ def coverage() -> list[str]:
 def thresholds(layer: Layer) -> list[str]:
     """One line per declared rule and threshold of the tables of ``layer``, with the tables that have just these."""
     declared = sorted(
-        (_position(table, rule), _cells(rule), table.name)
+        (table.rules.index(rule), _cells(rule), table.name)
         for table in _tables()
         for rule in table.rules
         if table.layer == layer
@@ -82,10 +82,6 @@ def _tables() -> list[Table]:
 
 def _rules_in(table: Table, dimension: str) -> str:
     return ", ".join(f"`{rule.name}`" for rule in gates_of(table) if rule.dimension == dimension) or NONE
-
-
-def _position(table: Table, rule: DayRule) -> int:
-    return table.rules.index(rule)
 
 
 def _cells(rule: DayRule) -> tuple[str, str, str]:

@@ -38,27 +38,22 @@ def test_a_day_fails_from_when_its_delivery_is_due_until_it_lands(landed: str | 
         assert bool(outcome.next_step) is not outcome.passed
 
 
+def _sent(rows: int, value: str) -> Totals:
+    return Totals(rows=rows, sums={"sales_value": Decimal(value)})
+
+
 @pytest.mark.parametrize(
     ("sent", "landed", "passed"),
     [
         (Totals(rows=4025), Totals(rows=4025), True),
         (Totals(rows=4025), Totals(rows=4024), False),
-        (
-            Totals(rows=2, sums={"sales_value": Decimal("3.50")}),
-            Totals(rows=2, sums={"sales_value": Decimal("3.5")}),
-            True,
-        ),
-        (
-            Totals(rows=2, sums={"sales_value": Decimal("3.50")}),
-            Totals(rows=2, sums={"sales_value": Decimal("3.49")}),
-            False,
-        ),
+        (_sent(2, "3.50"), _sent(2, "3.5"), True),
+        (_sent(2, "3.50"), _sent(2, "3.49"), False),
         (Totals(rows=0), Totals(rows=0), True),
         (None, Totals(rows=4025), False),
     ],
 )
 def test_what_landed_is_compared_with_what_was_sent(sent: Totals | None, landed: Totals, passed: bool) -> None:
     outcome = as_sent(sent, landed, "_control.json")
-    assert outcome.passed is passed
-    assert outcome.observed == str(landed)
-    assert outcome.expected == (str(sent) if sent else "_control.json beside the files")
+    expected = str(sent) if sent else "_control.json beside the files"
+    assert (outcome.passed, outcome.observed, outcome.expected) == (passed, str(landed), expected)

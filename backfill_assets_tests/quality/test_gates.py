@@ -1,13 +1,30 @@
+"""Each gate fails for its own reason and is in one check; what people see of a day's quality does not look better."""
+
 from __future__ import annotations
 
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome
-from backfill_assets.quality.gates import judge, looked_at
+from backfill_assets.model.declaration import DayFacts, DayRule, Dimension, GateFinding, Metrics, RuleOutcome, Severity
+from backfill_assets.quality.gates import (
+    DIMENSIONS,
+    DimensionQuality,
+    TableCheck,
+    chart,
+    checks_of,
+    from_record,
+    gates_of,
+    judge,
+    looked_at,
+    score,
+    summarize,
+    to_metrics,
+)
 from backfill_assets.quality.measures import add_up, as_metrics
 
 HUGE = 10**36
@@ -71,10 +88,8 @@ def test_rejected_rows_that_are_only_too_early_may_be_right() -> None:
     early: Metrics = {**RAW, "on_arrival_day": 90, "on_arrival_day_example": "2016-11-03"}
     told = _judged("bronze_sales", BRONZE, raw_sales=early, quarantine_sales={**QUARANTINE, "rows": 90})["few_rejected"]
     assert told.next_step.startswith("90 of them are on the day they arrived, for example 2016-11-03: before")
-    assert all(
-        name in told.next_step
-        for name in ("`earliest_day`", "`first_day`", "`days_ahead`", "backfill raw refresh raw_sales")
-    )
+    for name in ("`earliest_day`", "`first_day`", "`days_ahead`", "backfill raw refresh raw_sales"):
+        assert name in told.next_step
     assert told.next_step.endswith("Ask the source to land corrected rows as a new file, then build this day again.")
 
 
@@ -130,10 +145,8 @@ def test_each_gate_fails_for_its_own_reason(table: str, change: dict[str, Any], 
 )
 def test_what_comes_late_is_a_warning(table: str, change: dict[str, Any], rule: str, words: str) -> None:
     """Late data is normal and has to get in: it is reported, and the day is published."""
-    own = OWN.get(table, BRONZE)
-    own = {**own, "duplicates": 0, "duplicates_identical": 0}
-    others = {"raw_fx_rates": RAW, "quarantine_fx_rates": QUARANTINE}
-    outcomes = _judged(table, {**own, **change}, **others)
+    own = {**OWN.get(table, BRONZE), "duplicates": 0, "duplicates_identical": 0, **change}
+    outcomes = _judged(table, own, raw_fx_rates=RAW, quarantine_fx_rates=QUARANTINE)
     assert words in outcomes[rule].observed
     assert outcomes[rule].next_step
     assert (outcomes[rule].passed, outcomes[rule].severity, outcomes[rule].holds_back) == (False, "warning", False)
@@ -190,9 +203,8 @@ def test_a_dataset_that_says_nothing_tolerates_no_duplicates() -> None:
 
 def test_one_unit_of_a_sum_of_36_digits_is_noticed() -> None:
     """Decimal arithmetic keeps 28 digits; a sum of hashes that is rounded would hide a changed row."""
-    assert not _judged("bronze_sales", BRONZE, raw_sales={**RAW, "content_hash_sum": HUGE + 1_001})[
-        "everything_accounted_for"
-    ].passed
+    one_more: Metrics = {**RAW, "content_hash_sum": HUGE + 1_001}
+    assert not _judged("bronze_sales", BRONZE, raw_sales=one_more)["everything_accounted_for"].passed
 
 
 @pytest.mark.parametrize("table", ["bronze_sales", "fact_sales_transactions"])
@@ -235,11 +247,8 @@ def test_the_tolerated_share_of_rejects_is_declared(received: int, quarantined: 
 
 def test_the_metrics_that_are_looked_at_are_known_beforehand() -> None:
     """Who judges must have fetched them; a missing one is said by name."""
-    assert looked_at(CATALOG.table("fact_sales_transactions").rules) == (
-        "raw_sales",
-        "bronze_sales",
-        "quarantine_sales",
-    )
+    fact = looked_at(CATALOG.table("fact_sales_transactions").rules)
+    assert fact == ("raw_sales", "bronze_sales", "quarantine_sales")
     assert looked_at(CATALOG.table("fact_daily_revenue").rules) == ("fact_sales_transactions",)
     with pytest.raises(LookupError, match="fact_sales_transactions"):
         judge(CATALOG.table("fact_daily_revenue"), DayFacts(own=REVENUE))
@@ -262,19 +271,148 @@ def test_a_total_that_a_day_lacks_is_unknown_of_the_period() -> None:
 def test_an_unmeasured_total_of_the_facts_fails_the_day_and_says_so() -> None:
     """Not 0, and no error of the program: what to do about it is said."""
     facts = {name: value for name, value in FACT.items() if name != "total_amount_eur"}
-    found = judge(
-        CATALOG.table("fact_daily_revenue"), DayFacts(own=REVENUE, upstream={"fact_sales_transactions": facts})
-    )
-    (broken,) = [each for each in found if not each.passed]
+    found = _judged("fact_daily_revenue", REVENUE, fact_sales_transactions=facts)
+    (broken,) = [each for each in found.values() if not each.passed]
     assert broken.rule == "total_agrees_revenue_eur"
     assert "which is unknown: it was not measured" in broken.expected and "--force" in broken.next_step
 
 
 def test_metrics_are_numbers_and_text() -> None:
     """They go into a log as JSON: a hash sum stays a whole number, money keeps its digits as text."""
-    from decimal import Decimal
-
     measured = {"day": object(), "rows": 1, "checksum": Decimal(HUGE), "total": Decimal("1.5000"), "x_example": ""}
     assert as_metrics(measured) == {"rows": 1, "checksum": HUGE, "total": "1.5000", "x_example": ""}
     with pytest.raises(TypeError, match="float"):
         as_metrics({"share": 0.5})
+
+
+# ---------------------------------------------------------------------------------- each gate is shown by one check
+
+
+def checks(table: str) -> dict[str, TableCheck]:
+    return {check.name: check for check in checks_of(CATALOG.table(table), CATALOG.step(table))}
+
+
+def rules(table: str) -> dict[str, list[str]]:
+    return {name: [rule.name for rule in check.rules] for name, check in checks(table).items()}
+
+
+def test_an_input_is_a_check_of_its_own() -> None:
+    """Named after the table that the step reads, although what was received further up is compared as well."""
+    assert rules("bronze_sales")["raw_sales_to_bronze_sales_reconciles"] == ["everything_accounted_for"]
+    assert rules("fact_sales_transactions")["bronze_sales_to_fact_reconciles"] == ["everything_published"]
+    sea = "bronze_sea_temperatures_to_report_sea_temperature_reconciles"
+    assert rules("report_sea_temperature")[sea] == ["total_agrees_readings"]
+
+
+def test_a_dataset_names_a_check_itself() -> None:
+    totals = ["total_agrees_revenue_eur", "total_agrees_quantity", "total_agrees_lines"]
+    assert rules("fact_daily_revenue")["revenue_agrees_with_fact"] == totals
+    assert checks("fact_daily_revenue")["revenue_agrees_with_fact"].inputs == ("fact_sales_transactions",)
+
+
+def test_each_gate_is_in_one_check() -> None:
+    for table in CATALOG.tables:
+        assert "contract_holds" in rules(table.name)
+        shown = [name for names in rules(table.name).values() for name in names]
+        assert sorted(shown) == sorted(rule.name for rule in gates_of(table)), table.name
+        assert ("keys_unique" in rules(table.name)) is bool(table.key)
+
+
+def test_a_check_of_warnings_alone_blocks_nothing() -> None:
+    assert not checks("raw_sales")["arrived_within"].blocks
+    assert checks("raw_sales")["content_intact"].blocks
+
+
+def test_a_check_shows_the_outcomes_of_its_own_rules() -> None:
+    outcomes = [RuleOutcome(name, "validity", True, "", "") for name in ("few_rejected", "volume_within")]
+    assert checks("bronze_sales")["few_rejected"].outcomes(outcomes) == (outcomes[0],)
+    assert checks("bronze_sales")["few_duplicates"].outcomes(outcomes) == ()
+
+
+def test_a_name_that_dagster_does_not_take_is_written_otherwise() -> None:
+    """A rule of one's own has any name: a check is part of an identifier."""
+
+    @dataclass(frozen=True)
+    class NoGaps(DayRule):
+        name_format = "no gaps (by hour)"
+        dimension = "completeness"
+
+        def judge(self, facts: DayFacts) -> GateFinding:
+            return GateFinding(True, "", "", "")
+
+    table = CATALOG.table("report_store_ranking")
+    ruled = type(table)(table.name, table.layer, "", table.contract, (), rules=(NoGaps(), NoGaps(check="other")))
+    found = checks_of(ruled, CATALOG.step(table.name))
+    assert [check.name for check in found] == ["contract_holds", "no_gaps__by_hour_", "other"]
+
+
+# -------------------------------------------------------------------------------------------------- what people see
+
+
+def _outcome(
+    dimension: Dimension, *, passed: bool = True, rule: str = "rule", severity: Severity = "error"
+) -> RuleOutcome:
+    return RuleOutcome(rule, dimension, passed, "3 rows", "at most 2", "", severity)
+
+
+MIXED = (
+    _outcome("completeness"),
+    _outcome("completeness", passed=False, rule="late_news", severity="warning"),
+    _outcome("completeness", passed=False, rule="lost"),
+    _outcome("completeness"),
+    _outcome("uniqueness"),
+    _outcome("timeliness", passed=False, rule="arrived_within", severity="warning"),
+)
+
+
+def test_every_dimension_is_counted_and_the_worst_is_named() -> None:
+    """An error is worse than a warning, whichever comes first; a dimension without rules is shown without a share."""
+    found = {each.dimension: each for each in summarize(MIXED)}
+    assert tuple(found) == DIMENSIONS
+    assert (found["completeness"].passed, found["completeness"].rules) == (2, 4)
+    assert found["completeness"].worst == "lost: 3 rows, expected at most 2"
+    assert found["timeliness"].worst == "warning: arrived_within: 3 rows, expected at most 2"
+    assert (found["uniqueness"].worst, found["uniqueness"].share) == ("", 1.0)
+    assert (found["validity"].rules, found["validity"].share) == (0, None)
+
+
+def test_the_score_counts_rules_and_not_dimensions() -> None:
+    """A dimension with one rule must not weigh as much as one with four; nothing judged is not a good score."""
+    assert score(summarize(MIXED)) == 3 / 6
+    assert score(summarize(())) is None
+
+
+def test_the_chart_has_a_bar_for_each_dimension() -> None:
+    """Read in a monospaced block of the UI, under each other."""
+    assert chart(summarize(MIXED)).splitlines() == [
+        "```",
+        "completeness █████░░░░░ 2/4",
+        "uniqueness   ██████████ 1/1",
+        "validity     ·········· no rule",
+        "consistency  ·········· no rule",
+        "timeliness   ░░░░░░░░░░ 0/1",
+        "```",
+    ]
+
+
+def test_one_broken_rule_of_many_leaves_a_gap_in_the_bar() -> None:
+    """Rounding must not hide it."""
+    assert "█████████░ 99/100" in chart([DimensionQuality("validity", passed=99, rules=100)])
+
+
+def test_what_was_judged_can_be_had_back_from_the_record() -> None:
+    """A reused day shows the counts of its publication; a day from before they were kept shows none."""
+    kept = to_metrics(MIXED)
+    assert kept["quality.completeness.passed"] == 2
+    assert not any("validity" in name for name in kept)
+    again = from_record({"rows": 5, **kept})
+    assert again is not None
+    assert [(each.passed, each.rules) for each in again] == [(each.passed, each.rules) for each in summarize(MIXED)]
+    assert from_record({"rows": 5}) is None
+
+
+@pytest.mark.parametrize("deliveries", [1, 3])
+def test_deliveries_of_one_day_add_up(deliveries: int) -> None:
+    """Raw is appended to, and the log sums what its parts recorded: the share stays one between 0 and 1."""
+    kept = {name: count * deliveries for name, count in to_metrics(MIXED).items()}
+    assert score(from_record(kept) or ()) == 0.5

@@ -161,10 +161,6 @@ class Broker:
             at += _BATCH_OVERHEAD + length
         raise AssertionError(f"{segment} has no batch with offset {offset}")
 
-    def first_offsets(self, topic: str) -> dict[int, int]:
-        """By partition: the oldest offset that can still be read."""
-        return self._offsets(topic, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-
     def end_offsets(self, topic: str) -> dict[int, int]:
         """By partition: the offset that the next message gets."""
         return self._offsets(topic, OffsetSpec.latest())  # type: ignore[no-untyped-call]

@@ -59,7 +59,7 @@ class LiveProducer:
         return self.wait(seconds)
 
     def kill(self) -> None:
-        """As ``kill -9``. What is in the topic then is :func:`sent.tally_in_topic`."""
+        """As ``kill -9``."""
         self.process.kill()
         self.process.wait()
 

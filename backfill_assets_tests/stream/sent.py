@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import takewhile
 from pathlib import Path
 
-from backfill_assets.examples.sample.live import LiveEvent, LiveSpec, live_events
-from backfill_assets_tests.examples.sample.live_tally import LiveTally, version_of
+from backfill_assets.examples.sample.live import LiveEvent
+from backfill_assets_tests.examples.sample.live_tally import version_of
 
 
 @dataclass(frozen=True)
@@ -43,17 +41,3 @@ def partition_of(event: LiveEvent, partitions: int) -> int:
     """All versions of a transaction go to one partition; a line that cannot be read goes to one by its number."""
     key = version.transaction_id.encode() if (version := version_of(event)) else str(event.number).encode()
     return zlib.crc32(key) % partitions
-
-
-def tally_in_topic(spec: LiveSpec, ends: Mapping[int, int]) -> LiveTally:
-    """Of the events of a topic that holds only them: ``ends`` are the end offsets of all its partitions."""
-    return LiveTally(_first_of_each(spec, [ends[partition] for partition in sorted(ends)]))
-
-
-def _first_of_each(spec: LiveSpec, ends: Sequence[int]) -> Iterator[LiveEvent]:
-    left = list(ends)
-    for event in takewhile(lambda _: any(left), live_events(spec)):
-        partition = partition_of(event, len(left))
-        if left[partition]:
-            left[partition] -= 1
-            yield event

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets.days import TableDay
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent, DayState
-from backfill_assets.landing.zone import LandingZone
 from backfill_assets.publish.compact import compact
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.lake import Lake
 from backfill_assets.stream.batches import stream_name
 from backfill_assets.stream.follower import days_behind, find_days_behind
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from backfill_assets_tests.stream.played_lake import lake_of
 
 pytestmark = pytest.mark.protocol
 RAW, BRONZE = "raw_sales", CATALOG.step("bronze_sales")
@@ -38,16 +33,10 @@ def inputs_of(raw: dict[TableDay, DayState]) -> str:
     return decide.wanted(BRONZE, BRONZE.version(), [DAY], logicals)[DAY].inputs
 
 
-def no_spark() -> SparkSession:
-    raise AssertionError("An id needs no Spark.")
-
-
 @pytest.fixture
 def publication(tmp_path: Path) -> str:
     """The id of what a stream publishes in raw."""
-    small = SmallLakehouse(tmp_path / "lakehouse")
-    lake = Lake(CATALOG, small.storage, small.publisher, LandingZone(tmp_path / "landing"), no_spark, "")
-    return lake.new_id(stream_name(RAW))
+    return lake_of(SmallLakehouse(tmp_path / "lakehouse")).new_id(stream_name(RAW))
 
 
 def test_a_day_that_only_a_stream_has_brought_rows_to_is_behind(publication: str) -> None:
@@ -70,7 +59,7 @@ def test_a_day_that_was_built_from_other_rows_is_behind(publication: str) -> Non
 def test_a_compaction_does_not_hide_who_has_brought_the_rows(tmp_path: Path) -> None:
     """The stream was killed, or followed nothing, and maintenance has put the files of its day together since."""
     small, history = SmallLakehouse(tmp_path / "lakehouse"), DAY + timedelta(days=1)
-    lake = Lake(CATALOG, small.storage, small.publisher, LandingZone(tmp_path / "landing"), no_spark, "")
+    lake = lake_of(small)
     for number in range(2):
         small.publish(lake.new_id(stream_name(RAW)), {RAW: {DAY: [number]}}, mode="append")
         small.publish(lake.new_id(RAW), {RAW: {history: [number]}}, mode="append")
@@ -78,10 +67,6 @@ def test_a_compaction_does_not_hide_who_has_brought_the_rows(tmp_path: Path) -> 
     assert find_days_behind(log, RAW, BRONZE) == {DAY}
     assert compact(small.publisher, RAW, [DAY, history], id="20260303t000000-compact-raw-sales-1a2b3c4d")
     assert find_days_behind(log, RAW, BRONZE) == {DAY}
-    small.publish(lake.new_id("bronze"), {BRONZE.name: {DAY: [0, 1]}}, inputs={DAY: inputs_of_now(small)})
+    inputs = inputs_of(dict(log.day_states(log.head(), {RAW})))
+    small.publish(lake.new_id("bronze"), {BRONZE.name: {DAY: [0, 1]}}, inputs={DAY: inputs})
     assert find_days_behind(log, RAW, BRONZE) == set()
-
-
-def inputs_of_now(small: SmallLakehouse) -> str:
-    log = small.publisher.log
-    return inputs_of(dict(log.day_states(log.head(), {RAW})))

@@ -1,4 +1,4 @@
-"""A batch that cannot be read is halved until its unreadable events stand alone."""
+"""A batch that cannot be read is halved until its unreadable events stand alone; a broker that is away is named."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.stream.broker import is_about_an_event, reason_of
+from backfill_assets.stream.broker import BrokerAway, broker_away, is_about_an_event, reason_of
 from backfill_assets.stream.events import event_time, set_apart
-from backfill_assets.stream.sources import OffsetRange
+from backfill_assets.stream.sources import KafkaTopic, OffsetRange
 
 MOMENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
 
@@ -50,19 +50,14 @@ def test_an_event_without_a_time_has_that_of_its_reading(sent: int | None) -> No
     assert event_time(sent, MOMENT) == MOMENT
 
 
+OVERFLOW = "java.lang.ArithmeticException: long overflow\n\tat java.base/java.lang.Math.multiplyExact"
+CAST = "[TASK_WRITE_FAILED] of x: SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'ana'"
+KEY = "org.apache.kafka.common.errors.RecordDeserializationException: key 'ana'"
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [
-        (
-            "java.lang.ArithmeticException: long overflow\n\tat java.base/java.lang.Math.multiplyExact",
-            "ArithmeticException",
-        ),
-        (
-            "[TASK_WRITE_FAILED] of x: SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'ana'",
-            "CAST_INVALID_INPUT",
-        ),
-        ("org.apache.kafka.common.errors.RecordDeserializationException: key 'ana'", "RecordDeserializationException"),
-    ],
+    [(OVERFLOW, "ArithmeticException"), (CAST, "CAST_INVALID_INPUT"), (KEY, "RecordDeserializationException")],
 )
 def test_the_reason_quotes_nothing_of_the_event(text: str, reason: str) -> None:
     assert is_about_an_event(Exception(text)) and reason_of(Exception(text)) == reason
@@ -71,3 +66,36 @@ def test_the_reason_quotes_nothing_of_the_event(text: str, reason: str) -> None:
 def test_an_error_of_the_machine_is_no_event_s() -> None:
     assert not is_about_an_event(Exception("java.io.IOException: No space left on device"))
     assert not is_about_an_event(Exception("org.apache.kafka.common.errors.TimeoutException: no broker"))
+
+
+# ------------------------ which errors say that no broker answers: those of Kafka's client and of Spark's connector
+
+
+TOPIC = KafkaTopic("there:9092", "sales")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.TimeoutException: Timed out",
+        "org.apache.kafka.common.errors.DisconnectException: Cancelled in-flight METADATA request",
+        "org.apache.kafka.common.errors.BrokerNotAvailableException",
+        "java.util.concurrent.TimeoutException: Cannot fetch record for offset 7 in 512 milliseconds",
+        "org.apache.kafka.common.config.ConfigException: No resolvable bootstrap urls given in bootstrap.servers",
+    ],
+)
+def test_a_broker_that_does_not_answer_is_named(said: str) -> None:
+    away = broker_away(TOPIC, RuntimeError(said))
+    assert isinstance(away, BrokerAway) and away.message == "No Kafka broker answers at there:9092."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "java.util.concurrent.TimeoutException: Futures timed out after [300 seconds]",
+        "org.apache.spark.rpc.RpcTimeoutException: Cannot receive any reply in 120 seconds",
+    ],
+)
+def test_a_timeout_of_spark_is_not_the_brokers(said: str) -> None:
+    """To wait for the broker would hide what is slow."""
+    assert broker_away(TOPIC, RuntimeError(said)) is None

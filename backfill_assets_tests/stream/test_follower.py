@@ -7,34 +7,28 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake.exceptions import DeltaError
 from pyspark.errors import PySparkException
 
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.lateness import Lateness
 from backfill_assets.rebuild.follow import Followed
-from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.walk import HeldBack, first_line
 from backfill_assets.stream import follower as module
 from backfill_assets.stream import run
 from backfill_assets.stream.follower import Follower
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from backfill_assets_tests.stream.played_lake import lake_of
 
 FIRST = date(2026, 3, 2)
 DAYS = [FIRST + timedelta(days=number) for number in range(6)]
 CAST = PySparkException("[CAST_INVALID_INPUT] The value 'many' cannot be cast\n== DataFrame ==\nline 7")
-
-
-def no_spark() -> SparkSession:
-    raise AssertionError("Growing is played here.")
 
 
 @dataclass
@@ -79,9 +73,8 @@ def reports() -> list[str]:
 
 
 @pytest.fixture
-def follower(small: SmallLakehouse, tmp_path: Path, reports: list[str]) -> Follower:
-    lake = Lake(CATALOG, small.storage, small.publisher, LandingZone(tmp_path / "landing"), no_spark, "")
-    return Follower(lake, CATALOG.step("raw_sales"), RunInfo(""), lambda text: None, reports.append)
+def follower(small: SmallLakehouse, reports: list[str]) -> Follower:
+    return Follower(lake_of(small), CATALOG.step("raw_sales"), RunInfo(""), lambda text: None, reports.append)
 
 
 def test_a_day_that_cannot_be_computed_keeps_no_other_day_back(
@@ -158,3 +151,26 @@ def test_a_full_disk_and_an_error_of_this_program_end_the_stream(
     growth.broken, growth.error = {DAYS[0]}, error
     with pytest.raises(type(error)):
         follower.follow(DAYS)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [FileNotFoundError("part-7.parquet is gone"), pa.ArrowInvalid("no Parquet"), DeltaError("a file is gone")],
+)
+def test_a_table_that_cannot_be_compacted_is_reported_and_tried_again_after_an_hour(
+    follower: Follower, small: SmallLakehouse, reports: list[str], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """It ends no stream. Each attempt leaves files behind. Other tables are put together."""
+    tried: list[str] = []
+
+    def compact(_: object, table: str, *__: object, **___: object) -> None:
+        tried.append(table)
+        if table == "raw":
+            raise error
+
+    monkeypatch.setattr(run, "compact_small_files", compact)
+    for minutes in (0, 1, 61):
+        small.minutes = minutes
+        assert run.compact_days(follower, ["raw", "fact"], []) == set()
+    assert tried == ["raw", "fact", "fact", "raw", "fact"]
+    assert reports == [f"Warning: raw is not compacted for an hour: {error}"] * 2

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -36,6 +35,7 @@ from backfill_assets.stream.lease import (
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.deeds import refusable
 from backfill_assets_tests.protocol.names import SteppedStorage
+from backfill_assets_tests.waiting import wait_until
 
 NOON = datetime(2017, 3, 10, 12, tzinfo=UTC)
 TABLE = "raw_sales"
@@ -80,7 +80,7 @@ def write_holder(storage: Storage, lease: StreamLease, **changes: object) -> Str
 def test_a_second_stream_names_the_first_and_reads_nothing(
     storage: Storage, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dagster names its run to the process that it starts."""
+    """Dagster names its run to the process that it starts; one that was started by hand is stopped by hand."""
     monkeypatch.setenv(RUN_VARIABLE, "4f2a")
     acquire(storage, clock)
     with pytest.raises(AnotherStreamRuns) as refused:
@@ -91,12 +91,10 @@ def test_a_second_stream_names_the_first_and_reads_nothing(
         "  -> Stop that one first (terminate its run 4f2a in the UI), or let it run."
     )
     assert str(refused.value) == expected
-
-
-def test_one_started_by_hand_is_stopped_by_hand(storage: Storage, clock: Clock) -> None:
-    acquire(storage, clock)
+    monkeypatch.delenv(RUN_VARIABLE)
+    acquire_stream(storage, "raw_products", "landing", clock)
     with pytest.raises(AnotherStreamRuns, match=f"kill -INT {os.getpid()} on "):
-        acquire(storage, clock)
+        acquire_stream(storage, "raw_products", "landing", clock)
 
 
 def test_streams_of_other_tables_run_beside_it(storage: Storage, clock: Clock) -> None:
@@ -147,19 +145,13 @@ def test_the_lease_of_a_killed_process_is_taken_over_at_once(storage: Storage, c
     status = write_holder(storage, acquire(storage, clock), pid=child.pid, process_started=started)
     assert status.is_running(clock())
     child.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while status.is_running(clock()) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: not status.is_running(clock()))
     assert not status.ended and not status.is_running(clock())
     acquire(storage, clock)
     child.wait()
-    reused = write_holder(storage, acquire_after_release(storage, clock), process_started=started - 1000)
-    assert not reused.ended and not reused.is_running(clock())
-
-
-def acquire_after_release(storage: Storage, clock: Clock) -> StreamLease:
     clock.pass_seconds(LEASE_SECONDS)
-    return acquire(storage, clock)
+    reused = write_holder(storage, acquire(storage, clock), process_started=started - 1000)
+    assert not reused.ended and not reused.is_running(clock())
 
 
 def test_a_stream_that_has_ended_leaves_its_status_and_no_lease(storage: Storage, clock: Clock) -> None:
@@ -248,10 +240,7 @@ def test_a_batch_may_take_longer_than_the_lease(storage: Storage) -> None:
     lease = acquire_stream(storage, TABLE, "landing", lambda: datetime.now(UTC))
     first = lease.status.until
     with lease.renewed(every_seconds=0.01):
-        deadline = time.monotonic() + 10
-        while lease.status.until == first and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert lease.status.until > first
+        wait_until(lambda: lease.status.until > first)
     assert lease.status.state == "stopped"
     assert "stream-lease" not in {thread.name for thread in threading.enumerate()}
 
@@ -269,9 +258,7 @@ def test_a_table_that_was_lost_meanwhile_ends_the_next_beat(storage: Storage, cl
     def lose() -> None:
         with lease.renewed(every_seconds=0.01):
             write_holder(storage, lease)
-            deadline = time.monotonic() + 10
-            while not lease._lost and time.monotonic() < deadline:
-                time.sleep(0.01)
+            wait_until(lambda: bool(lease._lost))
             lease.beat()
 
     with pytest.raises(AnotherStreamRuns):

@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.batches import BatchRead
-from backfill_assets.stream.delays import Delays, Received
+from backfill_assets.stream.delays import Delays, Received, delays_of
 from backfill_assets.stream.lease import StreamBatch, acquire_stream
 from backfill_assets.stream.reporter import StreamEvent, StreamReporter
 
@@ -85,3 +85,34 @@ def test_a_stream_of_raw_alone_names_no_other_table(tmp_path: Path) -> None:
     watching.publish(DAY, in_raw=3, followed=9)
     assert watching.delays == {"raw_sales": Delays(3, 3)}
     assert watching.reports[-1].text == "batch 1: 10 events in 1.0 s; in raw_sales after p50 3.0 s, p99 3.0 s"
+
+
+# ----------------------------------------------------------------------------- over the batches of the last minutes
+
+
+NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
+
+
+def ago(events: int, *seconds: float) -> Received:
+    """Events that were received so long ago, in equal parts."""
+    return Received.of(events, [round((NOW.timestamp() - each) * 1000) for each in seconds])
+
+
+def test_delays_are_those_of_events_and_not_of_batches() -> None:
+    """One slow batch of few events is not the 99th percentile of all; one slow fiftieth of a batch is."""
+    recent = [*ago(1_000, 2).weighted(NOW), *ago(5, 60).weighted(NOW)]
+    assert delays_of(recent) == Delays(2, 2)
+    recent += ago(1_000, *[2.0] * 48, 40.0, 40.0).weighted(NOW)
+    assert delays_of(recent) == Delays(2, 40)
+
+
+def test_the_percentiles_of_a_batch_are_exact_where_times_are_kept() -> None:
+    hundred = ago(100, *map(float, range(1, 101)))
+    found = hundred.delays(NOW)
+    assert found.p50 == pytest.approx(50, abs=1) and found.p99 == pytest.approx(99, abs=1)
+    later = hundred.delays(NOW + timedelta(seconds=10))
+    assert (later.p50 - found.p50, later.p99 - found.p99) == (10, 10)
+
+
+def test_a_clock_that_is_behind_gives_no_negative_delay() -> None:
+    assert ago(3, -5).delays(NOW) == Delays(0, 0)

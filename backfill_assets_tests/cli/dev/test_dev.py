@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from itertools import islice, takewhile
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import psutil
 import pytest
 
 from backfill_assets.spark.connect_server import answers
+from backfill_assets_tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 _PART = """
@@ -72,10 +72,7 @@ def test_its_spark_is_started_again_and_everything_ends_with_it(tmp_path: Path) 
         finally:
             if dev.poll() is None:
                 dev.send_signal(signal.SIGINT)
-    deadline = time.monotonic() + 15
-    while time.monotonic() < deadline and any(psutil.pid_exists(pid) for pid in started):
-        time.sleep(0.01)
-    assert not [pid for pid in started if psutil.pid_exists(pid)]
+    wait_until(lambda: not any(map(psutil.pid_exists, started)))
 
 
 def _server_of(home: Path) -> int:

@@ -6,17 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from backfill_assets.cli.dev import dev as dev_parts
-from backfill_assets.cli.dev.dev import MOST_EARLY_ENDS, DevPart, DevPartEnded, DevParts
+from backfill_assets.cli.dev.dev import MOST_EARLY_ENDS, DevPart, DevPartEnded, DevParts, next_ticks
 from backfill_assets.cli.dev.sessions import start_process
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets_tests.waiting import wait_until
 
 SLEEP = ("sleep", "600")
 WITH_A_CHILD = ("sh", "-c", "sleep 600 & wait")
@@ -54,19 +55,12 @@ def _kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def _until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_a_killed_part_is_started_again_and_the_others_go_on(run: Callable[..., DevParts], said: list[str]) -> None:
     """The daemon must not take the UI, the code server and their runs with it."""
     parts = run(SLEEP, SLEEP)
     killed, kept = _pids(parts)
     _kill(killed)
-    _until(parts.restart_ended)
+    wait_until(parts.restart_ended)
     assert _pids(parts)[1] == kept
     assert said == ["The part 0 was killed by signal 9. Starting it again ...", "The part 0 is back."]
     assert all(_runs(pid) for pid in _pids(parts))
@@ -76,13 +70,13 @@ def test_what_a_killed_part_had_started_is_stopped_at_the_end(run: Callable[...,
     """Runs outlive the code server that started them, so that their work is not lost; never the command."""
     parts = run(WITH_A_CHILD)
     (leader,) = _pids(parts)
-    _until(lambda: _children(leader))
+    wait_until(lambda: _children(leader))
     (orphan,) = _children(leader)
     _kill(leader)
-    _until(parts.restart_ended)
+    wait_until(parts.restart_ended)
     assert _runs(orphan)
     parts.stop()
-    _until(lambda: not _runs(orphan))
+    wait_until(lambda: not _runs(orphan))
     assert not any(_runs(pid) for pid in _pids(parts))
 
 
@@ -94,11 +88,11 @@ def test_a_part_whose_worker_was_killed_is_started_again(
     program = f"import subprocess, time; subprocess.Popen({SLEEP!r}); time.sleep(600)"
     parts = run((sys.executable, "-c", program), has_worker=True)
     (leader,) = _pids(parts)
-    _until(lambda: _children(leader))
+    wait_until(lambda: _children(leader))
     parts.restart_ended()
     assert _pids(parts) == [leader]
     _kill(_children(leader)[0])
-    _until(parts.restart_ended)
+    wait_until(parts.restart_ended)
     assert said[0] == "The part 0 lost the process that does its work. Starting it again ..."
 
 
@@ -124,7 +118,7 @@ def test_a_start_that_fails_is_tried_again(said: list[str], tmp_path: Path) -> N
     parts = DevParts([DevPart("Spark server", start)], said.append)
     parts.start()
     while "The Spark server is back." not in said:
-        _until(parts.restart_ended)
+        wait_until(parts.restart_ended)
     assert "no memory" in said
     parts.stop()
 
@@ -158,3 +152,27 @@ def _runs(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+# ---------------------------------------------------------------------------------------- what it says of schedules
+
+
+TWO = 1_488_333_600
+"""2017-03-01 02:00 UTC"""
+
+
+def schedule(name: str, at: int, status: str = "RUNNING", description: str | None = "Builds it. And more.") -> Any:
+    ticks = {"results": [{"timestamp": at}]}
+    return {"name": name, "description": description, "scheduleState": {"status": status}, "futureTicks": ticks}
+
+
+def test_schedules_that_are_on_come_in_the_order_of_their_next_ticks() -> None:
+    """With what they do, in a few words; of sensors, which tick all the time, the names."""
+    schedules = [schedule("b", TWO + 7200, description=None), schedule("a", TWO), schedule("off", TWO, "STOPPED")]
+    sensors = [{"name": name, "sensorState": {"status": on}} for name, on in (("repairs", "RUNNING"), ("x", "STOPPED"))]
+    answer = {"data": {"repositoriesOrError": {"nodes": [{"schedules": schedules, "sensors": sensors}]}}}
+    assert list(next_ticks(answer)) == [
+        "  Wed 2017-03-01 02:00 UTC  a: Builds it",
+        "  Wed 2017-03-01 04:00 UTC  b: ",
+        "  all the time: repairs",
+    ]

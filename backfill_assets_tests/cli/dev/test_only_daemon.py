@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from backfill_assets.cli.dev import dagster_home as homes
 from backfill_assets.cli.dev.dev import Location
 from backfill_assets.cli.dev.only_daemon import HasDaemon, daemon_file, only_daemon, require_place
 from backfill_assets.cli.running_dev import noted_dev
@@ -63,12 +65,10 @@ def test_one_that_has_not_said_its_name_keeps_others_of_its_home_away(tmp_path: 
             pass
 
 
-def test_a_port_that_is_taken_is_said_before_anything_starts(backfill: Backfill) -> None:
+def test_a_port_that_is_taken_is_said_before_anything_starts(backfill: Backfill, port: int) -> None:
     """Not Spark, which takes ten seconds, nor parts that end five times. A free one is no obstacle."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
-        taken = listening.getsockname()[1]
-        first, hint = backfill("dev", "--port", taken, exit_code=1).output.splitlines()
-    assert first == f"Error: Port {taken} is taken by another program."
+    first, hint = backfill("dev", "--port", port, exit_code=1).output.splitlines()
+    assert first == f"Error: Port {port} is taken by another program."
     proposed = re.fullmatch(r"  -> End it, or take another port: backfill dev --port (\d+)", hint)
     assert proposed is not None and not answers(int(proposed[1]))
     assert list(backfill.home.glob("*")) == []
@@ -102,3 +102,25 @@ def test_the_code_location_is_that_of_the_project_of_this_folder(tmp_path: Path)
     with pytest.raises(InvalidRequest, match="No code location is named") as error:
         Location.of_project(tmp_path / "elsewhere")
     assert "backfill init" in str(error.value.hint)
+
+
+@pytest.mark.parametrize("name", ["one", 'my "data": sales #2'], ids=["a plain name", "one that YAML would cut"])
+def test_each_home_has_a_dagster_of_its_own_and_the_repositorys_file_stays(name: str, tmp_path: Path) -> None:
+    """Two that share a history would each show what only the other has. A link, as ``ln -s`` makes one, is replaced."""
+    original = (homes.REPOSITORY / "dagster.yaml").read_text()
+    folder = tmp_path / name / "dagster"
+    folder.mkdir(parents=True)
+    (folder / "dagster.yaml").symlink_to(homes.REPOSITORY / "dagster.yaml")
+    assert homes.dagster_home(Settings.at(tmp_path / name)) == folder
+    declared = yaml.safe_load((folder / "dagster.yaml").read_text())
+    found = [each["base_dir"] for each in _configs(declared) if "base_dir" in each]
+    assert found == [str(folder), str(folder), str(folder / "compute_logs")]
+    assert (homes.REPOSITORY / "dagster.yaml").read_text() == original
+    assert not (folder / "dagster.yaml").is_symlink()
+
+
+def _configs(declared: object) -> Iterator[dict[str, Any]]:
+    if isinstance(declared, dict):
+        yield declared
+        for each in declared.values():
+            yield from _configs(each)

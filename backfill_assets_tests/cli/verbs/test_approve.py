@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 from collections.abc import Iterator
@@ -11,15 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from backfill_assets.answers import campaign as answers
-from backfill_assets.cli import campaigns, main
+from backfill_assets.cli import campaigns
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
 from backfill_assets.lakehouse.records import Notice
-from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.outbox import announce, begins_key
 from backfill_assets.report.answer import Line
 from backfill_assets_tests.cli.command import Backfill
@@ -37,21 +34,10 @@ def built() -> Iterator[Path]:
 
 
 @pytest.fixture
-def storage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
-    home = tmp_path / "home"
-    shutil.copytree(built, home)
-    monkeypatch.setenv("BACKFILL_HOME", str(home))
-    return Storage(str(home / "lakehouse"))
-
-
-def _done(*words: str) -> Result:
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 0, done.output
-    return done
-
-
-def _json(*words: str) -> Any:
-    return json.loads(_done(*words, "--json").stdout)
+def staged(backfill: Backfill, built: Path, monkeypatch: pytest.MonkeyPatch) -> Backfill:
+    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
+    shutil.copytree(built, backfill.home)
+    return backfill
 
 
 @pytest.fixture
@@ -60,9 +46,9 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaigns, "carry_on", lambda *_, **__: None)
 
 
-def test_a_run_shows_what_the_difference_shows_and_what_comes_next(storage: Storage, waiting: None) -> None:
+def test_a_run_shows_what_the_difference_shows_and_what_comes_next(staged: Backfill, waiting: None) -> None:
     """The sums are of all days compared: a share of the staged days alone would be another under the same name."""
-    now, ran = _json("status", SHORT), _json("run", SHORT)
+    now, ran = staged.json("status", SHORT), staged.json("run", SHORT)
     (row,) = now["difference"]["tables"]
     assert (row["table"], row["before"], row["after"]) == (REVENUE, "300.00", "298.86")
     assert (now["standing"], now["waits"]) == ("waiting for approval", "it waits for approval")
@@ -70,9 +56,11 @@ def test_a_run_shows_what_the_difference_shows_and_what_comes_next(storage: Stor
     assert ran["difference"] == now["difference"] and "entries" in now and "entries" not in ran
 
 
-def test_a_campaign_that_was_stopped_says_why_and_names_no_approval(storage: Storage) -> None:
-    journal.write(storage, campaign_of(PLAN.id), JournalEntry(kind="stopped", at=MADE, reason="a limit"))
-    found = _json("status", SHORT)
+def test_a_campaign_that_was_stopped_says_why_and_names_no_approval(staged: Backfill) -> None:
+    journal.write(
+        staged.lakehouse.storage, campaign_of(PLAN.id), JournalEntry(kind="stopped", at=MADE, reason="a limit")
+    )
+    found = staged.json("status", SHORT)
     assert found["standing"] == "stopped" and "backfill approve" not in found["next"][0]
     assert {"text": "stopped: a limit"} in found["notes"]
 
@@ -88,38 +76,38 @@ def test_a_campaign_that_was_stopped_before_it_could_be_approved_says_why(backfi
 
 
 def test_with_two_approvals_the_first_yes_is_not_said_to_publish(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
+    staged: Backfill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is the first learns that another person is needed."""
     monkeypatch.setattr(answers, "staged_notice", lambda _: Notice(title="It was rebuilt"))
     terms = PLAN.terms.model_copy(update={"approvals": 2})
     plan = PLAN.model_copy(update={"asked": PLAN.asked.model_copy(update={"terms": terms})})
-    builder = SimpleNamespace(lake=SimpleNamespace(storage=storage))
+    builder = SimpleNamespace(lake=SimpleNamespace(storage=staged.lakehouse.storage))
     at: Any = SimpleNamespace(builder=builder, plan=plan, state=SimpleNamespace(given=()))
     (said,) = [part for part in answers.approval_answer(at, {}).parts if isinstance(part, Line)][:1]
     assert said.text.startswith("2 people have to say yes, 0 have. The last one publishes ")
 
 
 def test_a_run_names_the_notice_that_could_not_be_sent(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch, waiting: None
+    staged: Backfill, monkeypatch: pytest.MonkeyPatch, waiting: None
 ) -> None:
     """Its announcement is the first thing that fails when a webhook is not there; the campaign goes on."""
-    announce(storage, begins_key(campaign_of(PLAN.id)), Notice(title="It is going to be rebuilt"))
+    announce(staged.lakehouse.storage, begins_key(campaign_of(PLAN.id)), Notice(title="It is going to be rebuilt"))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     monkeypatch.setenv("BACKFILL_NOTICES", f"webhook:http://127.0.0.1:{port}/hook")
     unsent = f"Not sent yet: {begins_key(campaign_of(PLAN.id))}: 127.0.0.1:{port} did not answer"
-    lines = STYLE.sub("", _done("run", SHORT).output).splitlines()
+    lines = STYLE.sub("", staged("run", SHORT).output).splitlines()
     (at,) = [number for number, line in enumerate(lines) if line.startswith(unsent)]
     assert lines[at + 1].strip() == "-> backfill maintain --send-notices"
 
 
-def test_a_damaged_journal_hides_no_other_campaign(storage: Storage) -> None:
+def test_a_damaged_journal_hides_no_other_campaign(staged: Backfill) -> None:
     """A process that is killed at its first entry leaves a folder, with a part of a file in it."""
-    damaged = f"plan-{1:016x}"
+    damaged, storage = f"plan-{1:016x}", staged.lakehouse.storage
     storage.write_bytes(f"_campaigns/{campaign_of(damaged)}/000000.json", b'{"kind": "sta')
     keep_plan(storage, damaged, PLAN.to_json())
     open_plan(storage, damaged)
-    found = _json("status")
+    found = staged.json("status")
     assert found[PLAN.id.replace("-", "_")]["days"] and found[damaged.replace("-", "_")]["plan"] == damaged

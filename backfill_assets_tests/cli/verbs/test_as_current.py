@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -41,22 +42,14 @@ SWITCH = ("timeline", "publish", READY, "--as-current", "--yes")
 SWITCH_BACK = ("timeline", "publish", FORMER, "--as-current", "--yes")
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backfill]:
-    with built_once(tmp_path_factory.mktemp("two-versions")) as backfill:
-        keep_first_version(backfill)
-        yield backfill
+kept_first_version = built_once(keep_first_version)
 
 
 @pytest.fixture
-def kept(backfill: Backfill, built: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
+def kept(kept_first_version: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
     """v1 is on a timeline and v2 is in main; no Spark may be started from here on."""
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("Spark is started")
-
-    monkeypatch.setattr(foreground, "foreground_spark", refuse)
-    return backfill.begin_as(built)
+    monkeypatch.setattr(foreground, "foreground_spark", lambda *_: pytest.fail("Spark is started"))
+    return kept_first_version
 
 
 def _ids(backfill: Backfill, table: str = FACT) -> dict[date, list[int]]:
@@ -144,17 +137,13 @@ def test_a_switch_that_dies_before_it_is_on_the_log_leaves_a_timeline_that_equal
 
     before = _ids(kept)
     with monkeypatch.context() as patch:
-        patch.setattr(switch, "Publication", _die)
+        patch.setattr(switch, "Publication", Mock(side_effect=Crashed("before the log")))
         with pytest.raises(AssertionError, match="Crashed"):
             kept(*SWITCH)
     assert (_ids(kept), _current(kept)[0]) == (before, SECOND)
     assert "follows main" in kept("timeline", "forward", FORMER).output
     kept(*SWITCH)
     assert _ids(kept) == OLD
-
-
-def _die(**_: object) -> None:
-    raise Crashed("before the log")
 
 
 def test_a_timeline_that_is_behind_is_refused_with_the_days_until_it_is_refreshed(kept: Backfill) -> None:

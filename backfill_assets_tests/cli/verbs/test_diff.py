@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-from contextlib import closing
 from datetime import date
 from pathlib import Path
 
@@ -65,7 +63,7 @@ def test_a_broken_expectation_is_reported_and_fails(backfill: Backfill, kept: No
 
 
 def test_pages_are_written_where_they_are_wanted_and_link_to_the_ui_that_runs(
-    backfill: Backfill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: None
+    backfill: Backfill, tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch, kept: None
 ) -> None:
     """Below the home without a name. To no UI once it is gone, or before Dagster carries the campaign out."""
     id, page = planned(backfill), tmp_path / "deep" / "own.html"
@@ -73,15 +71,15 @@ def test_pages_are_written_where_they_are_wanted_and_link_to_the_ui_that_runs(
     result = backfill("diff", id, "--html")
     default = backfill.home / "differences" / f"{id}.html"
     assert f"Written: {default}" in result.stderr and sentence in result.stdout
-    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        monkeypatch.setenv("BACKFILL_UI", address)
-        backfill("diff", id, "--html", page)
-        assert page.read_text() == default.read_text() and "in the UI" not in page.read_text()
-        started = JournalEntry(kind="started", report={"daemon": True}, at=MADE)
-        write(backfill.lakehouse.storage, campaign_of(id), started)
-        backfill("diff", id, "--html", page)
-        assert f'href="{address}/assets/campaign?' in page.read_text()
+    address = f"http://127.0.0.1:{port}"
+    monkeypatch.setenv("BACKFILL_UI", address)
+    backfill("diff", id, "--html", page)
+    assert page.read_text() == default.read_text() and "in the UI" not in page.read_text()
+    started = JournalEntry(kind="started", report={"daemon": True}, at=MADE)
+    write(backfill.lakehouse.storage, campaign_of(id), started)
+    backfill("diff", id, "--html", page)
+    assert f'href="{address}/assets/campaign?' in page.read_text()
+    monkeypatch.setenv("BACKFILL_UI", "http://127.0.0.1:1")
     backfill("diff", id, "--html", page)
     assert "in the UI" not in page.read_text()
 

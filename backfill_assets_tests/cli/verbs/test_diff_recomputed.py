@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import date, timedelta
 
 import pytest
@@ -22,16 +23,9 @@ NOW = THEN.model_copy(update={"java": "21.0.2"})
 
 def reproduced(*checksums: str | None, table: str = "bronze_sales", reason: str = "") -> tuple[Reproduced, ...]:
     """Days that were published with checksum 7."""
-    return tuple(
-        Reproduced(
-            table,
-            DAY + timedelta(days=n),
-            DayContent(1000, "7"),
-            DayContent(1000, checksum) if checksum else None,
-            reason,
-        )
-        for n, checksum in enumerate(checksums)
-    )
+    again = [DayContent(1000, checksum) if checksum else None for checksum in checksums]
+    days = ((DAY + timedelta(days=n), found) for n, found in enumerate(again))
+    return tuple(Reproduced(table, day, DayContent(1000, "7"), found, reason) for day, found in days)
 
 
 @pytest.fixture
@@ -71,46 +65,35 @@ def test_a_plan_stands_for_what_it_has_published(backfill: Backfill, monkeypatch
 LOST = {"table": "raw_sales", "reason": "the landed file x is gone"}
 
 
-@pytest.mark.parametrize(
-    ("days", "exit_code", "said", "came_out"),
-    [
-        (
-            reproduced("7", "7", "7"),
-            0,
-            "",
-            [("bronze_sales", "equal", ["2017-03-01..2017-03-03"])],
-        ),
-        (
-            (*reproduced("7", "8"), *reproduced(None, **LOST)),
-            3,
-            "first: 1 of 3 days came out different.",
-            [
-                ("bronze_sales", "equal", ["2017-03-01"]),
-                ("bronze_sales", "different", ["2017-03-02"]),
-                ("raw_sales", "cannot be reproduced", ["2017-03-01"]),
-            ],
-        ),
-        (
-            (*reproduced("7"), *reproduced(None, None, **LOST)),
-            4,
-            "first: 2 of 3 days cannot be reproduced; 1 came out equal.",
-            [
-                ("bronze_sales", "equal", ["2017-03-01"]),
-                ("raw_sales", "cannot be reproduced", ["2017-03-01..2017-03-02"]),
-            ],
-        ),
-    ],
-    ids=["equal", "a day is different", "days cannot be reproduced"],
-)
+CAME_OUT: Mapping[int, tuple[tuple[Reproduced, ...], str, list[tuple[str, str, list[str]]]]] = {
+    0: (reproduced("7", "7", "7"), "", [("bronze_sales", "equal", ["2017-03-01..2017-03-03"])]),
+    3: (
+        (*reproduced("7", "8"), *reproduced(None, **LOST)),
+        "first: 1 of 3 days came out different.",
+        [
+            ("bronze_sales", "equal", ["2017-03-01"]),
+            ("bronze_sales", "different", ["2017-03-02"]),
+            ("raw_sales", "cannot be reproduced", ["2017-03-01"]),
+        ],
+    ),
+    4: (
+        (*reproduced("7"), *reproduced(None, None, **LOST)),
+        "first: 2 of 3 days cannot be reproduced; 1 came out equal.",
+        [
+            ("bronze_sales", "equal", ["2017-03-01"]),
+            ("raw_sales", "cannot be reproduced", ["2017-03-01..2017-03-02"]),
+        ],
+    ),
+}
+"""By exit code: days, what is said of them, and how they came out."""
+
+
+@pytest.mark.parametrize("exit_code", CAME_OUT, ids=["equal", "a day is different", "days cannot be reproduced"])
 def test_the_exit_code_says_how_days_came_out_and_tables_are_named(
-    published: Backfill,
-    monkeypatch: pytest.MonkeyPatch,
-    days: tuple[Reproduced, ...],
-    exit_code: int,
-    said: str,
-    came_out: list[object],
+    published: Backfill, monkeypatch: pytest.MonkeyPatch, exit_code: int
 ) -> None:
     """Days as ranges; no one should take the equal ones for the whole. What is lost has its reason."""
+    days, said, came_out = CAME_OUT[exit_code]
     give(monkeypatch, *days)
     done = published("diff", "first", "--recomputed", "--json", exit_code=exit_code)
     told = json.loads(done.stdout)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import socket
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -31,14 +28,6 @@ HINT = "Land its files there, in a folder for each day. For data of the examples
 @pytest.fixture
 def home(tmp_path: Path) -> Settings:
     return Settings.at(tmp_path)
-
-
-@pytest.fixture
-def busy_port() -> Iterator[int]:
-    with closing(socket.socket()) as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        yield int(server.getsockname()[1])
 
 
 @pytest.fixture
@@ -101,13 +90,13 @@ def test_memory_and_disk_are_judged_by_what_a_run_needs(tmp_path: Path, monkeypa
         assert found == (memory, disk), size
 
 
-def test_ports(home: Settings, busy_port: int) -> None:
+def test_ports(home: Settings, port: int) -> None:
     """Dagster's should be free, Connect's should answer if it is to be used."""
     free = free_port()
-    assert machine.dagster_port(busy_port).verdict == "warn" and machine.dagster_port(free).verdict == "ok"
-    assert "something answers" in machine.connect_server(home, busy_port).found
+    assert machine.dagster_port(port).verdict == "warn" and machine.dagster_port(free).verdict == "ok"
+    assert "something answers" in machine.connect_server(home, port).found
     assert machine.connect_server(home, free).found == "not used: Spark runs inside the process"
-    assert machine.connect_server(replace(home, spark_remote=f"sc://127.0.0.1:{busy_port}")).verdict == "ok"
+    assert machine.connect_server(replace(home, spark_remote=f"sc://127.0.0.1:{port}")).verdict == "ok"
     assert machine.connect_server(replace(home, spark_remote=f"sc://127.0.0.1:{free}")).verdict == "fail"
 
 

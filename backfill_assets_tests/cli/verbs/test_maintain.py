@@ -57,16 +57,12 @@ def stuck(backfill: Backfill) -> Backfill:
     return backfill
 
 
-def ids(backfill: Backfill, table: str) -> list[int]:
-    return sorted(backfill.lakehouse.newest(table).to_pyarrow_table().column("id").to_pylist())
-
-
 def test_an_entry_that_cannot_be_finished_is_given_up(stuck: Backfill) -> None:
     """The plan comes first, then what could not be put back and why."""
     output = stuck("maintain", "--abort", "dead", "--yes", "--reason", "row tracking").output
     assert "giving up\tdead\nkind\treplace" in output and "Left as it is\ntable\twhy\nquarantine_sales\t" in output
     assert "RowTracking" in output
-    assert ids(stuck, "bronze_sales") == [1]
+    assert stuck.ids("bronze_sales") == [1]
     newest = stuck.json("history")["publications"][0]
     assert newest["outcome"] == "aborted" and ": row tracking" in newest["reason"]
 

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from datetime import date
 
-import pytest
-
-from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.plans import close_plan, kept_plan, open_plan, plan_ids
 from backfill_assets.plan.records import Plan
-from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill, built_once
-from backfill_assets_tests.strategies.landed_sales import land
 
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backfill]:
-    with built_once(tmp_path_factory.mktemp("plan")) as backfill:
-        backfill.lakehouse.publish("raw", {"raw_sales": {FIRST: [1], SECOND: [2]}})
-        step = CATALOG.step("bronze_sales")
-        for day, id, code in ((FIRST, 1, "v1"), (SECOND, 2, "v0")):
-            inputs = decide.wanted(step, step.version(), [day], {"raw_sales": {day: f"1:{id}"}})[day].inputs
-            rows = {"bronze_sales": {day: [id]}, "quarantine_sales": {day: [id]}}
-            backfill.lakehouse.publish(f"bronze-{day}", rows, code=code, inputs={day: inputs})
-        yield backfill
-
-
-@pytest.fixture
-def published(backfill: Backfill, built: Backfill) -> Backfill:
+@built_once
+def published(backfill: Backfill) -> None:
     """Two days of raw, and bronze of them: the first as it should be, the second by older code."""
-    return backfill.begin_as(built)
+    backfill.lakehouse.publish("raw", {"raw_sales": {FIRST: [1], SECOND: [2]}})
+    for day, row, code in ((FIRST, 1, "v1"), (SECOND, 2, "v0")):
+        backfill.publish_bronze(f"bronze-{day}", day, row, code)
 
 
 def test_a_plan_is_reported_and_kept_and_says_what_has_moved(published: Backfill) -> None:
@@ -97,12 +80,7 @@ def test_nothing_to_do_is_no_failure_and_what_was_typed_wrong_is_one(published: 
 
 def test_a_plan_from_the_sources_on_has_the_days_that_are_looked_back_to(backfill: Backfill) -> None:
     """Sunday's facts need the rates of Friday, which were never built."""
-    friday = "2017-03-03"
-    rate = {"currency": "USD", "rate_day": friday, "rate": "1.05", "updated_at": f"{friday}T15:00:00Z"}
-    sale = {"store_id": "1", "transaction_timestamp": "2017-03-05T10:00:00Z"}
-    for day, rates in ((friday, [rate]), ("2017-03-04", []), ("2017-03-05", [])):
-        land(backfill.home / "landing", "fx_rates", day, "rates", rates)
-    land(backfill.home / "landing", "sales", "2017-03-05", "sales", [sale])
-    told = backfill("plan", "fact_sales_transactions", "--scope", "whole", "--days", "2017-03-05", "--json").stdout
-    rebuilt = {step["table"][0]: step["why"] for step in json.loads(told)["steps"]}
+    backfill.land_a_sunday()
+    told = backfill.json("plan", "fact_sales_transactions", "--scope", "whole", "--days", "2017-03-05")
+    rebuilt = {step["table"][0]: step["why"] for step in told["steps"]}
     assert rebuilt["bronze_fx_rates"] == {"missing": ["2017-03-03..2017-03-05"]}

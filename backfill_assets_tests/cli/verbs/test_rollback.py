@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
 import pytest
@@ -24,31 +23,26 @@ BRONZE, QUARANTINE = "bronze_sales", "quarantine_sales"
 CAMPAIGN, PLAN = "campaign-0123456789abcdef", "plan-0123456789abcdef"
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backfill]:
-    with built_once(tmp_path_factory.mktemp("rollback")) as backfill:
-        backfill.lakehouse.publish("first", {BRONZE: {DAY: [1]}, QUARANTINE: {DAY: [10]}})
-        backfill.lakehouse.publish("second", {BRONZE: {DAY: [2, 3], NEXT: [4]}, QUARANTINE: {DAY: [20]}})
-        yield backfill
+@built_once
+def published(backfill: Backfill) -> None:
+    """Two publications of two tables."""
+    backfill.lakehouse.publish("first", {BRONZE: {DAY: [1]}, QUARANTINE: {DAY: [10]}})
+    backfill.lakehouse.publish("second", {BRONZE: {DAY: [2, 3], NEXT: [4]}, QUARANTINE: {DAY: [20]}})
 
 
 @pytest.fixture
-def two(backfill: Backfill, built: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
-    """Two publications of two tables, within the rollback window on any date."""
+def two(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
+    """They are within the rollback window on any date."""
     monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
-    return backfill.begin_as(built)
-
-
-def ids(backfill: Backfill, table: str) -> list[int]:
-    return sorted(backfill.lakehouse.newest(table).to_pyarrow_table().column("id").to_pylist())
+    return published
 
 
 def test_puts_back_all_tables_and_can_be_undone(two: Backfill) -> None:
     """Who did it is in the history; one that is undone says by what, and how it is brought back."""
     assert two.json("rollback", "second", "--dry-run")["rolls_back"] == "second"
-    assert ids(two, BRONZE) == [2, 3, 4]
+    assert two.ids(BRONZE) == [2, 3, 4]
     undo = two.json("rollback", "second", "--yes")["publication"]
-    assert ids(two, BRONZE) == [1] and ids(two, QUARANTINE) == [10]
+    assert two.ids(BRONZE) == [1] and two.ids(QUARANTINE) == [10]
     newest, *_ = two.json("history")["publications"]
     assert (newest["kind"], newest["reason"]) == ("rollback", "rollback of second") and newest["by"]
     for option in ("--yes", "--dry-run"):
@@ -56,7 +50,7 @@ def test_puts_back_all_tables_and_can_be_undone(two: Backfill) -> None:
         assert f"second is undone already: {undo} did it on 2" in error
         assert f"To bring it back: backfill rollback {undo}" in error
     two("rollback", undo, "--yes")
-    assert ids(two, BRONZE) == [2, 3, 4] and ids(two, QUARANTINE) == [20]
+    assert two.ids(BRONZE) == [2, 3, 4] and two.ids(QUARANTINE) == [20]
     assert "Nothing was done" in two("rollback", "second", "--dry-run").output, "it is in force again"
 
 
@@ -80,7 +74,7 @@ def test_it_asks_on_a_terminal_and_wants_yes_without_one(two: Backfill, monkeypa
     for answer, exit_code, left in (("n", 1, [2, 3, 4]), ("y", 0, [1])):
         result = CliRunner().invoke(main, ["rollback", "second"], input=f"{answer}\n")
         assert "Put this back?" in result.output and result.exit_code == exit_code
-        assert ids(two, BRONZE) == left
+        assert two.ids(BRONZE) == left
 
 
 def test_what_would_be_refused_is_refused_by_the_dry_run_and_before_asking(two: Backfill) -> None:
@@ -166,10 +160,10 @@ def test_a_campaign_is_undone_by_its_plan_and_people_are_notified(
     monkeypatch.setenv("BACKFILL_NOTICES", f"file:{told}")
     shown = campaign("rollback", PLAN, "--dry-run").output
     assert re.search(r"bronze_sales\tput back\t1\t2017-03-01", shown) and "It takes about a second" in shown
-    assert ids(campaign, "bronze_sales") == [4, 7] and not told.exists()
+    assert campaign.ids("bronze_sales") == [4, 7] and not told.exists()
     undone = campaign.json("rollback", PLAN, "--yes")
     assert (undone["campaign"], undone["undoes"], undone["seconds"]) == (CAMPAIGN, "cut", 0)
-    assert ids(campaign, "bronze_sales") == [2, 3, 4] and ids(campaign, "quarantine_sales") == [20]
+    assert campaign.ids("bronze_sales") == [2, 3, 4] and campaign.ids("quarantine_sales") == [20]
     assert [json.loads(line)["key"] for line in told.read_text().splitlines()] == [undone["publication"]]
     for name in (CAMPAIGN, "cut"):
         error = campaign("rollback", name, "--yes", exit_code=1).stderr
@@ -177,7 +171,7 @@ def test_a_campaign_is_undone_by_its_plan_and_people_are_notified(
     assert "restores" not in undone
     shown = campaign("rollback", undone["publication"], "--yes").output
     assert "Bringing back a campaign that was undone" in shown and f"campaign\t{CAMPAIGN}" in shown
-    assert ids(campaign, "bronze_sales") == [4, 7]
+    assert campaign.ids("bronze_sales") == [4, 7]
     titles = [json.loads(line)["title"] for line in told.read_text().splitlines()]
     assert titles == [f"Undone: {CAMPAIGN}", f"In force again: {CAMPAIGN}"]
     back = campaign.json("history")["publications"][0]["publication"]
@@ -194,7 +188,7 @@ def test_a_day_that_moved_and_cannot_be_staged_again_is_refused_before_asking(ca
     assert "again since by since" in campaign("rollback", PLAN, "--dry-run").output
     error = campaign("rollback", PLAN, exit_code=1).stderr
     assert "bronze_sales 2017-03-01 cannot be put back: bronze_sales was published again since by since" in error
-    assert ids(campaign, "bronze_sales") == [4, 8]
+    assert campaign.ids("bronze_sales") == [4, 8]
 
 
 def test_history_says_alike_who_rolled_back_a_publication_and_a_campaign(campaign: Backfill) -> None:

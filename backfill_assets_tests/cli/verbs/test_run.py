@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -95,39 +95,29 @@ TODAY = datetime.now(UTC).date()
 PLAN = "plan-0123456789abcdef"
 
 
-@pytest.mark.parametrize(
-    ("typed", "exit_code", "says"),
-    [
-        (f"fact_daily_revenu --days {WEEK}", 1, "Did you mean fact_daily_revenue?"),
-        ("fact_daily_revenue --days 2017-03-07..2017-03-01", 1, "Did you mean 2017-03-01..2017-03-07?"),
-        (f"fact_daily_revenue --days {WEEK} --version v9", 1, "Versions: v1."),
-        (f"fact_daily_revenue --days 2017-03-01..{TODAY}", 1, "End them with yesterday"),
-        (f"fact_daily_revenue --days {TODAY + timedelta(days=400)}", 1, "which is not over"),
-        ("", 2, "TABLES"),
-        ("fact_daily_revenue", 2, "--days"),
-        (f"{PLAN} --version v1", 2, "--version cannot be given with a plan"),
-        (f"{PLAN} --days {WEEK}", 2, "--days cannot be given with a plan"),
-        (f"{PLAN} --force", 2, "--force cannot be given with a plan"),
-        (f"fact_daily_revenue --days {WEEK} --waves 100%", 2, "--waves cannot be given with a table"),
-    ],
-    ids=[
-        "typo",
-        "wrong way round",
-        "unknown version",
-        "today",
-        "far future",
-        "no table",
-        "a range that was not named is not guessed",
-        "a kept plan has its version",
-        "a kept plan has its days",
-        "a kept plan does not change",
-        "a table has no waves",
-    ],
-)
-def test_an_invalid_request_is_refused_with_what_was_probably_meant(
-    backfill: Backfill, typed: str, exit_code: int, says: str
-) -> None:
+INVALID: Mapping[str, tuple[str, int, str]] = {
+    "typo": (f"fact_daily_revenu --days {WEEK}", 1, "Did you mean fact_daily_revenue?"),
+    "wrong way round": ("fact_daily_revenue --days 2017-03-07..2017-03-01", 1, f"Did you mean {WEEK}?"),
+    "unknown version": (f"fact_daily_revenue --days {WEEK} --version v9", 1, "Versions: v1."),
+    "today": (f"fact_daily_revenue --days 2017-03-01..{TODAY}", 1, "End them with yesterday"),
+    "far future": (f"fact_daily_revenue --days {TODAY + timedelta(days=400)}", 1, "which is not over"),
+    "no table": ("", 2, "TABLES"),
+    "a range that was not named is not guessed": ("fact_daily_revenue", 2, "--days"),
+    "a kept plan has its version": (f"{PLAN} --version v1", 2, "--version cannot be given with a plan"),
+    "a kept plan has its days": (f"{PLAN} --days {WEEK}", 2, "--days cannot be given with a plan"),
+    "a kept plan does not change": (f"{PLAN} --force", 2, "--force cannot be given with a plan"),
+    "a table has no waves": (
+        f"fact_daily_revenue --days {WEEK} --waves 100%",
+        2,
+        "--waves cannot be given with a table",
+    ),
+}
+
+
+@pytest.mark.parametrize("request_", INVALID)
+def test_an_invalid_request_is_refused_with_what_was_probably_meant(backfill: Backfill, request_: str) -> None:
     """Before Spark starts."""
+    typed, exit_code, says = INVALID[request_]
     assert says in backfill("run", *typed.split(), exit_code=exit_code).stderr
 
 

@@ -56,9 +56,9 @@ def test_json_rounds_nothing() -> None:
     assert json.loads(printed.getvalue()) == ["0.1000", "2017-03-01", "2017-03-01T11:00:00+00:00"]
 
 
-def _file_of(backfill: Backfill, day: date) -> Path:
-    (file,) = backfill.json("show", TABLE, day)["files"]
-    return backfill.home / "lakehouse" / TABLE / str(file["path"])
+def _file_of(backfill: Backfill, day: date, table: str = TABLE) -> Path:
+    (file,) = backfill.json("show", table, day)["files"]
+    return backfill.home / "lakehouse" / table / str(file["path"])
 
 
 def test_a_day_whose_file_is_gone_is_damaged_and_says_how_it_is_repaired(backfill: Backfill) -> None:
@@ -103,8 +103,7 @@ def test_files_of_an_earlier_publication_that_maintenance_deleted_are_no_damage(
 def test_damage_of_raw_is_not_said_to_be_rebuilt(backfill: Backfill) -> None:
     """Each landed file counts once."""
     backfill.lakehouse.publish("first", {"raw_sales": {DAY: [1]}})
-    (file,) = backfill.json("show", "raw_sales", DAY)["files"]
-    (backfill.home / "lakehouse" / "raw_sales" / file["path"]).unlink()
+    _file_of(backfill, DAY, "raw_sales").unlink()
     said = backfill("show", "raw_sales", DAY).output
     assert "put the files back from a backup" in said and "--force" not in said
 

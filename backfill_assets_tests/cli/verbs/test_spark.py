@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,37 +52,39 @@ def test_a_note_of_another_process_or_half_a_note_is_no_server(backfill: Backfil
         assert backfill.json("spark", "status", exit_code=1)["running"] is False
 
 
-def test_the_server_of_another_home_is_not_stopped_from_a_copy_of_it(backfill: Backfill, tmp_path: Path) -> None:
-    """`cp -a` copies the note as well."""
+@pytest.fixture
+def server() -> Iterator[subprocess.Popen[str]]:
+    """A process that looks like a Spark server; it is there once its command line can be read."""
     command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)", CONNECT_PLUGIN]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None and server.stdout.readline() == "up\n"
-        file = _note(backfill.home, server.pid)
-        assert backfill.json("spark", "status", exit_code=1)["running"] is True, "its port does not answer"
-        file.write_text(json.dumps({**json.loads(file.read_text()), "home": str(tmp_path / "original")}))
-        assert backfill.json("spark", "status", exit_code=1)["running"] is False
-        assert "No Spark server" in backfill("spark", "stop").stdout
-        assert server.poll() is None
-        server.kill()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None and started.stdout.readline() == "up\n"
+        yield started
+        started.kill()
 
 
-def test_a_port_that_something_else_has_is_named(backfill: Backfill) -> None:
+def test_the_server_of_another_home_is_not_stopped_from_a_copy_of_it(
+    backfill: Backfill, server: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    """`cp -a` copies the note as well."""
+    file = _note(backfill.home, server.pid)
+    assert backfill.json("spark", "status", exit_code=1)["running"] is True, "its port does not answer"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "home": str(tmp_path / "original")}))
+    assert backfill.json("spark", "status", exit_code=1)["running"] is False
+    assert "No Spark server" in backfill("spark", "stop").stdout
+    assert server.poll() is None
+
+
+def test_a_port_that_something_else_has_is_named(backfill: Backfill, port: int) -> None:
     """Spark would take the next port without a word, and clients would talk to the process that has this one."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        told = backfill("spark", "start", "--port", taken.getsockname()[1], exit_code=1)
+    told = backfill("spark", "start", "--port", port, exit_code=1)
     assert "answers on 127.0.0.1" in told.stderr and "another port" in told.stderr
 
 
-def test_stopped_means_that_its_port_is_free(backfill: Backfill) -> None:
+def test_stopped_means_that_its_port_is_free(backfill: Backfill, server: subprocess.Popen[str]) -> None:
     """A process that ends has no command line any more some time before its sockets are closed."""
-    command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)", CONNECT_PLUGIN]
-    with (
-        socket.create_server(("127.0.0.1", 0)) as still_open,
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as ending,
-    ):
-        assert ending.stdout is not None and ending.stdout.readline() == "up\n", "a new process has no command line yet"
+    with socket.create_server(("127.0.0.1", 0)) as still_open:
         port = still_open.getsockname()[1]
-        file = _note(backfill.home, ending.pid)
+        file = _note(backfill.home, server.pid)
         file.write_text(file.read_text().replace("sc://127.0.0.1:1", f"sc://127.0.0.1:{port}"))
         threading.Timer(0.5, still_open.close).start()
         assert f":{port}" in backfill("spark", "stop").stdout
@@ -92,16 +95,9 @@ def test_stopped_means_that_its_port_is_free(backfill: Backfill) -> None:
 def test_started_in_the_background_used_and_stopped(backfill: Backfill) -> None:
     """It outlives the command that started it; a second start says where it is; after stop, nothing is left."""
     port = free_port()
-    start = [
-        sys.executable,
-        "-c",
-        "from backfill_assets.cli import main; main()",
-        "spark",
-        "start",
-        "--port",
-        str(port),
-    ]
-    done = subprocess.run([*start, "--json"], capture_output=True, text=True, cwd=ROOT, check=False)
+    command = [sys.executable, "-c", "from backfill_assets.cli import main; main()"]
+    start = [*command, "spark", "start", "--port", str(port), "--json"]
+    done = subprocess.run(start, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     started = json.loads(done.stdout)
     try:

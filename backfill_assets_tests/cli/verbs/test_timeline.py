@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-import pytest
-
 from backfill_assets_tests.cli.command import Backfill, built_once
 from backfill_assets_tests.timeline.computed_reports import (
     CLOSE,
@@ -29,24 +27,14 @@ REVENUE = "fact_daily_revenue"
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 
 
-@pytest.fixture(scope="module")
-def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Backfill]:
-    """What tests begin with, built once."""
-    with built_once(tmp_path_factory.mktemp("rewound")) as rewound:
-        inputs = inputs_of(REVENUE, "v1", [FIRST, SECOND], {})
-        rewound.lakehouse.publish("one", {REVENUE: {FIRST: [1, 2], SECOND: [3]}}, inputs=inputs)
-        rewound.lakehouse.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2", inputs=inputs)
-        made = rewound.json("timeline", "rewind", REVENUE, "--to", "two^", "--as", "before-v2")
-        assert (made["days"], made["moment"], made["rewound"]) == (1, "before publication two", [REVENUE])
-    with built_once(tmp_path_factory.mktemp("wrong")) as wrong:
-        wrong_then_right(wrong.lakehouse)
-    return {"rewound": rewound, "wrong": wrong}
-
-
-@pytest.fixture
-def rewound(backfill: Backfill, homes: dict[str, Backfill]) -> Backfill:
+@built_once
+def rewound(backfill: Backfill) -> None:
     """The second day is as it was before its second publication, on the timeline ``before-v2``."""
-    return backfill.begin_as(homes["rewound"])
+    inputs = inputs_of(REVENUE, "v1", [FIRST, SECOND], {})
+    backfill.lakehouse.publish("one", {REVENUE: {FIRST: [1, 2], SECOND: [3]}}, inputs=inputs)
+    backfill.lakehouse.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2", inputs=inputs)
+    made = backfill.json("timeline", "rewind", REVENUE, "--to", "two^", "--as", "before-v2")
+    assert (made["days"], made["moment"], made["rewound"]) == (1, "before publication two", [REVENUE])
 
 
 def _tables(backfill: Backfill, name: str) -> dict[str, tuple[int, int]]:
@@ -151,10 +139,10 @@ TWO_MOMENTS = f"reads days of two moments of {FACT}"
 BOTH_STALE = {RANKING: {str(WEEK): TWO_MOMENTS}, CLOSE: {str(MONTH): TWO_MOMENTS}}
 
 
-@pytest.fixture
-def wrong(backfill: Backfill, homes: dict[str, Backfill]) -> Backfill:
+@built_once
+def wrong(backfill: Backfill) -> None:
     """Three days and the reports of their week and month are v1's, and then v2's."""
-    return backfill.begin_as(homes["wrong"])
+    wrong_then_right(backfill.lakehouse)
 
 
 def test_reports_of_a_part_that_went_back_stay_as_published_and_are_named_as_stale(wrong: Backfill) -> None:

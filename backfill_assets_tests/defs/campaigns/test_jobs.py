@@ -22,17 +22,17 @@ from backfill_assets.defs.campaigns.jobs import (
 )
 from backfill_assets.defs.campaigns.pages import APPROVE_JOB, JOB, OPS
 from backfill_assets.defs.dagster_internals import RETRY_NUMBER_TAG
-from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.plan.records import Plan, PlanTerms
+from backfill_assets.plan.records import PlanTerms
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.campaigns.campaigns import FACT, RANGE, campaign, plan, started
+from backfill_assets_tests.defs.conftest import evaluate_tick, shown_on
+from backfill_assets_tests.defs.fake_builder import resources_of
 from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, SMALL_TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
-
-pytestmark = pytest.mark.story
 
 NAME = campaign_of(plan().id)
 
@@ -49,12 +49,7 @@ class World:
 
     def __init__(self, instance: dg.DagsterInstance, home: Path, kind: type[Backfill] = PlayedBackfill) -> None:
         self.instance, self.home = instance, home
-        settings = Settings.at(home)
-        spark = SharedSpark(settings=settings)
-        self.resources: dict[str, Any] = {
-            "backfill_spark": spark,
-            "backfill": kind(settings=settings, catalog=CATALOG, spark=spark),
-        }
+        self.resources = resources_of(Settings.at(home), kind)
         self.jobs = {job.name: job for job in campaign_jobs(SMALL_TABLES)}
 
     def run(self, name: str, tags: dict[str, str] | None = None, **config: object) -> dg.ExecuteInProcessResult:
@@ -66,18 +61,14 @@ class World:
             raise_on_error=False,
         )
 
-    def pages(self) -> list[dict[str, object]]:
+    def pages(self) -> list[dict[str, Any]]:
         """What was shown of the campaign, newest first."""
-        chosen = dg.AssetRecordsFilter(dg.AssetKey(ASSET), asset_partitions=[NAME])
-        records = self.instance.fetch_materializations(chosen, limit=20).records
-        events = (record.asset_materialization for record in records)
-        return [{name: value.value for name, value in event.metadata.items()} for event in events if event]
+        return shown_on(self.instance, ASSET, NAME)
 
     def tick(self) -> Any:
-        defs = dg.Definitions(jobs=list(self.jobs.values()), sensors=[campaign_sensor()], resources=self.resources)
-        repository = defs.get_repository_def()
-        with dg.build_sensor_context(self.instance, repository_def=repository, resources=self.resources) as context:
-            return campaign_sensor().evaluate_tick(context)
+        sensor = campaign_sensor()
+        location = dg.Definitions(jobs=list(self.jobs.values()), sensors=[sensor], resources=self.resources)
+        return evaluate_tick(sensor, self.instance, location, self.resources)
 
 
 @pytest.fixture
@@ -157,25 +148,19 @@ def test_a_run_that_gives_one_of_two_approvals_records_it_and_publishes_nothing(
 ) -> None:
     """The run of the second person cuts over."""
     both = plan(PlanTerms(approvals=2, approvers=("ana", "bela")))
-    monkeypatch.setattr(PlayedBackfill, "campaign", lambda self, _, run, __: _by(self.settings.home, both, run))
+
+    def by_the_person_of(backfill: Backfill, _: str, run: dg.DagsterRun, __: object) -> CampaignRun:
+        at = campaign(backfill.settings.home, of=both)
+        at.run = run_info(run, CATALOG)
+        return at
+
+    monkeypatch.setattr(PlayedBackfill, "campaign", by_the_person_of)
     started(world.home, CampaignStep.VALIDATE, of=both)
     assert world.run(APPROVE_JOB, {"user": "ana"}, plan=both.id).success
     at = campaign(world.home, of=both)
     assert "1 of 2 given" in at.next().reason and CampaignStep.CUT_OVER not in at.state.done
     assert world.run(APPROVE_JOB, {"user": "bela"}, plan=both.id).success
     assert CampaignStep.CUT_OVER in campaign(world.home, of=both).state.done
-
-
-def _by(home: Path, of: Plan, run: dg.DagsterRun) -> CampaignRun:
-    at = campaign(home, of=of)
-    at.run = jobs_run_info(run)
-    return at
-
-
-def jobs_run_info(run: dg.DagsterRun) -> Any:
-    from backfill_assets.defs.resources import run_info
-
-    return run_info(run, CATALOG)
 
 
 def test_a_campaign_is_carried_on_by_one_run_at_a_time(world: World) -> None:

@@ -23,7 +23,7 @@ from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, Jour
 from backfill_assets.plan.records import PlanFinding, PlanTerms
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.upkeep.incidents import IncidentBook
-from backfill_assets_tests.defs.campaigns.campaigns import plan, started
+from backfill_assets_tests.defs.campaigns.campaigns import JudgedRun, plan, started
 from backfill_assets_tests.upkeep.incident import incident
 
 PADS = Launchpads("a_location")
@@ -91,12 +91,14 @@ def test_a_campaign_that_waits_says_what_approving_does_and_how(tmp_path: Path) 
 
 
 def test_days_that_are_wrong_on_main_meanwhile_are_named(tmp_path: Path) -> None:
-    """The first three, and how many more there are."""
+    """The first three, and how many more are left to this campaign. No repair rebuilds what the campaign does."""
     at = started(tmp_path, CampaignStep.VALIDATE)
     assert "meanwhile" not in standing_page(at, "2 days differ.", PADS)
     book = IncidentBook(at.builder.lake.storage)
     for number in range(5):
         book.write(incident(id=f"i{number}", table=f"t{number}", left_to=at.plan.id))
+    for number, plan_id in enumerate(("plan-1", ""), 5):
+        book.write(incident(id=f"i{number}", table=f"other{number}", left_to=plan_id))
     meanwhile = standing_page(at, "2 days differ.", PADS)["meanwhile"]
     assert "t0 2017-03-04 on main: late rows. It is left to this campaign." in meanwhile
     assert meanwhile.endswith("And 2 more: `backfill incident list`.") and "t3" not in meanwhile
@@ -138,28 +140,21 @@ def test_what_is_held_back_is_left_out_by_the_link(tmp_path: Path) -> None:
     assert PADS.approve(at.plan.id, effect_of_approval(at), without_held_back=True) in do
 
 
-def test_what_is_published_can_be_undone_from_its_page(tmp_path: Path) -> None:
-    page = complete(standing_page(started(tmp_path, CampaignStep.NOTIFY), "2 days are published.", PADS))
-    assert "/jobs/undo_campaign/" in page and f"`backfill rollback {plan().id}`" in page
-    assert "It can be undone until" in page
+def test_the_page_says_how_a_campaign_goes_on_from_where_it_is(tmp_path: Path) -> None:
+    """By itself, undone once it is published, and started again after a stop or a rollback."""
 
+    def page(at: JudgedRun) -> str:
+        return complete(standing_page(at, "This run failed.", PADS))
 
-def test_a_campaign_that_was_stopped_says_how_it_goes_on(tmp_path: Path) -> None:
-    at = started(tmp_path, CampaignStep.PIN)
+    at = started(tmp_path / "under way", CampaignStep.PIN)
+    assert "by itself" in page(at) and "playground" not in page(at)
     at.stop(CampaignStep.SHADOW, "too many nulls")
-    page = complete(standing_page(at, "This run failed.", PADS))
-    assert "too many nulls" in page and PADS.start(at.plan.id) in page and "timeline delete" in page
-
-
-def test_a_run_that_failed_on_its_way_asks_for_nothing(tmp_path: Path) -> None:
-    page = complete(standing_page(started(tmp_path, CampaignStep.PIN), "This run failed.", PADS))
-    assert "by itself" in page and "playground" not in page
-
-
-def test_a_campaign_that_was_rolled_back_can_be_started_again(tmp_path: Path) -> None:
-    at = started(tmp_path, CampaignStep.NOTIFY)
+    assert all(words in page(at) for words in ("too many nulls", PADS.start(at.plan.id), "timeline delete"))
+    at = started(tmp_path / "published", CampaignStep.NOTIFY)
+    undo = ("/jobs/undo_campaign/", f"`backfill rollback {plan().id}`", "It can be undone until")
+    assert all(words in page(at) for words in undo)
     at.write(JournalEntry(kind="rolled back", at=at.entries()[-1].at, report={"publication": "p2"}))
-    assert PADS.start(at.plan.id) in complete(standing_page(at, "It failed.", PADS))
+    assert PADS.start(at.plan.id) in page(at)
 
 
 def test_an_undo_can_be_undone() -> None:

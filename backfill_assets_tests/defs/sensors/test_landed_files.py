@@ -1,7 +1,6 @@
 """The sensor ``landed_files`` on a real instance: a dataset begins once, by itself, when its files are there."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
-from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -21,11 +20,10 @@ from backfill_assets.landing.zone import LandingZone, position_id
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import acquire_stream
+from backfill_assets_tests.defs.conftest import evaluate_tick, target_of
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, SMALL_TABLES, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
-
-pytestmark = pytest.mark.story
 
 DAYS = (date(2017, 3, 1), date(2017, 3, 2))
 
@@ -53,13 +51,7 @@ class World:
 
     def tick(self) -> str:
         sensor = landed_file_sensor(SMALL_TABLES)
-        with dg.build_sensor_context(
-            instance=self.instance,
-            cursor=self.cursor,
-            repository_def=self.defs.get_repository_def(),
-            resources=self.resources,
-        ) as context:
-            found = sensor.evaluate_tick(context)
+        found = evaluate_tick(sensor, self.instance, self.defs, self.resources, self.cursor)
         self.cursor = found.cursor or ""
         return str(found.skip_message)
 
@@ -68,16 +60,18 @@ class World:
 
 
 @pytest.fixture
+def by_hand(world: World) -> PartitionBackfill:
+    """A person has launched the first day of every table, which has landed."""
+    world.land(DAYS[0])
+    graph = world.defs.resolve_asset_graph()
+    launch_backfill(world.instance, graph, dict.fromkeys(TABLES, DayRange.of(DAYS[0])), title="By hand")
+    (backfill,) = world.backfills()
+    return backfill
+
+
+@pytest.fixture
 def world(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> World:
     return World(tmp_path, dagster_instance)
-
-
-def _days(backfill: PartitionBackfill) -> Mapping[str, set[str]]:
-    assert backfill.asset_backfill_data
-    found: dict[str, set[str]] = {}
-    for each in backfill.asset_backfill_data.target_subset.iterate_asset_partitions():
-        found.setdefault(each.asset_key.to_user_string(), set()).add(str(each.partition_key))
-    return found
 
 
 def test_what_was_taken_in_is_read_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +95,7 @@ def test_a_dataset_whose_days_have_landed_begins_by_itself_once(world: World) ->
     assert "still landing" in world.tick()
     assert "Launched initial-" in world.tick()
     (backfill,) = world.backfills()
-    assert _days(backfill) == {table: set(map(str, DAYS)) for table in TABLES}
+    assert target_of(backfill) == {table: set(map(str, DAYS)) for table in TABLES}
     assert backfill.tags[VERSION_TAG] == AS_PUBLISHED, "a published day keeps its version"
     world.tick()
     world.instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_FAILED))
@@ -109,24 +103,17 @@ def test_a_dataset_whose_days_have_landed_begins_by_itself_once(world: World) ->
     assert len(world.backfills()) == 1
 
 
-def test_what_a_person_has_launched_is_theirs(world: World) -> None:
+def test_what_a_person_has_launched_is_theirs(world: World, by_hand: PartitionBackfill) -> None:
     """The demo lands days and launches them itself: nothing is launched beside it."""
-    world.land(DAYS[0])
-    graph = world.defs.resolve_asset_graph()
-    launch_backfill(world.instance, graph, dict.fromkeys(TABLES, DayRange.of(DAYS[0])), title="By hand")
     world.tick()
     world.tick()
-    assert len(world.backfills()) == 1
+    assert world.backfills() == [by_hand]
 
 
-def test_what_was_launched_and_never_published_is_not_called_ingested(world: World) -> None:
+def test_what_was_launched_and_never_published_is_not_called_ingested(world: World, by_hand: PartitionBackfill) -> None:
     """Its backfill failed, or the lakehouse was deleted since: nothing ingests it until a person launches it."""
-    world.land(DAYS[0])
-    graph = world.defs.resolve_asset_graph()
-    launch_backfill(world.instance, graph, dict.fromkeys(TABLES, DayRange.of(DAYS[0])), title="By hand")
-    (backfill,) = world.backfills()
-    assert f"Waiting: raw_sales 2017-03-01: the backfill {backfill.backfill_id}" in world.tick()
-    world.instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_FAILED))
+    assert f"Waiting: raw_sales 2017-03-01: the backfill {by_hand.backfill_id}" in world.tick()
+    world.instance.update_backfill(by_hand._replace(status=BulkActionStatus.COMPLETED_FAILED))
     said = world.tick()
     assert "launched before, and nothing is published" in said
     assert said.endswith("backfill run raw_sales --downstream --days 2017-03-01")
@@ -167,7 +154,7 @@ def test_a_late_file_is_taken_in_by_one_backfill_of_raw(world: World) -> None:
     world.land(DAYS[1])
     assert "Launched late-" in world.tick()
     (backfill,) = world.backfills()
-    assert _days(backfill) == {"raw_sales": {str(DAYS[0])}}
+    assert target_of(backfill) == {"raw_sales": {str(DAYS[0])}}
     world.tick()
     world.instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_FAILED))
     assert "did not take them in" in world.tick()
@@ -184,7 +171,7 @@ def test_a_whole_day_that_lands_late_is_taken_in_once_a_later_one_was(world: Wor
     world.tick()
     assert "Launched late-" in world.tick()
     (backfill,) = world.backfills()
-    assert _days(backfill) == {"raw_sales": {str(late)}}
+    assert target_of(backfill) == {"raw_sales": {str(late)}}
 
 
 def test_a_day_that_was_rolled_back_is_left_alone_and_named(world: World) -> None:

@@ -6,47 +6,44 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
 
 import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG as RANGE_END
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_START
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
-from backfill_assets.defs.checks import AS_USUAL
+from backfill_assets.defs.checks import AS_USUAL, evaluations
 from backfill_assets.defs.dagster_internals import report_checks
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.sensors import repairs
-from backfill_assets.defs.sensors.repairs import REPAIR_TAG, SENSOR, repair_sensor
+from backfill_assets.defs.sensors.repairs import REPAIR_TAG, repair_sensor
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.watchdogs import JOB, STEP
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.keep import plan_as_kept
+from backfill_assets.quality.gates import checks_of
+from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.state.observed import observe
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets.upkeep.watch import WatchedDay
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder, fake_resources
+from backfill_assets_tests.defs.conftest import evaluate_tick, range_tags, target_of
+from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder, built_day, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES, TABLES
 from backfill_assets_tests.defs.test_watchdogs import fake_watch
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
-pytestmark = pytest.mark.story
-
 PARTITION = "dagster/partition"
 DAY, OTHER = date(2017, 3, 4), date(2017, 3, 6)
-
-
-def _sensor() -> dg.SensorDefinition:
-    return repair_sensor(SMALL_TABLES)
+SENSOR = repair_sensor(SMALL_TABLES)
 
 
 class World:
@@ -59,12 +56,7 @@ class World:
         self.defs = code_location(SMALL_CATALOG, self.resources)
 
     def tick(self) -> str:
-        sensor = _sensor()
-        repository = self.defs.get_repository_def()
-        with dg.build_sensor_context(
-            instance=self.instance, repository_def=repository, resources=self.resources
-        ) as context:
-            found = sensor.evaluate_tick(context)
+        found = evaluate_tick(SENSOR, self.instance, self.defs, self.resources)
         requests = [str(each.run_key) for each in found.run_requests or ()]
         return f"Asked: {', '.join(requests)}" if requests else str(found.skip_message)
 
@@ -97,32 +89,20 @@ def world(published: SmallLakehouse, dagster_instance: dg.DagsterInstance, tmp_p
     return World(lakehouse, dagster_instance, tmp_path)
 
 
-def _days(backfill: PartitionBackfill) -> dict[str, set[str]]:
-    assert backfill.asset_backfill_data
-    subset = backfill.asset_backfill_data.target_subset
-    return {
-        key.to_user_string(): {
-            str(each.partition_key) for each in subset.iterate_asset_partitions() if each.asset_key == key
-        }
-        for key in subset.asset_keys
-    }
-
-
 def test_nothing_wrong_launches_nothing(world: World) -> None:
     """It is on from the start: on a sound lakehouse it only says so."""
-    sensor = _sensor()
-    assert (sensor.name, sensor.default_status) == (SENSOR, dg.DefaultSensorStatus.RUNNING)
+    assert (SENSOR.name, SENSOR.default_status) == (repairs.SENSOR, dg.DefaultSensorStatus.RUNNING)
     assert world.tick() == "Nothing to repair."
     assert world.backfills() == []
 
 
-def test_late_rows_become_one_backfill_of_exactly_their_days(world: World) -> None:
+def test_late_rows_become_one_backfill_of_exactly_theirtarget_of(world: World) -> None:
     """Titled with the reason and tagged, and a second tick finds it under way."""
     world.late_row(DAY, OTHER)
     assert "Launched late_rows_" in world.tick()
     (backfill,) = world.backfills()
     tables = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_daily_revenue")
-    assert _days(backfill) == {table: {str(DAY), str(OTHER)} for table in tables}
+    assert target_of(backfill) == {table: {str(DAY), str(OTHER)} for table in tables}
     assert backfill.title == f"Repair: bronze_sales {DAY}, {OTHER}: late rows arrived"
     assert backfill.tags[REPAIR_TAG] == backfill.backfill_id
     assert FORCE_TAG not in backfill.tags
@@ -191,17 +171,7 @@ def test_three_attempts_then_it_says_what_a_person_does(world: World) -> None:
     assert f"For a person: bronze_sales {DAY}: 3 repairs did not put it right -> read the gates" in told
 
 
-def test_a_repair_that_worked_is_over(world: World) -> None:
-    """And the next late row on the same day is another one."""
-    world.late_row(DAY)
-    world.tick()
-    publish_chain(world.lakehouse, "again", [DAY])
-    world.end(BulkActionStatus.COMPLETED_SUCCESS)
-    assert "Closed late-rows-bronze-sales-20170304-1: repaired by late_rows_20170304_" in world.tick()
-    assert world.tick() == "Nothing to repair."
-
-
-def test_a_repair_beyond_its_bounds_is_a_plan_of_just_its_days(world: World) -> None:
+def test_a_repair_beyond_its_bounds_is_a_plan_of_just_itstarget_of(world: World) -> None:
     """It waits for a person; the day between, which is sound, is left as it is."""
     backfill = world.resources["backfill"]
     settings = replace(backfill.settings, repairs="days=1,settle=0")
@@ -254,17 +224,21 @@ def _watchdog_fails(world: World) -> None:
     assert job.execute_in_process(instance=world.instance, run_config=config).success
 
 
+def _run_daily(world: World) -> None:
+    job = world.defs.resolve_job_def("daily_small")
+    assert job.execute_in_process(instance=world.instance, partition_key=str(DAY)).success
+
+
 def test_a_watchdog_whose_verdicts_were_wiped_stops_no_repair(world: World) -> None:
     """A person wipes the asset's history in the UI, and a run plans the watchdog anew."""
     _watchdog_fails(world)
     world.tick()
     world.end()
     world.instance.wipe_assets([dg.AssetKey("fact_sales_transactions")])
-    job = world.defs.resolve_job_def("daily_small")
-    assert job.execute_in_process(instance=world.instance, partition_key=str(DAY)).success
+    _run_daily(world)
     world.late_row(OTHER)
     assert world.tick().startswith("Asked: proof-watchdog_20170304_")
-    assert [_days(each).get("bronze_sales") for each in world.backfills()] == [{str(OTHER)}, None]
+    assert [target_of(each).get("bronze_sales") for each in world.backfills()] == [{str(OTHER)}, None]
 
 
 def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
@@ -274,23 +248,16 @@ def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
     world.tick()
     (first,) = world.backfills()
     assert first.tags[FORCE_TAG]
-    assert set(_days(first)) == {"fact_sales_transactions", "fact_daily_revenue"}
+    assert set(target_of(first)) == {"fact_sales_transactions", "fact_daily_revenue"}
     world.end()
-    assert (
-        world.defs.resolve_job_def("daily_small")
-        .execute_in_process(instance=world.instance, partition_key=str(DAY))
-        .success
-    )
+    _run_daily(world)
     world.tick()
     assert len(world.backfills()) == 2
 
 
 def test_a_rollback_is_remembered_after_a_compaction(world: World) -> None:
     """Maintenance publishes the day again every few nights: it is still as a person put it back."""
-    publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
-    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo", steps=SMALL.steps)
-    _compact_in_name(world.lakehouse, "fact_daily_revenue")
-    publish_step(world.lakehouse, "newer", SMALL.step_of("fact_sales_transactions"), {DAY: 4})
+    _roll_back(world, "undo")
     told = world.tick()
     assert f"For a person: fact_daily_revenue {DAY}: a person has rolled it back" in told
     assert world.backfills() == []
@@ -298,12 +265,17 @@ def test_a_rollback_is_remembered_after_a_compaction(world: World) -> None:
 
 def test_a_rollback_that_was_undone_holds_no_repair_back(world: World) -> None:
     """What is there is the publication again, which was not taken away, also after a compaction."""
+    _roll_back(world, "undo", "redo")
+    assert "Launched new_input_" in world.tick()
+
+
+def _roll_back(world: World, *ids: str) -> None:
+    """A day of revenue, and each of these rollbacks by the next one; then it is compacted, and its input is newer."""
     publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
-    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo", steps=SMALL.steps)
-    roll_back(world.lakehouse.publisher, "undo", id="redo", steps=SMALL.steps)
+    for before, id in pairwise(("new-fact-daily-revenue", *ids)):
+        roll_back(world.lakehouse.publisher, before, id=id, steps=SMALL.steps)
     _compact_in_name(world.lakehouse, "fact_daily_revenue")
     publish_step(world.lakehouse, "newer", SMALL.step_of("fact_sales_transactions"), {DAY: 4})
-    assert "Launched new_input_" in world.tick()
 
 
 def _compact_in_name(lakehouse: SmallLakehouse, table: str) -> None:
@@ -335,14 +307,11 @@ def test_a_run_that_may_write_its_days_is_waited_for(world: World) -> None:
         status, run_id = dg.DagsterRunStatus.STARTED, f"{number}123456789ab"
         return world.instance.add_run(dg.DagsterRun(job_name="daily_small", run_id=run_id, status=status, tags=tags))
 
-    def of_range(first: date, last: date) -> dict[str, str]:
-        return {RANGE_START: str(first), RANGE_END: str(last)}
-
     world.late_row(DAY)
     on_its_days: tuple[dict[str, str], ...] = (
         {},
         {PARTITION: str(DAY)},
-        of_range(date(2017, 3, 3), DAY),
+        range_tags(date(2017, 3, 3), DAY),
         {PARTITION: "campaign-x"},
     )
     for number, tags in enumerate(on_its_days):
@@ -350,7 +319,7 @@ def test_a_run_that_may_write_its_days_is_waited_for(world: World) -> None:
         assert f"waits for the run {number}1234567" in world.tick(), tags
         world.instance.report_run_canceled(busy)
     assert world.backfills() == []
-    for number, tags in enumerate(({PARTITION: str(OTHER)}, of_range(date(2017, 3, 5), OTHER)), len(on_its_days)):
+    for number, tags in enumerate(({PARTITION: str(OTHER)}, range_tags(date(2017, 3, 5), OTHER)), len(on_its_days)):
         run(number, tags)
     assert "Launched" in world.tick() and len(world.backfills()) == 1
 
@@ -361,4 +330,45 @@ def test_two_repairs_of_other_days_go_on_side_by_side(world: World) -> None:
     world.tick()
     world.late_row(OTHER)
     world.tick()
-    assert [_days(each)["bronze_sales"] for each in world.backfills()] == [{str(OTHER)}, {str(DAY)}]
+    assert [target_of(each)["bronze_sales"] for each in world.backfills()] == [{str(OTHER)}, {str(DAY)}]
+
+
+# ------------------------------------------------------ a day that its gates held back is told, and not tried again
+
+
+BRONZE = SMALL.step_of("bronze_sales")
+
+
+@pytest.fixture
+def late(world: World) -> World:
+    """One published day that got late rows."""
+    world.late_row(DAY)
+    return world
+
+
+def fail_the_gates(late: World) -> None:
+    """A run built the day from what there is now, and a gate held it back: what it left in Dagster."""
+    view = observe(late.lakehouse.storage, TABLES)
+    logicals = {"raw_sales": {DAY: view.logical(TableDay("raw_sales", DAY))}}
+    made_of = decide.wanted(BRONZE, BRONZE.version(), [DAY], logicals)[DAY].input_fingerprint
+    day = built_day("bronze_sales", DAY, passed=False, rules=["contract_holds"])
+    failed = replace(day, publication="", input_fingerprint=made_of)
+    found = list(evaluations(failed, checks_of(BRONZE.tables[0], BRONZE)))
+    report_checks(late.instance, "0" * 32, found)
+
+
+def test_a_day_that_would_fail_again_is_told_at_once_and_in_the_words_of_its_gate(late: World) -> None:
+    fail_the_gates(late)
+    told = late.tick()
+    assert late.backfills() == []
+    assert f"For a person: bronze_sales {DAY}: its gates hold it back, and would again" in told
+    assert "expected 7 rows, observed 6 rows -> Look at the quarantine of that day." in told
+    assert f"backfill run bronze_sales --downstream --days {DAY}" in told
+
+
+def test_more_rows_are_a_reason_to_try_again(late: World) -> None:
+    """The source has sent what was wrong once more."""
+    fail_the_gates(late)
+    late.lakehouse.publish("corrected", {"raw_sales": {DAY: [10]}}, mode="append")
+    assert "Launched late_rows_" in late.tick()
+    assert len(late.backfills()) == 1

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from backfill_assets.campaign.rollback import roll_back
+from backfill_assets.defs import dagster_internals
 from backfill_assets.defs.checks import FRESH, check_key
-from backfill_assets.defs.dagster_internals import newest_evaluations
+from backfill_assets.defs.dagster_internals import GrpcServerCodeLocationOrigin, newest_evaluations
 from backfill_assets.defs.partitions import PartitionedTables, Partitions
 from backfill_assets.defs.sensors.shows_what_is import (
     REPORTED_BY,
     ReportedUpTo,
     ShownDays,
+    ends_of_data,
     put_freshness_right,
     put_statuses_right,
     report_publication,
@@ -28,13 +32,12 @@ from backfill_assets.defs.sensors.shows_what_is import (
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Switch
 from backfill_assets.model.graph import build_order
+from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.conftest import Run, materialized
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
-
-pytestmark = pytest.mark.story
 
 STEPS = build_order(SMALL.steps)
 DATES = (date(2017, 3, 1), date(2017, 3, 2))
@@ -308,3 +311,87 @@ def test_a_day_whose_inputs_have_changed_is_shown_as_stale_until_it_is_built_aga
     publish_step(lakehouse, "again", step, {DATES[0]: 2})
     put_right()
     assert _check(dagster_instance, DAYS[0], FRESH).passed
+
+
+# ------------------------------------------------------------------- partitions of data that has ended grow with it
+
+
+END = date(2017, 5, 29)
+SERVER = GrpcServerCodeLocationOrigin("localhost", port=4000, location_name="small")
+Tick = Callable[..., Any]
+
+
+@pytest.fixture
+def reloads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The code servers that were asked to load their code again."""
+    asked: list[object] = []
+
+    class NowTimer:
+        daemon = False
+
+        def __init__(self, seconds: float, call: Callable[[], None]) -> None:
+            self.call = call
+
+        def start(self) -> None:
+            self.call()
+
+    class Client:
+        def reload_code(self, timeout: int) -> None:
+            asked.append(timeout)
+
+    monkeypatch.setattr(dagster_internals.threading, "Timer", NowTimer)
+    monkeypatch.setattr(GrpcServerCodeLocationOrigin, "create_client", lambda self: Client())
+    return asked
+
+
+@pytest.fixture
+def tick(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Tick:
+    def evaluate(cursor: str | None = None, origin: object = SERVER) -> Any:
+        sensor = shows_what_is_sensor(PartitionedTables(SMALL_CATALOG, {"small": END}), {})
+        resources = fake_resources(FakeBuilder(), tmp_path)
+        with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:
+            context._code_location_origin = origin  # type: ignore[assignment]
+            return sensor.evaluate_tick(context)
+
+    return evaluate
+
+
+def _land(home: Path, day: date) -> None:
+    folder = Settings.at(home).landing / "sales" / str(day)
+    folder.mkdir(parents=True)
+    (folder / "part.jsonl.gz").touch()
+
+
+def test_partitions_that_end_with_the_data_stay(tick: Tick, tmp_path: Path, reloads: list[object]) -> None:
+    """It is on from the start, and costs a listing of names."""
+    _land(tmp_path, END)
+    assert tick().skip_message == "Dagster shows what is."
+    assert reloads == []
+
+
+def test_a_later_day_has_the_code_location_loaded_again_once(tick: Tick, tmp_path: Path, reloads: list[object]) -> None:
+    """Web server and daemon see the server that follows; one that stays as it is is not asked again for ever."""
+    _land(tmp_path, date(2017, 6, 5))
+    first = tick()
+    assert first.skip_message == (
+        "The data ends elsewhere now: small on 2017-06-05. The code location is being loaded again."
+    )
+    assert len(reloads) == 1
+    assert "press Reload" in str(tick(first.cursor).skip_message)
+    assert len(reloads) == 1
+
+
+def test_a_server_that_cannot_be_asked_is_left_to_a_person(tick: Tick, tmp_path: Path, reloads: list[object]) -> None:
+    """As under `dagster dev`, which keeps the code server to itself."""
+    _land(tmp_path, date(2017, 6, 5))
+    assert "press Reload" in str(tick(origin=None).skip_message)
+    assert reloads == []
+
+
+def test_a_landing_zone_that_cannot_be_read_changes_nothing(tick: Tick, tmp_path: Path, reloads: list[object]) -> None:
+    """A folder that is a link to nothing, or a disk that is away for a minute."""
+    _land(tmp_path, END)
+    (Settings.at(tmp_path).landing / "sales" / "2017-06-01").symlink_to(tmp_path / "nowhere")
+    assert ends_of_data(SMALL_CATALOG, Settings.at(tmp_path)) is None
+    assert "cannot be read" in str(tick().skip_message)
+    assert reloads == []

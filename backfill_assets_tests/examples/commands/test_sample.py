@@ -6,8 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
 from backfill_assets.examples.commands.sample import parse_defects
+from backfill_assets_tests.waiting import wait_until
 
 
 def invoke(*arguments: str | int | Path) -> Result:
@@ -73,7 +73,7 @@ def test_ctrl_c_ends_live_events_with_their_counts(tmp_path: Path) -> None:
     command = [program, "sample", "live", "--json", "--landing", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
-            assert wait_for(lambda: len([*tmp_path.glob("sales/*/live-2*.jsonl.gz")]) > 1), "the first is counted"
+            wait_until(lambda: len([*tmp_path.glob("sales/*/live-2*.jsonl.gz")]) > 1, 60)  # the first is counted
             running.send_signal(signal.SIGINT)
             output, _ = running.communicate(timeout=15)
         finally:
@@ -81,13 +81,6 @@ def test_ctrl_c_ends_live_events_with_their_counts(tmp_path: Path) -> None:
     assert running.returncode == 0
     assert json.loads(output)["events"] >= 10
     assert not list(tmp_path.rglob("*.part"))
-
-
-def wait_for(done: Callable[[], bool], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while not done() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return done()
 
 
 REFUSED: Mapping[str, str] = {

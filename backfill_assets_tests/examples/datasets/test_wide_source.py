@@ -10,7 +10,6 @@ import pytest
 
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.dataset import Dataset
-from backfill_assets.model.declaration import Table
 from backfill_assets.model.measure import hashes_written_of
 from benchmarks.wide_dataset import wide_dataset
 
@@ -34,21 +33,17 @@ def inferring_spark(spark: SparkSession) -> Iterator[SparkSession]:
 
 def frames(spark: SparkSession, dataset: Dataset, folder: Path) -> dict[str, DataFrame]:
     """What a day of ``dataset`` goes through: both transforms, and the hashes of rows of each table."""
-    landed, accepted = dataset.steps
-    read = {table.name: _empty(spark, struct_type(table.contract), folder / table.name) for table in dataset.tables}
-    computed = accepted.versions[0].transform(read)
-    assert landed.source
-    return {**computed, **{f"hashes of {table.name}": _hashed(read[table.name], table) for table in dataset.tables}}
-
-
-def _hashed(rows: DataFrame, table: Table) -> DataFrame:
-    return rows.select("*", *(each.column().alias(each.name) for each in hashes_written_of(table)))
-
-
-def _empty(spark: SparkSession, schema: Any, folder: Path) -> DataFrame:
-    """Read from a file: of no rows at all Spark would plan nothing."""
-    spark.createDataFrame([], schema).write.parquet(str(folder))
-    return spark.read.schema(schema).parquet(str(folder))
+    read = {}
+    for table in dataset.tables:
+        # Read from a file: of no rows at all Spark would plan nothing.
+        schema, file = struct_type(table.contract), str(folder / table.name)
+        spark.createDataFrame([], schema).write.parquet(file)
+        read[table.name] = spark.read.schema(schema).parquet(file)
+    found = dict(dataset.steps[1].versions[0].transform(read))
+    for table in dataset.tables:
+        hashes = (each.column().alias(each.name) for each in hashes_written_of(table))
+        found[f"hashes of {table.name}"] = read[table.name].select("*", *hashes)
+    return found
 
 
 def _optimized(frame: DataFrame) -> Any:

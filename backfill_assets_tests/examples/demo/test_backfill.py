@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import dagster as dg
 import pytest
@@ -22,7 +22,6 @@ from backfill_assets.cli.dev.only_daemon import HasDaemon, only_daemon
 from backfill_assets.cli.running_dev import noted_dev
 from backfill_assets.days import DayRange
 from backfill_assets.defs.specs import VERSION_TAG
-from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.demo import backfill as backfill_module
 from backfill_assets.examples.demo.backfill import (
     DemoBackfill,
@@ -37,6 +36,7 @@ from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.service import command_line
 from backfill_assets_tests.defs import fake_location
 from backfill_assets_tests.defs.small_dataset import TABLES
+from backfill_assets_tests.waiting import wait_until
 
 DAYS = DayRange.parse("2017-03-01..2017-03-03")
 STEPS = ["raw_sales", "bronze_sales"]
@@ -96,12 +96,6 @@ def test_the_target_is_what_the_ui_would_launch(tmp_path: Path) -> None:
     assert backfill.tags[VERSION_TAG] == "v1"
     assert backfill.asset_backfill_data.get_partition_names() == [day.isoformat() for day in DAYS]
     assert {key.to_user_string() for key in backfill.asset_selection or ()} == set(TABLES)
-
-
-def test_a_backfill_that_cannot_be_launched_says_why(tmp_path: Path) -> None:
-    """Before a daemon is started."""
-    with pytest.raises(InvalidRequest, match="has no partition 2016-01-01"):
-        launch_demo(Settings.at(tmp_path), DayRange.parse("2016-01-01"), TABLES, fake_location.__name__)
 
 
 def test_a_failed_backfill_says_why_and_what_to_do(tmp_path: Path) -> None:
@@ -166,15 +160,11 @@ def test_interrupted_it_lets_make_dev_stop_the_runs(
 ) -> None:
     """They live: Dagster may not be given to understand that they have ended."""
     backfill = demo(_SECOND_DAEMON)
-    monkeypatch.setattr("backfill_assets.examples.demo.backfill.progress", _interrupted)
+    monkeypatch.setattr(backfill_module, "progress", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         backfill.carry_out(STEPS, Phases())
     assert _status(backfill) == "CANCELING"
     assert "`make dev` stops its runs." in capsys.readouterr().out
-
-
-def _interrupted(*_: object, **__: object) -> None:
-    raise KeyboardInterrupt
 
 
 def test_make_dev_that_ends_ends_the_demo(demo: Demo, dev: ExitStack) -> None:
@@ -186,23 +176,19 @@ def test_make_dev_that_ends_ends_the_demo(demo: Demo, dev: ExitStack) -> None:
     assert _status(backfill) == "CANCELED"
 
 
-@pytest.mark.parametrize(
-    ("other", "refused"),
-    [
-        ({"lakehouse": "elsewhere"}, "the demo is for {home}/elsewhere"),
-        ({"landing": "elsewhere"}, "the landing zone {home}/landing, .* is for {home}/elsewhere"),
-        ({"token_key_file": "other.key"}, "the token key {home}/token.key, .* is for {home}/other.key"),
-    ],
-    ids=["lakehouse", "landing zone", "token key"],
-)
-def test_make_dev_on_another_home_is_no_daemon_for_it(
-    tmp_path: Path, dev: ExitStack, other: dict[str, str], refused: str
-) -> None:
+ELSEWHERE: Mapping[str, tuple[str, str, str]] = {
+    "lakehouse": ("lakehouse", "elsewhere", "the demo is for {home}/elsewhere"),
+    "landing zone": ("landing", "elsewhere", "the landing zone {home}/landing, .* is for {home}/elsewhere"),
+    "token key": ("token_key_file", "other.key", "the token key {home}/token.key, .* is for {home}/other.key"),
+}
+
+
+@pytest.mark.parametrize("what", ELSEWHERE)
+def test_make_dev_on_another_home_is_no_daemon_for_it(tmp_path: Path, dev: ExitStack, what: str) -> None:
     """It would build there what was landed here, not find it, or fail at a key that is not the lakehouse's."""
-    changes: dict[str, Any] = {name: tmp_path / file for name, file in other.items()}
-    if "lakehouse" in changes:
-        changes = {"lakehouse": lakehouse_path(str(changes["lakehouse"]))}
-    settings = replace(Settings.at(tmp_path), **changes)
+    setting, name, refused = ELSEWHERE[what]
+    place: Any = lakehouse_path(str(tmp_path / name)) if what == "lakehouse" else tmp_path / name
+    settings = replace(Settings.at(tmp_path), **{setting: place})
     with pytest.raises(DemoFailed, match=refused.format(home=tmp_path)) as error:
         launch_demo(settings, DAYS, TABLES, fake_location.__name__)
     assert f"kill {os.getpid()}" in str(error.value.hint)
@@ -258,9 +244,7 @@ def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path) -> None:
     running = subprocess.Popen(
         [sys.executable, "-c", _INTERRUPTED, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    until = time.monotonic() + 60
-    while not (pid_file.exists() and pid_file.read_text()) and time.monotonic() < until and running.poll() is None:
-        time.sleep(0.01)
+    wait_until(lambda: (pid_file.exists() and pid_file.read_text()) or running.poll() is not None, 60)
     running.terminate()
     said, errors = running.communicate(timeout=30)
     assert running.returncode != 0

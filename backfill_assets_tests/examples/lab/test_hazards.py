@@ -14,7 +14,6 @@ from backfill_assets.examples.lab.hazards import COLLISION, HAZARDS, LOADED, STR
 from backfill_assets.examples.lab.lakes import Files, ScratchLake, sold_at
 from backfill_assets.examples.sample.real import sales_lines
 
-pytestmark = pytest.mark.data
 LINES = sales_lines(DayRange.of(SUNDAY))[SUNDAY][::100]
 
 

@@ -213,7 +213,6 @@ def test_each_day_has_rates_products_and_a_delivery_of_sales(tmp_path: Path) -> 
     assert fingerprint(tmp_path) == before, "what has landed is left alone"
 
 
-@pytest.mark.data
 def test_beside_real_sales_only_what_is_missing_lands(tmp_path: Path) -> None:
     land_real(DayRange.parse("2017-03-03..2017-03-04"), tmp_path)
     before = fingerprint(tmp_path)

@@ -19,7 +19,6 @@ from backfill_assets_tests import oracle
 from backfill_assets_tests.docs_commands import TRACED
 from backfill_assets_tests.examples.sample.landed_lines import fingerprint, landed_lines, landed_rows
 
-pytestmark = pytest.mark.data
 PRODUCT_FIELDS = (
     "product_id", "manufacturer_id", "department", "brand", "product_category", "product_type", "package_size",
 )  # fmt: skip

@@ -17,7 +17,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.products import LONGEST_CATALOGUE_GAP_DAYS
 from backfill_assets.examples.sample.defects import DEFECTS
-from backfill_assets.examples.sample.references import CATALOGUE_LEAD_DAYS
+from backfill_assets.examples.sample.references import CATALOGUE_LEAD_DAYS, packaged_file
 from backfill_assets.examples.sample.sales_line import FIELDS, sound_rows
 from backfill_assets.examples.sample.synthetic import SyntheticSpec, planned_defects, synthesize
 from backfill_assets.model.graph import missing_inputs
@@ -228,3 +228,9 @@ def test_another_month_has_the_catalogue_that_its_reports_look_back_to(months: S
     assert min(products) == date(2017, 3, 1), "nothing is demanded from before the first delivery"
     with_rows = {path.split("/")[1] for path, lines in landed_lines(tmp_path, "products").items() if lines}
     assert with_rows <= set(map(str, wanted)), "the other files have no rows"
+
+
+def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it() -> None:
+    with pytest.raises(InvalidRequest, match=r"not_there.*\n.*pip install 'backfill-assets\[examples\]'"):
+        packaged_file("not_there", "rows.parquet")
+    assert packaged_file("currency_converter", "eurofxref-hist.zip").is_file()
