@@ -34,7 +34,7 @@ FEW_RANDOM_KILLS = 3
 SEED = int(os.environ.get("BACKFILL_SEED", "6"))
 TRIES = 4
 """So many random moments are tried at most for each that is to hit."""
-BETWEEN_READS = 0.005
+BETWEEN_READS = 0.002
 """A reader that never rests takes the processor from the process that it looks at."""
 MUST_BE_HIT = {
     CrashPoint.LOG_READ,
