@@ -51,6 +51,15 @@ def staged_home(wrong_home: Path, tmp_path_factory: pytest.TempPathFactory, spar
 
 
 @pytest.fixture(scope="session")
+def righted_home(wrong_home: Path, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """``wrong_home`` with the days of the right logic published over it."""
+    workshop = _copied(wrong_home, tmp_path_factory.mktemp("righted"), spark)
+    workshop.build_all(DAYS, "v2")
+    workshop.build_reports(DAYS)
+    return workshop.settings.home
+
+
+@pytest.fixture(scope="session")
 def rejected_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     """The home of two days of sales of which four lines are quarantined, built down to every report."""
     home = tmp_path_factory.mktemp("rejected") / "home"
@@ -61,6 +70,11 @@ def rejected_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession)
 @pytest.fixture
 def wrong(wrong_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
     return _copied(wrong_home, tmp_path, spark)
+
+
+@pytest.fixture
+def righted(righted_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
+    return Workshop(shutil.copytree(righted_home, tmp_path / "righted"), lambda: spark)
 
 
 @pytest.fixture

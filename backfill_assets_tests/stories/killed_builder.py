@@ -32,7 +32,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
 
-STEPS = ("raw_sales", "bronze_sales", "fact_sales_transactions", "fact_daily_revenue")
+STEPS = ("raw_sales", "bronze_sales", "fact_sales_transactions")
 Place = Callable[[str, str], None]
 
 

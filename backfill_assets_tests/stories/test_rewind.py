@@ -21,30 +21,30 @@ from backfill_assets_tests.stories.test_many_timelines import assert_read_by_eve
 from backfill_assets_tests.workshop import Workshop
 
 
-def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_back_to_before_it_and_forward_by_another_version(
+    wrong: Workshop, righted: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """v1 is published, v2 over it; on the timeline the days are v1's again, then v2's, and main stays as it is."""
-    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    monkeypatch.setenv("BACKFILL_HOME", str(righted.settings.home))
     old, old_rows, frozen = contents(wrong), wrong.read(FACT), main_rows(wrong)
-    wrong.build_all(DAYS, "v2")
-    wrong.build_reports(DAYS)
-    new, new_rows = contents(wrong), wrong.read(FACT)
+    new, new_rows = contents(righted), righted.read(FACT)
     (moment, *_) = types("timeline", "rewind", FACT)["moments"]
 
     began = time.monotonic()
     made = types("timeline", "rewind", FACT, "--to", f"{moment['publication']}^", "--as", "before-v2")
     print(f"rewound {made['days']} days in {time.monotonic() - began:.2f} s")
-    assert held(wrong, "before-v2") == {key: old[key] for key in held(wrong, "before-v2")} != {}
-    assert contents(wrong) == new
+    assert held(righted, "before-v2") == {key: old[key] for key in held(righted, "before-v2")} != {}
+    assert contents(righted) == new
 
     started: list[object] = []
     monkeypatch.setattr(foreground, "foreground_spark", lambda *_: started.append(1))
     done = types("timeline", "forward", "before-v2", "--version", "v1", "--as", "still-v1")
     assert {name: step for step in done["steps"] for name in ("staged", "from_main") if step[name]} == {}
-    assert started == [] and held(wrong, "still-v1") == held(wrong, "before-v2")
+    assert started == [] and held(righted, "still-v1") == held(righted, "before-v2")
 
     done = types("timeline", "forward", "before-v2", "--version", "v2", "--as", "as-main")
     assert started == [] and all(not step["staged"] for step in done["steps"])
-    assert held(wrong, "as-main") == {key: new[key] for key in held(wrong, "as-main")}
+    assert held(righted, "as-main") == {key: new[key] for key in held(righted, "as-main")}
 
     same = types("diff", "main", "as-main")
     assert started == [] and same["tables"] and {row["differ"] for row in same["tables"]} == {0}
@@ -62,8 +62,8 @@ def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monke
     ]
     assert started == [], "rows that differ are compared without Spark, wherever a state has them"
     monkeypatch.undo()
-    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    assert_read_by_every_engine(wrong, {"before-v2": frozen})
+    monkeypatch.setenv("BACKFILL_HOME", str(righted.settings.home))
+    assert_read_by_every_engine(righted, {"before-v2": frozen})
 
 
 def test_a_timeline_is_published_as_a_plan_is_and_undone(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,21 +96,20 @@ def refuse(*_: object, **__: object) -> None:
     raise AssertionError("a day is computed again")
 
 
-def test_rows_that_arrived_since_come_along_once(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    before = types("history", FACT)["publications"][0]["publication"]
-    wrong.build_all(DAYS, "v2")
+def test_rows_that_arrived_since_come_along_once(righted: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKFILL_HOME", str(righted.settings.home))
+    before = types("history", FACT)["publications"][1]["publication"]
     types("timeline", "rewind", FACT, "--to", before, "--as", "again")
-    land_lines(wrong.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
+    land_lines(righted.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
     for table in ("raw_sales", "bronze_sales"):
-        wrong.build(table, DAYS)
+        righted.build(table, DAYS)
     done = types("timeline", "forward", "again", "--version", "v1")
     staged = {step["table"]: step["staged"] for step in done["steps"] if step["staged"]}
     assert staged[FACT] == [str(LATE_DAY)]
-    wrong.build_all(DAYS, "v1")
-    wrong.build_reports(DAYS)
-    main = contents(wrong)
-    assert held(wrong, "again") == {key: main[key] for key in held(wrong, "again")}
+    righted.build_all(DAYS, "v1")
+    righted.build_reports(DAYS)
+    main = contents(righted)
+    assert held(righted, "again") == {key: main[key] for key in held(righted, "again")}
 
 
 def contents(workshop: Workshop) -> dict[tuple[str, str], object]:

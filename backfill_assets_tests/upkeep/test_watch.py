@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -31,16 +32,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DAYS = DayRange.parse("2017-03-01..2017-03-03")
+SPEC = SyntheticSpec(days=DAYS, rows_per_day=30, seed=7, defects={})
 OVERWRITTEN, EMPTIED = date(2017, 3, 2), date(2017, 3, 3)
 Found = dict[tuple[str, date], set[str]]
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Workshop:
-    workshop = Workshop(tmp_path_factory.mktemp("watched"), lambda: spark)
-    workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=30, seed=7, defects={}))
+def sound_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    workshop = Workshop(tmp_path_factory.mktemp("sound") / "home", lambda: spark)
+    workshop.land_synthetic(SPEC)
     workshop.build_all(DAYS)
-    return workshop
+    return workshop.settings.home
+
+
+@pytest.fixture(scope="module")
+def built(sound_home: Path, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Workshop:
+    """Tests damage it one after the other."""
+    return Workshop(shutil.copytree(sound_home, tmp_path_factory.mktemp("watched") / "home"), lambda: spark)
 
 
 def _look(workshop: Workshop, spark: SparkSession, days: DayRange = DAYS) -> list[WatchedDay]:
@@ -195,13 +203,11 @@ def test_a_day_is_not_wrong_because_one_that_it_is_compared_with_cannot_be_read(
 
 
 def test_a_day_whose_rows_have_come_and_are_not_built_yet_is_behind_and_not_wrong(
-    tmp_path: Path, spark: SparkSession
+    sound_home: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
     """A stream publishes raw first: facts that read no raw themselves disagree with it for a few seconds."""
-    workshop, spec = Workshop(tmp_path, lambda: spark), SyntheticSpec(days=DAYS, rows_per_day=30, seed=7, defects={})
-    workshop.land_synthetic(spec)
-    workshop.build_all(DAYS)
-    late = replace(spec, days=DayRange.of(DAYS.last), seed=8)
+    workshop = Workshop(shutil.copytree(sound_home, tmp_path / "home"), lambda: spark)
+    late = replace(SPEC, days=DayRange.of(DAYS.last), seed=8)
     synthesize(late, tmp_path / "late")
     (file,) = (tmp_path / "late").rglob(f"sales/*{DAYS.last}*/*")
     target = workshop.settings.landing / file.relative_to(tmp_path / "late")

@@ -126,12 +126,13 @@ def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
     from backfill_assets.answers.campaign import next_of_plan
     from backfill_assets.campaign.look import plan_difference_answer
     from backfill_assets.cli.running_dev import running_ui
-    from backfill_assets.difference.find import find_difference
+    from backfill_assets.difference.find import find_difference, last_difference
     from backfill_assets.plan.keep import plan_as_kept
 
     plan = plan_as_kept(settings, id)
     with foreground_lake() as lake:
-        found = find_difference(lake, plan, report_progress)
+        kept = last_difference(lake.storage, plan.id)
+        found = find_difference(lake, plan, report_progress, known=kept.tables if kept else ())
     steps, ui, publisher = current_catalog().steps, running_ui(settings), open_publisher()
 
     def answer(*, drawn: bool) -> Answer:

@@ -31,7 +31,9 @@ def planned(backfill: Backfill, *expected: str) -> str:
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The difference that is kept is what is found again: no Spark is started."""
-    monkeypatch.setattr(find, "find_difference", lambda lake, plan, *_: find.last_difference(lake.storage, plan.id))
+    monkeypatch.setattr(
+        find, "find_difference", lambda lake, plan, *_, **known: find.last_difference(lake.storage, plan.id)
+    )
 
 
 def keep(backfill: Backfill, id: str, *after: str) -> Difference:
