@@ -102,8 +102,8 @@ class PublicationLog:
         """The version whose head was rebuilt from the rows, which takes reading all of them."""
         self._seen: int | None = None
         """The newest version at the last look: the next look goes on from there, and lists nothing."""
-        self._listed = NO_LOG, LogFiles.of(storage, None)
-        """The files of the version that was listed last. Of no log there are none."""
+        self._listed: tuple[int, LogFiles] | None = None
+        """The version that was listed last, and its files."""
         self._closed: tuple[str, Mapping[str, int]] = ("", {})
         """The publication that was closed here last, and its map of all tables, which no other entry changes."""
 
@@ -164,7 +164,7 @@ class PublicationLog:
     def files(self) -> LogFiles:
         """The files of the newest version, with their bounds. Listed once: questions come several at a time."""
         version, opener = self._newest()
-        if version != self._listed[0]:
+        if self._listed is None or self._listed[0] != version:
             handle = self._load() if self.storage.is_folder else opener()
             self._listed = NO_LOG if handle is None else handle.version(), LogFiles.of(self.storage, handle)
         return self._listed[1]
