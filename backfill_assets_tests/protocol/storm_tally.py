@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 V = TypeVar("V")
 FOREIGN = "foreign"
+OVER = "over"
+"""A file among the tallies: a storm that has seen enough ends before its time."""
 Line = Mapping[str, Any]
 
 
@@ -188,9 +190,11 @@ class Judge:
         tried, done = list(self.told.of("naming")), list(self.told.of("named"))
         for id in {line["id"] for line in done}:
             last = max((line for line in done if line["id"] == id), key=lambda line: float(line["at"]))
+            begun = _begun(last, tried)
             later = [line["name"] for line in tried if line["id"] == id and line["at"] >= last["at"]]
+            beside = [line["name"] for line in done if line["id"] == id and line["at"] >= begun]
             under_way = [line["name"] for line in tried if line["id"] == id and not _is_answered(line, done)]
-            known = {last["name"], *later, *under_way}
+            known = {*later, *beside, *under_way}
             names_now = kept.get(id, {""})
             self._expect(bool(names_now & known), f"timeline {id} is {sorted(names_now)}, and was called {known}")
         for first, second in _holders(tried, done):
@@ -211,6 +215,12 @@ class Judge:
         self._expect(not lost, f"foreign rows are lost: {_few(sorted(lost))}")
 
 
+def _begun(line: Line, tried: Iterable[Line]) -> float:
+    """When what ``line`` says is done was begun: it came about at any time since, however late it was noted."""
+    same = (each for each in tried if (each["id"], each["name"]) == (line["id"], line["name"]))
+    return float(max(each["at"] for each in same if each["at"] <= line["at"]))
+
+
 def _is_answered(tried: Line, done: Iterable[Line]) -> bool:
     return any(
         (line["id"], line["name"]) == (tried["id"], tried["name"]) and line["at"] >= tried["at"] for line in done
@@ -222,9 +232,15 @@ def _holders(tried: Sequence[Line], done: Sequence[Line]) -> Iterator[tuple[str,
     for first, second in product(done, done):
         if first["id"] == second["id"] or first["name"] != second["name"] or not first["name"]:
             continue
-        began = max(line["at"] for line in tried if line["id"] == second["id"] and line["at"] <= second["at"])
-        leaves = (line["at"] for line in tried if line["id"] == first["id"] and line["name"] != first["name"])
-        left = min((at for at in leaves if at >= first["at"]), default=float("inf"))
+        began, held = _begun(second, tried), _begun(first, tried)
+        answered = {(line["id"], line["name"]) for line in done if line["at"] < held}
+        leaves = (
+            line["at"]
+            for line in tried
+            if (line["id"] == first["id"] and line["name"] != first["name"])
+            and (line["at"] >= held or (line["id"], line["name"]) not in answered)
+        )
+        left = min(leaves, default=float("inf"))
         if first["at"] < began and second["at"] < left:
             yield first["id"], second["id"]
 

@@ -41,7 +41,7 @@ from backfill_assets.state.reading import published_versions
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.protocol.staging import change, published_rows, rows_table, stage
-from backfill_assets_tests.protocol.storm_tally import FOREIGN, Tally, by_text
+from backfill_assets_tests.protocol.storm_tally import FOREIGN, OVER, Tally, by_text
 
 FACT, RAW, PAIR = "fact", "raw", ("left", "right")
 TABLES = (FACT, RAW, *PAIR)
@@ -88,7 +88,8 @@ class Worker:
     def run(self) -> None:
         """A refusal is an answer. Anything else that is raised is a finding."""
         deed = DEEDS[self.role]
-        while time.time() < self.until:
+        over = self.tally.file.with_name(OVER)
+        while time.time() < self.until and not over.exists():
             try:
                 deed(self)
             except BackfillError as error:

@@ -20,14 +20,14 @@ FOREIGN_D = "2017-03-09"
 
 
 @pytest.mark.parametrize(
-    ("seconds", "on_s3"), [(4, False), pytest.param(120, True, marks=pytest.mark.long)], ids=["folder", "s3"]
+    ("seconds", "on_s3"), [(12, False), pytest.param(120, True, marks=pytest.mark.long)], ids=["folder", "s3"]
 )
 def test_a_storm_loses_nothing_and_doubles_nothing(tmp_path: Path, seconds: float, on_s3: bool) -> None:
     """In full: ``make storm SECONDS=180``."""
     tallies = tmp_path / "tallies"
     tallies.mkdir()
     with place(tmp_path, on_s3=on_s3) as root:
-        report = storm(root, tallies, seconds, SEED)
+        report = storm(root, tallies, seconds, SEED, ends_early=not on_s3)
     print("\n".join(report.lines()))
     assert report.wrong == []
     assert report.kills.total() > 2 and report.folded > 0
@@ -128,6 +128,17 @@ def test_a_name_that_another_timeline_had_all_along_is_said() -> None:
     assert _judge(FOUND, *lines, *gone) == ["t3 got the name of t1, which had it"]
     left: Line = {"what": "naming", "role": "names", "id": "t1", "name": "", "at": 6.5}
     assert _judge(FOUND, left, *lines, *gone) == []
+
+
+def test_what_was_noted_late_came_about_before() -> None:
+    """A process is stopped between its deed and its note. Meanwhile others delete the timeline, and take its name."""
+    deeds = (("t1", "", 7.0, 8.0), ("t1", "three", 7.5, 9.0), ("t3", "three", 8.2, 8.4))
+    lines: list[Line] = [
+        {"what": what, "role": "names", "id": id, "name": name, "at": at}
+        for id, name, begun, done in deeds
+        for what, at in (("naming", begun), ("named", done))
+    ]
+    assert _judge(replace(FOUND, timelines=(("t2", "one"), ("t3", "three"))), *lines) == []
 
 
 @pytest.mark.parametrize("what", ["torn", "failed"])
