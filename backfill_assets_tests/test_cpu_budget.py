@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from backfill_assets_tests.cpu_budget import ENFORCED, PACE, CpuBudget, count, used
+from backfill_assets_tests.cpu_budget import AS_IT_WAS, ENFORCED, PACE, CpuBudget, count, used
 
 pytestmark = pytest.mark.data
 BURN = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n"
@@ -47,6 +47,7 @@ def charged(steps: Sequence[tuple[str, float]], *paces: float) -> dict[str, floa
     for tier, _ in steps[:-1]:
         next(cast("Any", budget.pytest_runtest_protocol)(tier))
     budget.pytest_sessionfinish(cast("pytest.Session", SimpleNamespace()))
+    assert budget.seconds.pop(AS_IT_WAS) == steps[-1][1]
     return dict(budget.seconds)
 
 
