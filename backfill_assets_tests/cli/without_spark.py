@@ -65,7 +65,7 @@ _ROWS = {FIRST: (12, 3), NEXT: (0, 1)}
 _PATCHES: tuple[tuple[str, object], ...] = (
     ("cli.foreground.foreground_spark", mock.MagicMock()),
     ("rebuild.builder.Builder.build", _build),
-    ("difference.find.find_difference", lambda lake, plan, *_: last_difference(lake.storage, plan.id)),
+    ("difference.find.find_difference", lambda lake, plan, *_, **known: last_difference(lake.storage, plan.id)),
     ("rebuild.builder.Builder.preview_refresh", lambda *_: RefreshResult(_FILES, _ROWS, dry_run=True)),
     ("rebuild.builder.Builder.refresh", lambda *_, **__: RefreshResult(_FILES, _ROWS, _PUBLICATIONS["raw_sales"])),
 )

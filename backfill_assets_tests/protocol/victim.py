@@ -91,7 +91,7 @@ def killing(step: str, number: int) -> Reached:
     left = [number]
 
     def reached(at: CrashPoint, about: str) -> None:
-        os.write(1, f"{at.value}\n".encode())
+        _say(at.value)
         if at.value == step:
             left[0] -= 1
             if left[0] == 0:
@@ -105,10 +105,15 @@ def serve() -> None:
         root, *where = line.rstrip("\n").split("\t")
         child = os.fork()
         if child == 0:
+            _say(str(os.getpid()))
             os._exit(_run(Path(root), where))
-        print(child, flush=True)
         _, status = os.waitpid(child, 0)
-        print(ENDED, os.waitstatus_to_exitcode(status), flush=True)
+        _say(f"{ENDED} {os.waitstatus_to_exitcode(status)}")
+
+
+def _say(line: str) -> None:
+    """In one piece and at once: both processes write to the same pipe, each in its turn."""
+    os.write(1, f"{line}\n".encode())
 
 
 def _run(root: Path, where: Sequence[str]) -> int:
