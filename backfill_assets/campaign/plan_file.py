@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -179,9 +179,11 @@ class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # PyYAML has no types
 
 
 def read_plan_file(path: Path) -> PlanFile:
-    """Raises :class:`InvalidPlanFile` with all that is wrong, each with its place in the file."""
+    """Raises :class:`InvalidPlanFile` with all that is wrong, each with its place and line in the file."""
     try:
-        return PlanFile.model_validate(_TextLoader(path.read_text(encoding="utf-8")).get_single_data() or {})
+        loader = _TextLoader(path.read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        return PlanFile.model_validate({} if node is None else loader.construct_document(node))
     except OSError as error:
         problems = [InvalidRequest(f"The file cannot be read: {error.strerror}.")]
     except UnicodeDecodeError:
@@ -189,7 +191,8 @@ def read_plan_file(path: Path) -> PlanFile:
     except (yaml.YAMLError, RecursionError) as error:
         problems = [_broken(error)]
     except ValidationError as error:
-        problems = [_problem(each) for each in error.errors()]
+        found = [(_line(node, each["loc"]), each) for each in error.errors()]
+        problems = [_problem(each, line) for line, each in sorted(found, key=lambda pair: pair[0])]
     raise InvalidPlanFile(path, problems)
 
 
@@ -199,14 +202,29 @@ def _broken(error: Exception) -> InvalidRequest:
     return InvalidRequest(f"It is not YAML: {what}{where}.", hint="Write each key once, and quote a text with : or #.")
 
 
-def _problem(error: ErrorDetails) -> InvalidRequest:
-    """Pydantic's message with the place of the value, such as ``expectations.1``."""
+def _line(node: yaml.Node | None, place: Iterable[str | int]) -> int:
+    """The line of a key or an item, or of the nearest one above it that is there; 0 if none is."""
+    line = 0
+    for part in place:
+        found = None
+        if isinstance(node, yaml.MappingNode):
+            found = next((pair for pair in node.value if pair[0].value == part), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            found = (node.value[part], node.value[part])
+        if found is None:
+            break
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line
+
+
+def _problem(error: ErrorDetails, line: int) -> InvalidRequest:
+    """Pydantic's message with the place of the value, such as ``expectations.1 (line 7)``."""
     place, context = error["loc"], error.get("ctx", {})
     message, next_step = error["msg"], context.get("next_step", "")
     if error["type"] == "extra_forbidden":
         known = PlanFileLimits if place[0] == "limits" else PlanFile
         message, next_step = "There is no such key", suggest_or_list(str(place[-1]), list(known.model_fields), "Keys")
-    where = ".".join(map(str, place))
+    where = ".".join(map(str, place)) + f" (line {line})" * bool(line)
     return InvalidRequest(f"{where}: {message}".removeprefix(": "), hint=next_step or None)
 
 

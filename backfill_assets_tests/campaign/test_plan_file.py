@@ -1,4 +1,4 @@
-"""What a plan file may say becomes a request and terms; all that it may not is found at once, with its place."""
+"""What a plan file may say becomes a request and terms; all that it may not is found at once, with its line."""
 
 from __future__ import annotations
 
@@ -88,41 +88,44 @@ def test_every_limit_can_be_given() -> None:
 
 
 def test_all_problems_are_found_at_once(tmp_path: Path) -> None:
-    """Each with its place in the file, and what to do."""
+    """In the order of the file, each with its place and line in it, and what to do."""
     text = WHOLE.replace(f"target: {FACT}", "taget: facts").replace("days: 2017-03-01..", "days: 2017-06-01..")
     text = text.replace("  gates: none", "  gate: none").replace("approvals: 2", "approvals: none")
     assert problems(tmp_path, text) == [
         "plan.yaml: target: Field required",
-        "plan.yaml: days: The day range 2017-06-01..2017-05-29 ends before it starts.",
-        "  -> Did you mean 2017-05-29..2017-06-01?",
-        "plan.yaml: limits.gate: There is no such key",
-        "  -> Did you mean gates?",
-        "plan.yaml: approvals: Input should be a valid integer, unable to parse string as an integer",
-        "plan.yaml: taget: There is no such key",
+        "plan.yaml: taget (line 5): There is no such key",
         "  -> Did you mean target?",
+        "plan.yaml: days (line 6): The day range 2017-06-01..2017-05-29 ends before it starts.",
+        "  -> Did you mean 2017-05-29..2017-06-01?",
+        "plan.yaml: limits.gate (line 15): There is no such key",
+        "  -> Did you mean gates?",
+        "plan.yaml: approvals (line 17): Input should be a valid integer, unable to parse string as an integer",
     ]
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("scope: everything", ": scope: Input should be 'source"),
-        ("force: maybe", ": force: Input should be a valid boolean"),
-        ("expectations: weekends unchanged", ": expectations: Input should be a valid tuple"),
-        ("expectations:\n  - weekends unchanged\n  - all good", ": expectations.1: 'all good' is no expectation."),
-        ("waves: 5%,100%", ": waves: Input should be a valid tuple"),
-        ("waves: [5%, 50%]", ": waves: The waves '5%,50%' do not ascend to 100%."),
-        ("waves: [5]", ": waves.0: String should match pattern"),
-        ("limits: {deviation: 2}", ": limits.deviation: String should match pattern"),
-        ("limits: {errors: '5%,gates=100%'}", ": limits.errors: String should match pattern"),
-        ("limits: {seconds: 5%}", ": limits.seconds: String should match pattern"),
-        ("limits: 2%", ": limits: Input should be"),
-        ("approvers: ana", ": approvers: Input should be a valid tuple"),
-        ("approvers: [ana and bela]", ": approvers.0: String should match pattern"),
+        ("scope: everything", ": scope (line 3): Input should be 'source"),
+        ("force: maybe", ": force (line 3): Input should be a valid boolean"),
+        ("expectations: weekends unchanged", ": expectations (line 3): Input should be a valid tuple"),
+        (
+            "expectations:\n  - weekends unchanged\n  - all good",
+            ": expectations.1 (line 5): 'all good' is no expectation.",
+        ),
+        ("waves: 5%,100%", ": waves (line 3): Input should be a valid tuple"),
+        ("waves: [5%, 50%]", ": waves (line 3): The waves '5%,50%' do not ascend to 100%."),
+        ("waves: [5]", ": waves.0 (line 3): String should match pattern"),
+        ("limits: {deviation: 2}", ": limits.deviation (line 3): String should match pattern"),
+        ("limits: {errors: '5%,gates=100%'}", ": limits.errors (line 3): String should match pattern"),
+        ("limits: {seconds: 5%}", ": limits.seconds (line 3): String should match pattern"),
+        ("limits: 2%", ": limits (line 3): Input should be"),
+        ("approvers: ana", ": approvers (line 3): Input should be a valid tuple"),
+        ("approvers: [ana and bela]", ": approvers.0 (line 3): String should match pattern"),
         ("approvers: [ana, ana]\napprovals: 2", ": approvals: 2 approvals cannot come from 1 approver."),
-        ("approvals: 0", ": approvals: Input should be greater than or equal to 1"),
-        ("title: [a]", ": title: Input should be a valid string"),
-        ("notices: ['https://chat.example.com/hooks/secret']", ": notices.0: An address is no recipient:"),
+        ("approvals: 0", ": approvals (line 3): Input should be greater than or equal to 1"),
+        ("title: [a]", ": title (line 3): Input should be a valid string"),
+        ("notices: ['https://chat.example.com/hooks/secret']", ": notices.0 (line 3): An address is no recipient:"),
         ("days: 2017-03-05", ": It is not YAML: 'days' is there twice (line 3)."),
         ("limits: {gates: 1%, gates: 2%}", ": It is not YAML: 'gates' is there twice (line 3)."),
     ],
