@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
+from backfill_assets.answers.run import StepRan, ran_answer
+from backfill_assets.rebuild.outcome import BuildResult
 from benchmarks.backfill.report import Goal, figure, ratios, seconds
-from benchmarks.backfill.shared_server import beside
+from benchmarks.backfill.shared_server import beside, steps_of
 from benchmarks.backfill.timed import Timed
 
 
@@ -50,3 +55,9 @@ def test_only_runs_that_the_long_one_outlasted_stand_for_its_goal() -> None:
 def test_seconds_have_the_largest_process_and_the_greatest_load_beside_them() -> None:
     line = seconds("runs", [_run(3, 6), _run(1, 2), _run(2, 4)])
     assert (line.value, line.note, line.load) == (2, "CPU 4 s, 100 MiB", 0.5)
+
+
+def test_the_time_of_each_step_is_read_from_what_a_run_prints() -> None:
+    ran = [StepRan("bronze_sales", BuildResult(()), 1.2), StepRan("fact_daily_revenue", BuildResult(()), 0.5)]
+    printed = json.dumps(ran_answer(ran, {}).as_json())
+    assert steps_of(replace(_run(2), output=printed)) == "bronze_sales 1.2, fact_daily_revenue 0.5"

@@ -67,7 +67,7 @@ def one_day(data: Data, rounds: int) -> list[Line]:
     embedded = [chain(next(days), {}) for _ in range(rounds)]
     shutil.rmtree(work.home)
     return [
-        seconds("one day, raw to daily revenue, warm shared server", warm, Goal(5), note=_steps(warm[-1])),
+        seconds("one day, raw to daily revenue, warm shared server", warm, Goal(5), note=steps_of(warm[-1])),
         seconds("the same, the first that this server did", first),
         seconds("the same, embedded", embedded),
         beside(f"the same, beside a run of {len(data.days)} days on that server", runs),
@@ -135,5 +135,5 @@ def _through_the_chain(data: Data, day: DayRange, environment: Environment) -> T
     return data.run("raw_sales", *TABLES, "--days", str(day), name="one-day", environment=environment)
 
 
-def _steps(run: Timed) -> str:
-    return ", ".join(f"{step['step']} {step['seconds']}" for step in json.loads(run.output)["steps"])
+def steps_of(run: Timed) -> str:
+    return ", ".join(f"{step['table']} {step['seconds']}" for step in json.loads(run.output)["steps"])
