@@ -28,6 +28,7 @@ _ADD_COLUMNS = [
     f"add.{name}" for name in ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
 ]
 _REMOVE_COLUMNS = ["remove.path", "remove.deletionTimestamp"]
+_TRANSACTION_COLUMNS = ["txn.appId", "txn.version"]
 _MOST_NAMED_COMMITS = 400
 """With more commits after the checkpoint of the hint, the hint is of long ago."""
 _LOOKED_FOR_AT_ONCE = 20
@@ -108,9 +109,21 @@ def read_log(storage: Storage, table: str, version: int) -> LogState:
     Raises :class:`VersionGone` where the log has a gap: half a history would be taken for the truth.
     """
     active: dict[str, AddedFile] = {}
-    for actions in _actions_up_to(storage, table, version, "add", _ADD_COLUMNS):
+    for actions in _actions_up_to(storage, table, version, _ADD_COLUMNS):
         _apply(active, {}, actions)
     return LogState(version, active)
+
+
+def read_log_and_transactions(
+    storage: Storage, table: str, version: int, base: int | None = None
+) -> tuple[LogState, dict[str, int]]:
+    """:func:`read_log` and :func:`read_transactions`, in one pass; from the checkpoint ``base``, if one is known."""
+    active: dict[str, AddedFile] = {}
+    transactions: dict[str, int] = {}
+    for actions in _actions_up_to(storage, table, version, [*_ADD_COLUMNS, *_TRANSACTION_COLUMNS], base):
+        _apply(active, {}, actions)
+        transactions |= _transactions_in(actions)
+    return LogState(version, active), transactions
 
 
 NO_FILES = LogState(-1, {})
@@ -128,43 +141,42 @@ def removed_files(storage: Storage, table: str, version: int) -> dict[str, Remov
     Raises like :func:`read_log`.
     """
     removed: dict[str, RemovedFile] = {}
-    for actions in _actions_up_to(storage, table, version, "remove", _REMOVE_COLUMNS):
+    for actions in _actions_up_to(storage, table, version, _REMOVE_COLUMNS):
         _apply({}, removed, actions)
     return removed
 
 
 def _actions_up_to(
-    storage: Storage, table: str, version: int, kind: str, columns: list[str]
+    storage: Storage, table: str, version: int, columns: list[str], base: int | None = None
 ) -> list[list[dict[str, Any]]]:
-    """The actions of each file of the log, oldest first: of a checkpoint only ``kind``, of a commit all."""
+    """The actions of each file of the log, oldest first: of a checkpoint only ``columns``, of a commit all."""
+
+    def kept(part: str) -> list[dict[str, Any]]:
+        rows = storage.read_parquet(part, columns)
+        return [{kind: each} for kind in rows.column_names for each in rows.column(kind).drop_null().to_pylist()]
 
     def read(parts: list[str], commits: list[str]) -> list[list[dict[str, Any]]]:
-        kept = [
-            [{kind: each} for each in storage.read_parquet(name, columns).column(kind).drop_null().to_pylist()]
-            for name in parts
-        ]
-        return [*kept, *(storage.read_json_lines(name) for name in commits)]
+        return [*map(kept, parts), *(storage.read_json_lines(name) for name in commits)]
 
-    hinted = _hinted_files(storage, table, version)
+    hinted = _files_from(table, hinted_checkpoint(storage, table) if base is None else base, version)
     if hinted is not None:
         with suppress(FileNotFoundError):  # cleaned up: the names of what is there say what to read
             return read(*hinted)
     return read(*_files_up_to(storage, table, version))
 
 
-def _hinted_files(storage: Storage, table: str, version: int) -> tuple[list[str], list[str]] | None:
+def _files_from(table: str, base: int | None, version: int) -> tuple[list[str], list[str]] | None:
     """The checkpoint that the log's own hint names, and the commits after it, without listing a long log.
 
     None where the hint does not help: there is none, it is of a later version, or it names a checkpoint of many parts.
     """
-    base = _hinted_checkpoint(storage, table)
     if base is None or base > version or version - base > _MOST_NAMED_COMMITS:
         return None
     commits = [_commit(table, number) for number in range(base + 1, version + 1)]
     return [f"{table}/_delta_log/{base:020d}.checkpoint.parquet"], commits
 
 
-def _hinted_checkpoint(storage: Storage, table: str) -> int | None:
+def hinted_checkpoint(storage: Storage, table: str) -> int | None:
     """The version of the checkpoint that the log's own hint names; None without one, or if it has many parts."""
     try:
         hint = json.loads(storage.read_bytes(f"{table}/_delta_log/_last_checkpoint"))
@@ -178,8 +190,8 @@ def _commit(table: str, version: int) -> str:
     return f"{table}/_delta_log/{version:020d}.json"
 
 
-def version_by_names(storage: Storage, table: str) -> int | None:
-    """The newest version of ``table``, found by the names of the commits after the checkpoint of the hint.
+def version_by_names(storage: Storage, table: str, base: int | None) -> int | None:
+    """The newest version of ``table``, found by the names of the commits after the checkpoint ``base`` of the hint.
 
     delta-rs lists the whole folder of a log whenever it opens a table, which a stream makes long, and loads what files
     the table has. A log without a hint is short, so its names are listed. None on an object store, where delta-rs knows
@@ -187,7 +199,6 @@ def version_by_names(storage: Storage, table: str) -> int | None:
     """
     if not storage.is_folder:
         return None
-    base = _hinted_checkpoint(storage, table)
     return newest_version(storage, table) if base is None else version_from(storage, table, base)
 
 
@@ -213,10 +224,13 @@ def read_transactions(storage: Storage, table: str, version: int) -> dict[str, i
     delta-rs looks each of them up by itself, which is milliseconds a piece. Raises like :func:`read_log`.
     """
     versions: dict[str, int] = {}
-    for actions in _actions_up_to(storage, table, version, "txn", ["txn.appId", "txn.version"]):
-        found = (action["txn"] for action in actions if "txn" in action)
-        versions.update((action["appId"], action["version"]) for action in found)
+    for actions in _actions_up_to(storage, table, version, _TRANSACTION_COLUMNS):
+        versions |= _transactions_in(actions)
     return versions
+
+
+def _transactions_in(actions: Iterable[dict[str, Any]]) -> dict[str, int]:
+    return {action["txn"]["appId"]: action["txn"]["version"] for action in actions if "txn" in action}
 
 
 def _files_up_to(storage: Storage, table: str, version: int) -> tuple[list[str], list[str]]:

@@ -22,8 +22,9 @@ from backfill_assets.lakehouse.delta_log import (
     RemovedFile,
     VersionGone,
     commits_back,
+    hinted_checkpoint,
     newest_version,
-    read_log,
+    read_log_and_transactions,
     read_transactions,
     removed_files,
     version_by_names,
@@ -45,13 +46,16 @@ class MainTable:
     name: str
     version: int
     opened: DeltaTable | None = field(default=None, repr=False, compare=False)
+    base: int | None = field(default=None, repr=False, compare=False)
+    """The checkpoint that the hint of the log named when the table was opened."""
 
     @classmethod
     def open(cls, storage: Storage, name: str) -> MainTable | None:
         """The newest version, or None when nothing was ever published to it."""
-        version = version_by_names(storage, name)
+        base = hinted_checkpoint(storage, name) if storage.is_folder else None
+        version = version_by_names(storage, name, base)
         if version is not None:
-            return cls(storage, name, version)
+            return cls(storage, name, version, base=base)
         try:
             with explain_failure(f"{storage.uri(name)} cannot be read"):
                 handle = DeltaTable(storage.uri(name), storage_options=dict(storage.options))
@@ -89,21 +93,27 @@ class MainTable:
             raise PublicationRefused(f"The table {name} could not be created in {storage.root}.")
         return table
 
+    @cached_property
+    def _log(self) -> tuple[LogState, dict[str, int]]:
+        return read_log_and_transactions(self.storage, self.name, self.version, self.base)
+
     def state(self) -> LogState:
-        return read_log(self.storage, self.name, self.version)
+        return self._log[0]
 
     def removed_files(self) -> dict[str, RemovedFile]:
         """The tombstones by path: what was active in some version that is still kept."""
         return removed_files(self.storage, self.name, self.version)
 
     def transaction(self, id: str) -> int | None:
-        """Opening a table loads all its files: where that was not needed yet, the log is asked."""
+        """Of a table that is open already, by its handle; else by the log, which is read once for all ids and files."""
         is_open = self.opened is not None or "handle" in vars(self)
-        return self.handle.transaction_version(id) if is_open else self.transactions().get(id)
+        if is_open and "_log" not in vars(self):
+            return self.handle.transaction_version(id)
+        return self._log[1].get(id)
 
     def transactions(self) -> dict[str, int]:
-        """All of them by id: to look up many, one read is far less than :meth:`transaction` for each."""
-        return read_transactions(self.storage, self.name, self.version)
+        """All of them by id, where files are not asked for: one read, which is far less than each by itself."""
+        return self._log[1] if "_log" in vars(self) else read_transactions(self.storage, self.name, self.version)
 
     def commit_version(self, publication: str) -> int:
         """The version at which ``publication`` last committed here; later versions may be of others.

@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
-from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_by_names, version_from
+from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_from
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.records import DayLineage, DayState, Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
@@ -119,8 +119,7 @@ class PublicationLog:
 
     def _newest(self) -> tuple[int, Callable[[], DeltaTable]]:
         """The newest version, and what opens it."""
-        storage, seen = self.storage, self._seen
-        version = version_by_names(storage, LOG_TABLE) if seen is None else version_from(storage, LOG_TABLE, seen)
+        version = self._newest_by_names()
         if version is not None:
             self._seen = version
             uri, options = self.storage.uri(LOG_TABLE), dict(self.storage.options)
@@ -130,6 +129,12 @@ class PublicationLog:
             return NO_LOG, self._create
         self._seen = handle.version()
         return self._seen, lambda: handle
+
+    def _newest_by_names(self) -> int | None:
+        """Opening the table would load all files of the log. None where only that can say."""
+        if self._seen is not None:
+            return version_from(self.storage, LOG_TABLE, self._seen)
+        return newest_version(self.storage, LOG_TABLE) if self.storage.is_folder else None
 
     def _rebuild(self, handle: DeltaTable) -> HeadState:
         if self._rebuilt[0] != handle.version():

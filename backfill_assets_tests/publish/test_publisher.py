@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,26 @@ def test_a_position_counts_once(lake: Lake) -> None:
     assert isinstance(lake.append("a3", "raw", {}, first), Conflict)
     assert isinstance(lake.append("a4", "raw", {}, Position(id="empty", before=None, after=1)), Published)
     assert lake.rows("raw") == {D1: ["x"]} and lake.table("raw").transaction_version("empty") == 1
+
+
+def test_many_positions_cost_no_more_reads_of_the_log_than_one(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand files that land at once have as many; and no file of the table's log is read twice for one version."""
+    lake.append("a0", "raw", {D1: ["x"]})
+    read: list[str] = []
+
+    def reading(storage: Storage, path: str) -> list[dict[str, Any]]:
+        read.append(path)
+        return read_json_lines(storage, path)
+
+    read_json_lines = Storage.read_json_lines
+    monkeypatch.setattr(Storage, "read_json_lines", reading)
+    for id, count in (("one", 1), ("many", 200)):
+        positions = [Position(id=f"{id}-{number}", before=None, after=1) for number in range(count)]
+        assert isinstance(lake.append(id, "raw", {D1: [id]}, *positions), Published)
+        of_raw = Counter(path for path in read if path.startswith("raw/"))
+        read.clear()
+        # To compare, to commit, to close, and by what the test's own lakehouse looks at.
+        assert max(of_raw.values()) <= 4, (id, of_raw)
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, 0), (3, 3)])
