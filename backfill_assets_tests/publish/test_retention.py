@@ -65,50 +65,55 @@ def _spark_rows(spark: SparkSession, lake: Lake, table: str) -> dict[date, list[
 
 
 def test_vacuum_within_its_retention_harms_nothing(vacuuming: SparkSession, lake: Lake) -> None:
-    """Main keeps replaced files as long as the rollback window: published, staged and earlier states all survive.
-
-    It is the table's own retention, so a shorter one needs an explicit override.
-    """
+    """Main keeps replaced files as long as the rollback window: published, staged and earlier states all survive."""
     staged = _history(lake)
+    _vacuum(vacuuming, lake, VACUUMS, "t", "u", LOG_TABLE)
+    assert isinstance(lake.publisher().publish(staged), Published)
+    assert _spark_rows(vacuuming, lake, "t") == {D1: ["A"], D2: ["B"]}
+    roll_back(lake.publisher(), "p3", id="undo3", steps=())
+    roll_back(lake.publisher(), "p2", id="undo2", steps=())
+    assert _spark_rows(vacuuming, lake, "t") == lake.rows("t") == {D1: ["a", "a2"], D2: ["b"]}
+    assert _spark_rows(vacuuming, lake, "u") == lake.rows("u") == {D1: ["x"]}
+    roll_back(lake.publisher(), "c1", id="undo1", steps=())
+    assert _spark_rows(vacuuming, lake, "t") == {D1: ["a", "a2"], D2: ["b"]}
+
+
+def test_retention_zero_is_refused_by_spark_unless_its_guard_is_off(vacuuming: SparkSession, lake: Lake) -> None:
+    """The table's own retention is the rollback window, so a shorter one needs an explicit override."""
+    _history(lake)
     properties = lake.table("t").metadata().configuration
     assert properties["delta.deletedFileRetentionDuration"] == "interval 30 days"
     for vacuum in VACUUMS_WITHOUT_MERCY:
         with pytest.raises(Exception, match="retention"):
-            _vacuum(vacuuming, lake, [vacuum], "t")
-    _vacuum(vacuuming, lake, VACUUMS, "t")
-    assert isinstance(lake.publisher().publish(staged), Published)
-    assert lake.rows("t") == {D1: ["A"], D2: ["B"]}
-    roll_back(lake.publisher(), "p3", id="undo3", steps=())
-    roll_back(lake.publisher(), "p2", id="undo2", steps=())
-    assert _spark_rows(vacuuming, lake, "t") == lake.rows("t") == {D1: ["a", "a2"], D2: ["b"]}
-    roll_back(lake.publisher(), "c1", id="undo1", steps=())
-    assert lake.rows("t") == {D1: ["a", "a2"], D2: ["b"]}
+            vacuuming.sql(vacuum.format(lake.storage.uri("t"))).collect()
 
 
-def test_without_retention_a_plain_vacuum_takes_nothing_and_what_a_lite_one_took_is_refused_by_name(
-    merciless: SparkSession, lake: Lake
-) -> None:
-    """Published data lives below a hidden name, which a plain VACUUM does not walk. LITE goes by the log, and finds
-    replaced files wherever they are. What is published and what is staged survive; the undo is refused, naming a file,
-    and changes neither of its tables."""
-    staged = _history(lake)
-    _vacuum(merciless, lake, VACUUMS_WITHOUT_MERCY[:1], "t", "u")
+def test_a_plain_vacuum_without_retention_leaves_timelines_alone(merciless: SparkSession, lake: Lake) -> None:
+    """Published data lives below a hidden name, which a plain VACUUM does not walk."""
+    _history(lake)
+    _vacuum(merciless, lake, VACUUMS_WITHOUT_MERCY[:1], "t", "u", LOG_TABLE)
     roll_back(lake.publisher(), "p2", id="undo", steps=())
-    assert lake.rows("t") == {D1: ["a", "a2"], D2: ["b"]} and lake.rows("u") == {D1: ["x"]}
-    roll_back(lake.publisher(), "undo", id="again", steps=())
+    assert _spark_rows(merciless, lake, "t") == {D1: ["a", "a2"], D2: ["b"]}
+    assert _spark_rows(merciless, lake, "u") == {D1: ["x"]}
 
-    before = lake.publisher().log.find_prepared("again")
+
+def test_what_a_lite_vacuum_without_retention_took_is_refused_by_name(merciless: SparkSession, lake: Lake) -> None:
+    """It goes by the log, and finds replaced files wherever they are. What is published and what is staged survive;
+    the undo is refused, naming a file, and changes neither of its tables."""
+    staged = _history(lake)
+    before = lake.publisher().log.find_prepared("p2")
     assert before is not None
     lost = {file.path for file in before[0].before["t"][D1].files} | {f.path for f in before[0].before["u"][D1].files}
-    _vacuum(merciless, lake, VACUUMS_WITHOUT_MERCY[1:], "t", "u")
-    assert lake.rows("t") == {D1: ["A"], D2: ["b"]}
+    _vacuum(merciless, lake, VACUUMS_WITHOUT_MERCY, "t", "u")
+    assert _spark_rows(merciless, lake, "t") == {D1: ["A"], D2: ["b"]}
     with pytest.raises(PublicationRefused) as refused:
-        roll_back(lake.publisher(), "again", id="undone", steps=())
+        roll_back(lake.publisher(), "p2", id="undo", steps=())
     assert any(path in str(refused.value) for path in lost)
-    assert lake.rows("t") == {D1: ["A"], D2: ["b"]} and lake.rows("u") == {D1: ["X"]}
+    assert _spark_rows(merciless, lake, "t") == {D1: ["A"], D2: ["b"]}
+    assert _spark_rows(merciless, lake, "u") == {D1: ["X"]}
     assert not lake.head.open
     assert isinstance(lake.publisher().publish(staged), Published)
-    assert _spark_rows(merciless, lake, "t") == lake.rows("t") == {D1: ["A"], D2: ["B"]}
+    assert _spark_rows(merciless, lake, "t") == {D1: ["A"], D2: ["B"]}
 
 
 def test_a_vacuumed_timeline_is_not_published(merciless: SparkSession, lake: Lake) -> None:

@@ -96,7 +96,7 @@ def test_nothing_wrong_launches_nothing(world: World) -> None:
     assert world.backfills() == []
 
 
-def test_late_rows_become_one_backfill_of_exactly_theirtarget_of(world: World) -> None:
+def test_late_rows_become_one_backfill_of_exactly_their_days(world: World) -> None:
     """Titled with the reason and tagged, and a second tick finds it under way."""
     world.late_row(DAY, OTHER)
     assert "Launched late_rows_" in world.tick()
@@ -171,7 +171,7 @@ def test_three_attempts_then_it_says_what_a_person_does(world: World) -> None:
     assert f"For a person: bronze_sales {DAY}: 3 repairs did not put it right -> read the gates" in told
 
 
-def test_a_repair_beyond_its_bounds_is_a_plan_of_just_itstarget_of(world: World) -> None:
+def test_a_repair_beyond_its_bounds_is_a_plan_of_just_its_days(world: World) -> None:
     """It waits for a person; the day between, which is sound, is left as it is."""
     backfill = world.resources["backfill"]
     settings = replace(backfill.settings, repairs="days=1,settle=0")
