@@ -17,7 +17,7 @@ from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import ConnectServer, connect_server
 from backfill_assets.spark.service import start_standalone_cluster
 from backfill_assets.spark.session import open_session, spark_session
-from backfill_assets_tests.cpu_budget import BUDGETS, CpuBudget
+from backfill_assets_tests.cpu_budget import BUDGETS, LIMITS, CpuBudget
 from backfill_assets_tests.strategies.how_many import TIMES, drawn
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault(name, value)
     if _is_fast(config) and "HYPOTHESIS_PROFILE" not in os.environ:
         hypothesis.settings.load_profile("quick")
-    budgets = {tier: seconds * TIMES for tier, seconds in BUDGETS.items()}
-    config.pluginmanager.register(CpuBudget(config, _budget_of, budgets))
+    budgets, limits = ({tier: seconds * TIMES for tier, seconds in each.items()} for each in (BUDGETS, LIMITS))
+    config.pluginmanager.register(CpuBudget(config, _budget_of, budgets, limits))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -21,8 +21,8 @@ CONFTEST = """
 from backfill_assets_tests.cpu_budget import PACE, CpuBudget
 
 def pytest_configure(config):
-    budgets = {"burn": 0.3, "idle": 9}
-    config.pluginmanager.register(CpuBudget(config, lambda item: item.name[5:9], budgets, count=lambda: PACE))
+    budgets, limits = {"burn": 0.3, "idle": 9}, {"burn": LIMIT, "idle": 9}
+    config.pluginmanager.register(CpuBudget(config, lambda item: item.name[5:9], budgets, limits, count=lambda: PACE))
 """
 TESTS = f"""
 import subprocess, sys
@@ -43,7 +43,7 @@ def charged(steps: Sequence[tuple[str, float]], *paces: float) -> dict[str, floa
     """What each tier is charged when tests of these tiers begin at these seconds; the last one is the end."""
     clock, counts = iter([second for _, second in steps]), iter(paces or [PACE] * (len(steps) + 1))
     config = SimpleNamespace(pluginmanager=SimpleNamespace(hasplugin=lambda name: False))
-    budget = CpuBudget(cast("pytest.Config", config), str, {}, lambda: next(clock), lambda: next(counts))
+    budget = CpuBudget(cast("pytest.Config", config), str, {}, {}, lambda: next(clock), lambda: next(counts))
     for tier, _ in steps[:-1]:
         next(cast("Any", budget.pytest_runtest_protocol)(tier))
     budget.pytest_sessionfinish(cast("pytest.Session", SimpleNamespace()))
@@ -75,19 +75,20 @@ def test_processes_that_ended_and_that_still_run_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("processes", "enforced", "code"),
-    [([], "", 0), (["-p", "xdist", "-n", "2"], "1", 1)],
-    ids=["told of one process", "enforced over two processes"],
+    ("processes", "enforced", "limit", "code"),
+    [([], "", 0.3, 0), ([], "1", 9, 0), (["-p", "xdist", "-n", "2"], "1", 0.3, 1)],
+    ids=["told of one process", "over its budget and within its limit", "enforced over two processes"],
 )
-def test_a_tier_over_its_budget_is_named_and_fails_the_run_where_it_is_enforced(
-    tmp_path: Path, processes: list[str], enforced: str, code: int
+def test_a_tier_over_its_budget_is_named_and_fails_the_run_beyond_its_limit_where_it_is_enforced(
+    tmp_path: Path, processes: list[str], enforced: str, limit: float, code: int
 ) -> None:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "conftest.py").write_text(CONFTEST.replace("LIMIT", str(limit)))
     (tmp_path / "test_burning.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *processes]
     environment = {**os.environ, ENFORCED: enforced, "PYTHONPATH": str(Path(__file__).parents[1])}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == code, ran.stdout + ran.stderr
-    assert re.search(r"burn +0\.[4-9] of 0\.3: OVER ITS BUDGET", ran.stdout), ran.stdout
+    over = "OVER ITS LIMIT OF 0.3" if limit < 1 else "OVER ITS BUDGET"
+    assert re.search(rf"burn +0\.[4-9] of 0\.3: {over}\n", ran.stdout), ran.stdout
     assert re.search(r"idle +[0-8]\.\d of 9\n", ran.stdout)
