@@ -92,7 +92,7 @@ def _copied(folder: Path) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).symlink_to(source)
         elif source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, folder / name)
         elif source.exists():
             shutil.copy(source, folder / name)
     return folder
