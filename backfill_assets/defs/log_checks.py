@@ -102,27 +102,29 @@ class LogChecks:
     zone: LandingZone
     tables: PartitionedTables
     unreadable: dict[str, SourceUnreadable] = field(default_factory=dict, init=False)
-    """Why sources were not looked at to their end: one landing folder keeps no other day from its verdict."""
+    """Why sources were not looked at: the landing folder of one keeps no other one's days from their verdicts."""
 
     def evaluate(self, seen: Any, now: datetime) -> tuple[str, Any]:
         """Evaluates what is due ``now``; says so in words, and gives the cursor of the next look."""
         # Days that had no partition yet were passed over: with others, all is looked at again.
         log, today = ReportedUpTo.of(None, self.tables.by_table, self.log.identity).world, now.date()
-        _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), "")
+        _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), {})
+        since: Mapping[str, str] = landed if isinstance(landed, dict) else {}  # an older cursor has one moment for all
         states = self.log.day_states(self.log.head(), self.tables.by_table)
         due = sorted(self._due(states, settled, date.fromisoformat(ended), today), key=lambda each: each[0].sequence)
         newest = max((state.sequence for state in states.values()), default=-1)
         last = due[_MOST_JUDGED - 1][0].sequence if len(due) > _MOST_JUDGED else newest
         judged = [each for each in due if each[0].sequence <= last]
-        read = sorted(self._of_sources(partial(self._landed, landed, today)), key=lambda each: each[0])[:_MOST_READ]
+        read = sorted(self._of_sources(partial(self._landed, since, today)), key=lambda each: each[0])[:_MOST_READ]
         found = [
             *self._judged(states, judged),
             *self._not_published(states),
             *self._of_sources(partial(self._delivered, now)),
             *(_Verdict(key, self._compared(source, key.day, files)) for _, key, source, files in read),
         ]
-        # No publication is cut in two: all that is left came after it.
-        place = [log, last, str(today), max([landed, *(came for came, *_ in read)])]
+        # No publication is cut in two: all that is left came after it. Each source goes on from what was read of it.
+        newest_read = {source.name: max(since.get(source.name, ""), came) for came, _, source, _ in read}
+        place = [log, last, str(today), {**since, **newest_read}]
         count = self._report(found)
         said = [f"Evaluated {format_count(count, 'check')} of the log and of what landed."] * bool(count)
         return "\n".join([*said, *map(str, self.unreadable.values())]), place
@@ -166,12 +168,12 @@ class LogChecks:
     # ------------------------------------------------------------- from what landed
 
     def _of_sources(self, look: Callable[[Step, Source], Iterator[_Found]]) -> Iterator[_Found]:
-        """What ``look`` finds in each source."""
+        """What ``look`` finds in each source; nothing in one that cannot be looked at to its end."""
         for step in self.tables.catalog.steps:
             if step.source is None:
                 continue
             try:
-                yield from look(step, step.source)
+                yield from list(look(step, step.source))
             except SourceUnreadable as error:
                 self.unreadable[step.source.name] = error
 
@@ -190,10 +192,13 @@ class LogChecks:
                 yield _Verdict(key, rule)
 
     def _landed(
-        self, since: str, today: date, step: Step, source: Source
+        self, looked_at: Mapping[str, str], today: date, step: Step, source: Source
     ) -> Iterator[tuple[str, TableDay, Source, Sequence[str]]]:
         """Days that are over and got a file, or a control file, since they were looked at; and when the newest came."""
-        listed = self.zone.paths(source.name).items() if step.sends_totals else ()
+        listed, since = (
+            self.zone.paths(source.name).items() if step.sends_totals else (),
+            looked_at.get(source.name, ""),
+        )
         for day, files in ((day, files) for day, files in listed if files):
             key, control = TableDay(step.name, day), control_totals.control_file(self.zone, source.name, day)
             came = max(str(self.zone.landed_at(path)) for path in (*files, control) if path)
