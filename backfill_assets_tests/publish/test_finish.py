@@ -104,7 +104,7 @@ def test_an_entry_that_cannot_be_finished_stops_no_other_table(lake: Lake, caplo
 
 
 def test_a_commit_that_is_there_is_closed_whatever_others_do_to_its_files(lake: Lake) -> None:
-    """No publication can carry a deletion vector; this one has only to say that it is done, or its tables are locked."""
+    """No publication can carry a deletion vector; this one has only to say that it is done, or it locks its tables."""
     left_open(lake, CrashPoint.CLOSING)
     delete_by_vector(lake.storage, "t")
     assert lake.publisher().finish("p1") == "done"
