@@ -35,6 +35,8 @@ from backfill_assets.quality.as_usual import DaysMetrics
 from backfill_assets.text import format_count
 
 _Found = TypeVar("_Found")
+_Landed = tuple[str, TableDay, Source, Sequence[str]]
+"""When the newest file of a day came, the day, its source, and its files."""
 LogJudge = Callable[[DaysMetrics, date], RuleOutcome | None]
 """The verdict on a day of a table, from what was measured of its published days; None if there is nothing to say."""
 LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
@@ -102,7 +104,7 @@ class LogChecks:
     zone: LandingZone
     tables: PartitionedTables
     unreadable: dict[str, SourceUnreadable] = field(default_factory=dict, init=False)
-    """Why sources were not looked at: the landing folder of one keeps no other one's days from their verdicts."""
+    """Why sources were not looked at to their end: one landing folder keeps no other day from its verdict."""
 
     def evaluate(self, seen: Any, now: datetime) -> tuple[str, Any]:
         """Evaluates what is due ``now``; says so in words, and gives the cursor of the next look."""
@@ -167,13 +169,13 @@ class LogChecks:
 
     # ------------------------------------------------------------- from what landed
 
-    def _of_sources(self, look: Callable[[Step, Source], Iterator[_Found]]) -> Iterator[_Found]:
-        """What ``look`` finds in each source; nothing in one that cannot be looked at to its end."""
+    def _of_sources(self, look: Callable[[Step, Source], Iterable[_Found]]) -> Iterator[_Found]:
+        """What ``look`` finds in each source."""
         for step in self.tables.catalog.steps:
             if step.source is None:
                 continue
             try:
-                yield from list(look(step, step.source))
+                yield from look(step, step.source)
             except SourceUnreadable as error:
                 self.unreadable[step.source.name] = error
 
@@ -191,20 +193,20 @@ class LogChecks:
             if rule is not None:
                 yield _Verdict(key, rule)
 
-    def _landed(
-        self, looked_at: Mapping[str, str], today: date, step: Step, source: Source
-    ) -> Iterator[tuple[str, TableDay, Source, Sequence[str]]]:
-        """Days that are over and got a file, or a control file, since they were looked at; and when the newest came."""
-        listed, since = (
-            self.zone.paths(source.name).items() if step.sends_totals else (),
-            looked_at.get(source.name, ""),
-        )
+    def _landed(self, looked_at: Mapping[str, str], today: date, step: Step, source: Source) -> list[_Landed]:
+        """Days that are over and got a file, or a control file, since they were looked at; and when the newest came.
+
+        All of a source or none: the next look would pass over what came to its other days before the newest.
+        """
+        found, since = list[_Landed](), looked_at.get(source.name, "")
+        listed = self.zone.paths(source.name).items() if step.sends_totals else ()
         for day, files in ((day, files) for day, files in listed if files):
             key, control = TableDay(step.name, day), control_totals.control_file(self.zone, source.name, day)
             came = max(str(self.zone.landed_at(path)) for path in (*files, control) if path)
             stands = {_UNDER_WAY} if came > since else {_UNDER_WAY, _PASSED, _FAILED}
             if self._standing(AS_SENT, key) not in stands and day < today and self._has_partition(key):
-                yield came, key, source, files
+                found.append((came, key, source, files))
+        return found
 
     def _compared(self, source: Source, day: date, files: Sequence[str]) -> RuleOutcome:
         try:
