@@ -174,4 +174,4 @@ def test_what_comes_next(entries: list[JournalEntry], later: timedelta, move: st
     elif isinstance(move, int):
         assert found.wave == move
     else:
-        assert found.waits and found.reason.startswith(move)
+        assert found.waits and found.reason.startswith(move) and not found.reason.endswith(".")
