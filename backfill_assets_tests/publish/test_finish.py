@@ -235,8 +235,10 @@ def test_a_log_that_refuses_its_commits_is_named(lake: Lake, forgotten: bool) ->
     if forgotten:
         alter(lake.storage, "_publications", {"delta.enableExpiredLogCleanup": None})
     demand_feature(lake.storage, "_publications", "rowTracking")
+    held = set(lake.storage.files("_publications", recursive=True))
     with pytest.raises(CommitRefused, match=r"(?s)_publications refuses an entry.*RowTracking"):
         lake.publish("p1", {"t": {D1: ["b"]}})
+    assert set(lake.storage.files("_publications", recursive=True)) == held
 
 
 def test_a_slow_process_does_not_commit_past_an_abort_by_hand(lake: Lake) -> None:
