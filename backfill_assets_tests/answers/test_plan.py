@@ -301,5 +301,6 @@ def test_what_is_wrong_with_a_file_comes_with_what_to_do() -> None:
 def test_a_folder_has_a_line_with_its_plan_and_a_section_for_each_file() -> None:
     good, bad = CheckedPlanFile("a.yaml", _plan(FACT), NOW), CheckedPlanFile("b.yaml", problems=(WRONG,), valid=False)
     found, plan = plan_files_answer([good, bad]).as_json(), _plan(FACT).id
-    assert [(*row.values(),) for row in found["files"]] == [("a.yaml", True, True, plan), ("b.yaml", False, False, None)]
+    lines = [tuple(row.values()) for row in found["files"]]
+    assert lines == [("a.yaml", True, True, plan), ("b.yaml", False, False, None)]
     assert found["a.yaml"]["plan"]["plan"] == plan and not found["b.yaml"]["valid"]
