@@ -20,10 +20,8 @@ from deltalake.exceptions import DeltaError
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError, PublicationRefused
-from backfill_assets.lakehouse.delta_log import LogState
-from backfill_assets.lakehouse.main_table import MainTable, of_days
+from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import (
-    Before,
     CurrentVersion,
     InputRead,
     Outcome,
@@ -105,8 +103,14 @@ class Publisher(Finish):
         :class:`Conflict` because it was aborted needs a new one. Raises :class:`PublicationRefused` if the staged rows
         can never be published (schema, partition).
         """
-        moved = self.prepare(publication)
-        return self._result(publication, self.finish(publication.id)) if moved is None else moved
+        if (moved := self.prepare(publication)) is not None:
+            return moved
+        if self.finish(publication.id) == "done":
+            versions = self.log.versions_of(publication.id)
+            return Published(publication.id, {table: versions[table] for table in publication.writes})
+        days = {change.table: frozenset(day.day for day in change.days) for change in publication.tables}
+        reason = f"another writer changed the table while {publication.id} was under way, so it was aborted"
+        return Conflict(days=days, reasons=(reason,))
 
     def recover(self, tables: Collection[str] = ()) -> dict[str, Outcome]:
         """Finish every open entry: what a new process does first, and all that recovery is.
@@ -126,14 +130,6 @@ class Publisher(Finish):
                 )
         return outcomes
 
-    def _result(self, publication: Publication, outcome: Outcome) -> Published | Conflict:
-        if outcome == "done":
-            versions = self.log.versions_of(publication.id)
-            return Published(publication.id, {table: versions[table] for table in publication.writes})
-        days = {change.table: frozenset(day.day for day in change.days) for change in publication.tables}
-        reason = f"another writer changed the table while {publication.id} was under way, so it was aborted"
-        return Conflict(days=days, reasons=(reason,))
-
     # ------------------------------------------------------------------ PREPARE
 
     def prepare(self, publication: Publication) -> Conflict | None:
@@ -146,6 +142,9 @@ class Publisher(Finish):
         retry, rows, as_of = Retry(f"Preparing {publication.id}"), None, None
         lost = 0
         while True:
+            if lost == _ROUNDS_BEFORE_A_TURN:
+                self._ask_for_a_turn(publication)
+                lost = 0
             head = self._head_in_turn(publication)
             if publication.id in head.state.open or publication.id in head.state.outcomes:
                 return None
@@ -163,43 +162,36 @@ class Publisher(Finish):
                 self.reached(CrashPoint.PREPARED, publication.id)
                 return None
             lost += 1
-            if lost % _ROUNDS_BEFORE_A_TURN == 0:
-                self._ask_for_a_turn(publication)
             retry.lost("other publications are appended to the log first")
 
     def foresee(self, publication: Publication) -> Conflict | None:
         """What would refuse ``publication`` as things stand now; others may be first all the same."""
         mains = {change.table: self._open(change, self.retention_days) for change in publication.tables}
-        look = Look.at(self.log, self.log.head(), mains, publication.reads)
-        moved = self._conflict_of(publication, look, mains)
-        if moved is None:
-            require_whole(publication, look.states)
-        return moved
+        return self._conflict_of(publication, Look.at(self.log, self.log.head(), mains, publication.reads))
 
     def _check(self, publication: Publication, head: Head) -> Prepared | Conflict | None:
         """Look at log and tables; None when an earlier attempt committed already, and the log knows its outcome."""
         kept_days = head.state.window_days(self.retention_days, self.now())
         mains = {change.table: self._open(change, kept_days) for change in publication.tables}
-        if self._is_known(publication, head, mains):
+        look = Look.at(self.log, head, mains, publication.reads)
+        if self._is_known(publication, look):
             return None
         self.reached(CrashPoint.TABLES_READ, publication.id)
-        look = Look.at(self.log, head, mains, publication.reads)
-        moved = self._conflict_of(publication, look, mains)
+        moved = self._conflict_of(publication, look)
         if moved is not None:
             return moved
-        require_whole(publication, look.states)
-        before = {change.table: _before_images(change, look) for change in publication.tables}
+        before = {change.table: look.before(change.table, change.days) for change in publication.tables}
         prepared = Prepared(publication=publication, before=before, window_days=self.retention_days)
-        _check_fit(prepared, mains, look.written)
+        _check_fit(prepared, mains)
         for main in mains.values():
             main.keep_for(kept_days)
         return prepared
 
-    def _is_known(self, publication: Publication, head: Head, mains: Mapping[str, MainTable]) -> bool:
+    def _is_known(self, publication: Publication, look: Look) -> bool:
         """Was it committed before, or fenced? Of one that shares its transaction, or has none, only the log knows."""
         if publication.transaction or not publication.tables:
-            return self.log.outcome(head, publication.id) is not None
-        return any(main.transaction(publication.id) is not None for main in mains.values())
+            return self.log.outcome(look.head, publication.id) is not None
+        return any(publication.id in transactions for transactions in look.transactions.values())
 
     def _ask_for_a_turn(self, publication: Publication) -> None:
         """Ask others, on the log, to let this one pass. It is only a request: it expires, and refuses nothing."""
@@ -229,7 +221,8 @@ class Publisher(Finish):
         main = MainTable.open(self.storage, change.table)
         return main or MainTable.create(self.storage, change.table, change.table_schema, kept_days)
 
-    def _conflict_of(self, publication: Publication, look: Look, mains: Mapping[str, MainTable]) -> Conflict | None:
+    def _conflict_of(self, publication: Publication, look: Look) -> Conflict | None:
+        """What moved since staging. If nothing did, :class:`PublicationRefused` is raised for a torn publication."""
         days: dict[str, frozenset[date]] = {}
         inputs: dict[str, frozenset[date]] = {}
         reads: list[InputRead] = []
@@ -239,7 +232,7 @@ class Publisher(Finish):
         for change in publication.tables:
             lost = self._reclaimed_days(look.head, change, reasons)
             gone = gone or bool(lost)
-            moved_on = _passed_positions(change, mains[change.table], reasons)
+            moved_on = _passed_positions(change, look, reasons)
             passed += moved_on
             # The rows of every day may be in main already.
             lost |= {day.day for day in change.days} if moved_on else set()
@@ -251,7 +244,10 @@ class Publisher(Finish):
                 reasons += [f"{read.table} {day} was replaced after it was read" for day in sorted(withdrawn)[:3]]
                 inputs[read.table] = inputs.get(read.table, frozenset()) | withdrawn
                 reads.append(read)
-        return Conflict(days, inputs, tuple(reads), tuple(reasons), tuple(passed), gone) if reasons else None
+        if reasons:
+            return Conflict(days, inputs, tuple(reads), tuple(reasons), tuple(passed), gone)
+        require_whole(publication, look.states)
+        return None
 
     def _reclaimed_days(self, head: Head, change: TableChange, reasons: list[str]) -> set[date]:
         """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""
@@ -310,11 +306,10 @@ def _refuse_twice(what: str, names: list[str]) -> None:
         raise PublicationRefused(f"{what} {twice[0]} is listed more than once in one publication.")
 
 
-def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable], active: Mapping[str, LogState]) -> None:
+def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable]) -> None:
     """Schema, and all that FINISH will compute: an entry that cannot be finished would lock its tables for good."""
     for change in prepared.publication.tables:
-        target = prepared.target(change.table)
-        files = of_days(active[change.table], target)
+        target, files = prepared.target(change.table), prepared.before_files(change.table)
         mains[change.table].require_writable(target, files)
         problems = mains[change.table].obstacles(change.table_schema, target, files)
         if problems:
@@ -342,17 +337,9 @@ def _changed_days(change: TableChange, look: Look, reasons: list[str]) -> set[da
     return moved
 
 
-def _passed_positions(change: TableChange, main: MainTable, reasons: list[str]) -> list[str]:
+def _passed_positions(change: TableChange, look: Look, reasons: list[str]) -> list[str]:
     """The source positions of an append that moved since they were read."""
-    passed = [p.id for p in change.positions if (main.transaction(p.id) or 0) != (p.before or 0)]
+    now = look.transactions[change.table]
+    passed = [p.id for p in change.positions if now.get(p.id, 0) != (p.before or 0)]
     reasons += [f"{change.table} has already taken in {id}" for id in passed[:3]]
     return passed
-
-
-def _before_images(change: TableChange, look: Look) -> dict[date, Before]:
-    images: dict[date, Before] = {}
-    for day, files in look.written[change.table].of_days(day.day for day in change.days).items():
-        state = look.states.get(TableDay(change.table, day))
-        known = state.content_of(file.path for file in files) if state else None
-        images[day] = Before(files=files, content=known, publication=state.publication if state else "")
-    return images
