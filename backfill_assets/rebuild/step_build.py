@@ -33,8 +33,8 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.grow import grow_chunk
 from backfill_assets.rebuild.growing import Growing
-from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
-from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
+from backfill_assets.rebuild.lake import Lake, Progress, waiting
+from backfill_assets.rebuild.outcome import RunInfo, adopted_line
 from backfill_assets.rebuild.place import MAIN, Place
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
 from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, shown
@@ -274,7 +274,7 @@ class StepBuild:
             kind="replace",
             tables=tables,
             inputs=inputs,
-            provenance=provenance(self.run, timeline),
+            provenance=self.run.provenance(timeline),
         )
 
     def table_change(self, table: str, days: list[StagedTableDay]) -> TableChange:
@@ -385,14 +385,6 @@ class StepBuild:
 
 def _without(fingerprints: Mapping[date, str], days: Collection[date]) -> dict[date, str]:
     return {day: fingerprint for day, fingerprint in fingerprints.items() if day not in days}
-
-
-def refuse_failed(staged: Mapping[date, Sequence[StagedTableDay]]) -> None:
-    """Raise :class:`DaysFailed` if a gate holds one of the ``staged`` days back."""
-    failed = [day for days in staged.values() for day in days if not day.passed]
-    if failed:
-        bad = {day.day for day in failed}
-        raise DaysFailed([failed_day(day) for day in failed], staged=len(staged.keys() - bad))
 
 
 def _taken_day(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schema: str) -> StagedTableDay:
