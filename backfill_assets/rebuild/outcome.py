@@ -179,12 +179,13 @@ def refuse_failed(staged: Mapping[date, Sequence[StagedTableDay]]) -> None:
     """Raise :class:`DaysFailed` if a gate holds one of the ``staged`` days back."""
     failed = [day for days in staged.values() for day in days if not day.passed]
     if failed:
-        states = [DayState(day.table, day.day, "", -1, "", day.content) for day in failed]
-        built = [
-            BuiltDay.from_log(state, {}, {}, reused=False, staged=day)
-            for state, day in zip(states, failed, strict=True)
-        ]
+        built = [_not_published(day) for day in failed]
         raise DaysFailed(built, staged=len(staged.keys() - {day.day for day in failed}))
+
+
+def _not_published(staged: StagedTableDay) -> BuiltDay:
+    state = DayState(staged.table, staged.day, "", -1, "", staged.content)
+    return BuiltDay.from_log(state, {}, {}, reused=False, staged=staged)
 
 
 def adopted_line(table: str, days: int) -> str:
