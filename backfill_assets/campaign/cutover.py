@@ -20,7 +20,7 @@ from backfill_assets.lakehouse.timelines import close_timelines, newest_verdicts
 from backfill_assets.model.graph import read_by
 from backfill_assets.publish.holds import FEW_TRIES, HeldDays, Unsettled, holding, main_moved, publish_until_settled
 from backfill_assets.publish.publisher import Conflict, Published
-from backfill_assets.rebuild.lake import Lake, Progress, provenance
+from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, request_of, shadow
@@ -172,7 +172,7 @@ def _request(
         raise InvalidRequest(f"{campaign} has staged nothing that main does not have already.")
     view = observe(lake.storage, lake.catalog.table_names, log=lake.publisher.log)
     stale = left_stale(lake.catalog.steps, view, staged.tables)
-    made = provenance(run, campaign).model_copy(update={"campaign": campaign})
+    made = run.provenance(campaign, campaign=campaign)
     found = staged.model_copy(update={"leaves_stale": stale, "provenance": made})
     return found.model_copy(update={"notice": notice(found)}) if notice else found
 

@@ -54,7 +54,7 @@ from backfill_assets.model.graph import missing_inputs
 from backfill_assets.publish.holds import FEW_TRIES, Unsettled, holding, main_moved, publish_until_settled
 from backfill_assets.publish.publisher import Pin, Published
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.lake import Lake, Progress, provenance
+from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import recorded_upstream
@@ -398,7 +398,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
             work = UndoAttempt(lake, prepared)
             work.stage(run, progress)
             hold.extend()
-            made = provenance(run, work.name).model_copy(update={"reason": reason or f"rollback of {publication}"})
+            made = run.provenance(work.name, reason=reason or f"rollback of {publication}")
             request = work.request(lake.new_id("rollback"), made)
             if not request.tables:
                 raise InvalidRequest(_nothing_to_publish(publication, work.days))

@@ -135,7 +135,8 @@ def _why_not(contract: type[Contract], metrics: Aggregates) -> str:
 def _fields_not_as_declared(storage: Storage, table: Table, files: DayFiles) -> dict[date, str]:
     """By day of raw, which fields are not as declared: two queries, over days that have any."""
     declared, others = _answers(storage, columns_of(table.contract), files, _drift_queries(table))
-    return {day: as_text([*_declared(declared[day]), *_others(others.get(day, {}))]) for day in declared}
+    fields = {day: [*_declared(declared[day]), *_others(others.get(day, {}))] for day in declared}
+    return {day: as_text(rows) for day, rows in fields.items()}
 
 
 @cache

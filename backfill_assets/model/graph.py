@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from functools import cache
 from types import MappingProxyType
 
-from backfill_assets.days import Cadence, DayRange, all_days
+from backfill_assets.days import Cadence, DayRange
 from backfill_assets.model.declaration import Reads, Step, Version
 
 Days = Mapping[str, Collection[date]]
@@ -83,16 +83,23 @@ def read_by(
 
     ``exactly`` leaves out what may be absent: the days of a look back, and of a period that is read in part.
     """
+    reads = version.reads if version else step.reads
+    chosen = [read for read in reads if not exactly or (read.first == read.last == 0 and not read.partial)]
+    return _days_by_table((step, read, days) for read in chosen)
+
+
+def read_by_any(days_of: Iterable[tuple[Step, Collection[date]]]) -> dict[str, set[date]]:
+    """The days of every table that building these days of each step reads by one of its versions."""
+    return _days_by_table(
+        (step, read, days) for step, days in days_of for version in step.versions for read in version.reads
+    )
+
+
+def _days_by_table(parts: Iterable[tuple[Step, Reads, Collection[date]]]) -> dict[str, set[date]]:
     found: dict[str, set[date]] = {}
-    for read in version.reads if version else step.reads:
-        if not exactly or (read.first == read.last == 0 and not read.partial):
-            found.setdefault(read.table, set()).update(_days(step, read, days))
+    for step, read, days in parts:
+        found.setdefault(read.table, set()).update(_days(step, read, days))
     return found
-
-
-def read_by_any(step: Step, days: Collection[date]) -> dict[str, set[date]]:
-    """The days of every table that building ``days`` of ``step`` reads by one of its versions."""
-    return all_days(read_by(step, days, version) for version in step.versions)
 
 
 def _days(step: Step, read: Reads, days: Collection[date]) -> Iterable[date]:

@@ -8,15 +8,23 @@ with it. A reader that meets a version that is gone takes the newest one, if its
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.delta_log import NO_FILES, LogState, VersionGone, files_at, newest_version, read_log
+from backfill_assets.lakehouse.delta_log import (
+    NO_FILES,
+    AddedFile,
+    LogState,
+    VersionGone,
+    files_at,
+    newest_version,
+    read_log,
+)
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.records import DayContent, DayState, Expected, InputRead, logical_of
+from backfill_assets.lakehouse.records import Before, DayChange, DayContent, DayState, Expected, InputRead, logical_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import Entry, Head, PublicationLog
 
@@ -122,8 +130,10 @@ class Look:
 
     head: Head
     states: States
-    written: Mapping[str, LogState]
-    """The files that main has of the tables that are to be written."""
+    written: Mapping[str, Mapping[date, Sequence[AddedFile]]]
+    """The files that main has of the tables that are to be written, by day."""
+    transactions: Mapping[str, Mapping[str, int]]
+    """Theirs: the marks of publications, and the source positions, by id."""
     read: Mapping[str, LogState]
     """The files of the tables that are read, at the versions that readers are pinned to."""
 
@@ -136,18 +146,28 @@ class Look:
         return cls(
             head,
             states=log.day_states(head, {*written, *inputs, *also}),
-            written={table: main.state() if main else NO_FILES for table, main in written.items()},
+            written={table: main.state().files_by_day() if main else {} for table, main in written.items()},
+            transactions={table: main.transactions() if main else {} for table, main in written.items()},
             read={table: pinned_files(log, head, table) for table in inputs},
         )
 
     def expected(self, table: str, days: Iterable[date]) -> dict[TableDay, Expected]:
         """The state of ``days`` that compare-and-swap compares."""
-        files, found = self.written[table].by_day(), {}
+        found = {}
         for day in days:
             state = self.states.get(TableDay(table, day))
-            paths = tuple(sorted(files.get(day, ())))
+            paths = tuple(sorted(file.path for file in self.written[table].get(day, ())))
             found[TableDay(table, day)] = Expected(files=paths, publication=state.publication if state else "")
         return found
+
+    def before(self, table: str, changes: Iterable[DayChange]) -> dict[date, Before]:
+        """The before-images of the days that are to be changed."""
+        images = {}
+        for day in (change.day for change in changes):
+            state, files = self.states.get(TableDay(table, day)), tuple(sorted(self.written[table].get(day, ())))
+            known = state.content_of(file.path for file in files) if state else None
+            images[day] = Before(files=files, content=known, publication=state.publication if state else "")
+        return images
 
     def input(self, table: str, days: Iterable[date], *, exact: bool = False) -> InputRead:
         """``days`` of ``table`` as a reader of the last closed map sees them."""

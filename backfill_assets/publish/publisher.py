@@ -20,10 +20,8 @@ from deltalake.exceptions import DeltaError
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError, PublicationRefused
-from backfill_assets.lakehouse.delta_log import LogState
-from backfill_assets.lakehouse.main_table import MainTable, of_days
+from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import (
-    Before,
     CurrentVersion,
     InputRead,
     Outcome,
@@ -105,8 +103,14 @@ class Publisher(Finish):
         :class:`Conflict` because it was aborted needs a new one. Raises :class:`PublicationRefused` if the staged rows
         can never be published (schema, partition).
         """
-        moved = self.prepare(publication)
-        return self._result(publication, self.finish(publication.id)) if moved is None else moved
+        if (moved := self.prepare(publication)) is not None:
+            return moved
+        if self.finish(publication.id) == "done":
+            versions = self.log.versions_of(publication.id)
+            return Published(publication.id, {table: versions[table] for table in publication.writes})
+        days = {change.table: frozenset(day.day for day in change.days) for change in publication.tables}
+        reason = f"another writer changed the table while {publication.id} was under way, so it was aborted"
+        return Conflict(days=days, reasons=(reason,))
 
     def recover(self, tables: Collection[str] = ()) -> dict[str, Outcome]:
         """Finish every open entry: what a new process does first, and all that recovery is.
@@ -125,14 +129,6 @@ class Publisher(Finish):
                     f" wait; others go on. {error}"
                 )
         return outcomes
-
-    def _result(self, publication: Publication, outcome: Outcome) -> Published | Conflict:
-        if outcome == "done":
-            versions = self.log.versions_of(publication.id)
-            return Published(publication.id, {table: versions[table] for table in publication.writes})
-        days = {change.table: frozenset(day.day for day in change.days) for change in publication.tables}
-        reason = f"another writer changed the table while {publication.id} was under way, so it was aborted"
-        return Conflict(days=days, reasons=(reason,))
 
     # ------------------------------------------------------------------ PREPARE
 
@@ -170,11 +166,7 @@ class Publisher(Finish):
     def foresee(self, publication: Publication) -> Conflict | None:
         """What would refuse ``publication`` as things stand now; others may be first all the same."""
         mains = {change.table: self._open(change, self.retention_days) for change in publication.tables}
-        look = Look.at(self.log, self.log.head(), mains, publication.reads)
-        moved = self._conflict_of(publication, look, mains)
-        if moved is None:
-            require_whole(publication, look.states)
-        return moved
+        return self._conflict_of(publication, Look.at(self.log, self.log.head(), mains, publication.reads))
 
     def _check(self, publication: Publication, head: Head) -> Prepared | Conflict | None:
         """Look at log and tables; None when an earlier attempt committed already, and the log knows its outcome."""
@@ -184,13 +176,12 @@ class Publisher(Finish):
             return None
         self.reached(CrashPoint.TABLES_READ, publication.id)
         look = Look.at(self.log, head, mains, publication.reads)
-        moved = self._conflict_of(publication, look, mains)
+        moved = self._conflict_of(publication, look)
         if moved is not None:
             return moved
-        require_whole(publication, look.states)
-        before = {change.table: _before_images(change, look) for change in publication.tables}
+        before = {change.table: look.before(change.table, change.days) for change in publication.tables}
         prepared = Prepared(publication=publication, before=before, window_days=self.retention_days)
-        _check_fit(prepared, mains, look.written)
+        _check_fit(prepared, mains)
         for main in mains.values():
             main.keep_for(kept_days)
         return prepared
@@ -229,7 +220,8 @@ class Publisher(Finish):
         main = MainTable.open(self.storage, change.table)
         return main or MainTable.create(self.storage, change.table, change.table_schema, kept_days)
 
-    def _conflict_of(self, publication: Publication, look: Look, mains: Mapping[str, MainTable]) -> Conflict | None:
+    def _conflict_of(self, publication: Publication, look: Look) -> Conflict | None:
+        """What moved since staging. If nothing did, :class:`PublicationRefused` is raised for a torn publication."""
         days: dict[str, frozenset[date]] = {}
         inputs: dict[str, frozenset[date]] = {}
         reads: list[InputRead] = []
@@ -240,7 +232,7 @@ class Publisher(Finish):
             lost = self._reclaimed_days(look.head, change, reasons)
             gone = gone or bool(lost)
             lost |= _changed_days(change, look, reasons)
-            moved_on = _passed_positions(change, mains[change.table], reasons)
+            moved_on = _passed_positions(change, look, reasons)
             passed += moved_on
             # The rows of every day may be in main already.
             lost |= {day.day for day in change.days} if moved_on else set()
@@ -251,7 +243,10 @@ class Publisher(Finish):
                 reasons += [f"{read.table} {day} was replaced after it was read" for day in sorted(withdrawn)[:3]]
                 inputs[read.table] = inputs.get(read.table, frozenset()) | withdrawn
                 reads.append(read)
-        return Conflict(days, inputs, tuple(reads), tuple(reasons), tuple(passed), gone) if reasons else None
+        if reasons:
+            return Conflict(days, inputs, tuple(reads), tuple(reasons), tuple(passed), gone)
+        require_whole(publication, look.states)
+        return None
 
     def _reclaimed_days(self, head: Head, change: TableChange, reasons: list[str]) -> set[date]:
         """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""
@@ -310,11 +305,10 @@ def _refuse_twice(what: str, names: list[str]) -> None:
         raise PublicationRefused(f"{what} {twice[0]} is listed more than once in one publication.")
 
 
-def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable], active: Mapping[str, LogState]) -> None:
+def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable]) -> None:
     """Schema, and all that FINISH will compute: an entry that cannot be finished would lock its tables for good."""
     for change in prepared.publication.tables:
-        target = prepared.target(change.table)
-        files = of_days(active[change.table], target)
+        target, files = prepared.target(change.table), prepared.before_files(change.table)
         mains[change.table].require_writable(target, files)
         problems = mains[change.table].obstacles(change.table_schema, target, files)
         if problems:
@@ -342,17 +336,9 @@ def _changed_days(change: TableChange, look: Look, reasons: list[str]) -> set[da
     return moved
 
 
-def _passed_positions(change: TableChange, main: MainTable, reasons: list[str]) -> list[str]:
+def _passed_positions(change: TableChange, look: Look, reasons: list[str]) -> list[str]:
     """The source positions of an append that moved since they were read."""
-    passed = [p.id for p in change.positions if (main.transaction(p.id) or 0) != (p.before or 0)]
+    now = look.transactions[change.table]
+    passed = [p.id for p in change.positions if now.get(p.id, 0) != (p.before or 0)]
     reasons += [f"{change.table} has already taken in {id}" for id in passed[:3]]
     return passed
-
-
-def _before_images(change: TableChange, look: Look) -> dict[date, Before]:
-    images: dict[date, Before] = {}
-    for day, files in look.written[change.table].of_days(day.day for day in change.days).items():
-        state = look.states.get(TableDay(change.table, day))
-        known = state.content_of(file.path for file in files) if state else None
-        images[day] = Before(files=files, content=known, publication=state.publication if state else "")
-    return images

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import subprocess
 from functools import cache, lru_cache
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.lakehouse.records import Environment
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.records import DIRTY, Environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-import os
-import subprocess
-
-from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.records import DIRTY
 
 _LOCK = Path(__file__).resolve().parents[2] / "uv.lock"
 _HASH = 16

@@ -16,7 +16,6 @@ from itertools import chain
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.holds import Unsettled, held_days, publish_until_settled
-from backfill_assets.publish.pinned import States
 from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.growing import Growing, InputMemory
@@ -129,7 +128,9 @@ class FollowBuild:
 
     def walk(self, days: Sequence[date]) -> Walk:
         growing = Growing.begin(self.lake, self.steps, days, self.memory)
-        self.leave_undeclared(days, growing.pin.states)
+        for step in self.steps:
+            for day, version in decide.undeclared(step, days, growing.pin.states).items():
+                self.left[day] = f"{step.name} was published with {version}, which is not declared any more"
         asked = [day for day in days if day not in self.left]
         walk = Walk(self.lake, Place(), self.run, self.progress, growing=growing)
         self.walks.append(walk)
@@ -138,11 +139,6 @@ class FollowBuild:
         return walk
 
     # ------------------------------------------------------------------ days that are left
-
-    def leave_undeclared(self, days: Sequence[date], states: States) -> None:
-        for step in self.steps:
-            for day, version in decide.undeclared(step, days, states).items():
-                self.left[day] = f"{step.name} was published with {version}, which is not declared any more"
 
     def leave_held_days(self, walk: Walk) -> None:
         """Wait a moment for campaigns that are cutting over staged days, then leave the days that they still hold."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backfill_assets.days import Cadence, TableDay, all_days
+from backfill_assets.days import Cadence, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
 from backfill_assets.lakehouse.main_table import MainTable
@@ -100,7 +100,7 @@ class Growing:
     def begin(cls, lake: Lake, steps: Sequence[Step], days: Collection[date], memory: InputMemory) -> Growing:
         """Look at main once, so that all ``steps`` see one state of it."""
         tables = [name for step in steps for name in step.table_names]
-        reads = all_days(read_by_any(step, days) for step in steps)
+        reads = read_by_any((step, days) for step in steps)
         needed = {name for step in steps for name in gates.looked_at_beside(step)}
         pin = lake.publisher.pin(dict.fromkeys(tables, days), reads, also=needed)
         return cls(lake, steps, pin, {table: _files_as_pinned(lake, table, days, pin) for table in tables}, memory)

@@ -23,7 +23,7 @@ from backfill_assets.model.deletion import REFRESH
 from backfill_assets.model.placement import recorded_placement
 from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.lake import Lake, Progress, built_from_log, waiting
+from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, RunInfo
 from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange
 from backfill_assets.rebuild.stage import content_of
@@ -117,7 +117,7 @@ class ArrivalBuild(RawWriter):
         built: list[BuiltDay] = []
         for day in days:
             key, staged = TableDay(name, day), ingested.get(day)
-            found = built_from_log(states[key], versions, {}, reused=staged is None, staged=staged)
+            found = BuiltDay.from_log(states[key], versions, {}, reused=staged is None, staged=staged)
             built.append(replace(found, rolled_back_by=back.get(key, "")))
         others = tuple(sorted(day for day, staged in ingested.items() if staged.content.rows and day not in days))
         publications = (done.publication,) if done else ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.records import DayState, Environment, Provenance
+from backfill_assets.lakehouse.records import DayState, Environment
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.zone import LandingZone
@@ -25,8 +25,6 @@ from backfill_assets.publish.holds import LONGEST_WAIT_SECONDS, DaysOf, wait_for
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.environment import git_commit, require_clean_tree
-from backfill_assets.rebuild.outcome import BuiltDay, RunInfo
-from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.state.rolled_back import rollbacks
 
 if TYPE_CHECKING:
@@ -103,45 +101,6 @@ class Lake:
     def states(self, step: Step) -> dict[TableDay, DayState]:
         log = self.publisher.log
         return log.day_states(log.head(), {table.name for table in step.tables})
-
-
-def provenance(run: RunInfo, timeline: str) -> Provenance:
-    return Provenance(run=run.run_id, launched_by=run.launched_by, git_commit=run.git_commit, timeline=timeline)
-
-
-def built_from_log(
-    state: DayState,
-    versions: Mapping[str, int],
-    inputs: Mapping[str, int],
-    *,
-    reused: bool,
-    staged: StagedTableDay | None = None,
-) -> BuiltDay:
-    """One day as the publication log knows it now, with what staging it took if it was staged by this run."""
-    content = state.content
-    return BuiltDay(
-        table=state.table,
-        day=state.day,
-        rows=content.rows if content else 0,
-        checksum=content.checksum if content else "0",
-        publication=state.publication,
-        table_version=versions.get(state.table, -1),
-        code_version=content.code_version if content else "",
-        reused=reused,
-        input_fingerprint=content.input_fingerprint if content else "",
-        inputs=inputs,
-        metrics=dict(content.metrics) if content else {},
-        rules=staged.rules if staged else (),
-        bytes=sum(file.size for file in staged.files) if staged else 0,
-        files=len(staged.files) if staged else 0,
-        seconds=staged.seconds if staged else 0.0,
-    )
-
-
-def failed_day(staged: StagedTableDay) -> BuiltDay:
-    """A staged day that its gates held back."""
-    state = DayState(staged.table, staged.day, "", -1, "", staged.content)
-    return built_from_log(state, {}, {}, reused=False, staged=staged)
 
 
 # ------------------------------------------------------------------ what a run waits for

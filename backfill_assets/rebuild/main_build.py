@@ -16,9 +16,9 @@ from backfill_assets.model.refinement import Refinement
 from backfill_assets.publish.holds import FEW_TRIES, HOLD_SECONDS, Unsettled, holding, main_moved, publish_until_settled
 from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild import decide, grown_content
-from backfill_assets.rebuild.lake import Lake, Progress, built_from_log
-from backfill_assets.rebuild.outcome import STAGED_AGAIN, BuildResult, BuiltDay, RunInfo
-from backfill_assets.rebuild.step_build import StepBuild, refuse_failed
+from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.outcome import STAGED_AGAIN, BuildResult, BuiltDay, RunInfo, refuse_failed
+from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.text import format_count
 
@@ -133,7 +133,7 @@ class MainBuild:
             held = {staged.table: staged for staged in build.staged.get(day, [])}
             inputs = build.input_versions(day)
             for key in (TableDay(table, day) for table in build.tables):
-                found = built_from_log(states[key], versions, inputs, reused=not held, staged=held.get(key.table))
+                found = BuiltDay.from_log(states[key], versions, inputs, reused=not held, staged=held.get(key.table))
                 verified = self.verified.get(key, "")
                 built.append(replace(found, rolled_back_by=back.get(key, ""), verified=verified))
         return built

@@ -8,11 +8,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.errors import GateFailed
+from backfill_assets.lakehouse.records import DayState, Provenance
 from backfill_assets.model.declaration import Metric, RuleOutcome
 from backfill_assets.text import format_are, format_count
+
+if TYPE_CHECKING:
+    from backfill_assets.rebuild.stage import StagedTableDay
 
 _WHO, _KNOWN_BY = "who", "known by"
 
@@ -83,6 +87,17 @@ class RunInfo:
     person: Person = UNKNOWN
     """Unknown if a schedule, a sensor or a run without a user launched it."""
 
+    def provenance(self, timeline: str = "", *, campaign: str = "", reason: str = "") -> Provenance:
+        """As a publication records it."""
+        return Provenance(
+            run=self.run_id,
+            launched_by=self.launched_by,
+            git_commit=self.git_commit,
+            campaign=campaign,
+            timeline=timeline,
+            reason=reason,
+        )
+
 
 @dataclass(frozen=True)
 class BuiltDay:
@@ -111,6 +126,36 @@ class BuiltDay:
     verified: str = ""
     """Of a day that was extended and is verified: ``equal to a whole rebuild``, or how it differed before it."""
 
+    @classmethod
+    def from_log(
+        cls,
+        state: DayState,
+        versions: Mapping[str, int],
+        inputs: Mapping[str, int],
+        *,
+        reused: bool,
+        staged: StagedTableDay | None = None,
+    ) -> BuiltDay:
+        """One day as the publication log knows it now, with what staging it took if it was staged by this run."""
+        content = state.content
+        return cls(
+            table=state.table,
+            day=state.day,
+            rows=content.rows if content else 0,
+            checksum=content.checksum if content else "0",
+            publication=state.publication,
+            table_version=versions.get(state.table, -1),
+            code_version=content.code_version if content else "",
+            reused=reused,
+            input_fingerprint=content.input_fingerprint if content else "",
+            inputs=inputs,
+            metrics=dict(content.metrics) if content else {},
+            rules=staged.rules if staged else (),
+            bytes=sum(file.size for file in staged.files) if staged else 0,
+            files=len(staged.files) if staged else 0,
+            seconds=staged.seconds if staged else 0.0,
+        )
+
 
 @dataclass(frozen=True)
 class BuildResult:
@@ -128,6 +173,19 @@ class DaysFailed(GateFailed):
         self.failed = tuple(failed)
         self.staged = staged
         super().__init__(_message(self.failed), hint=_hint(self.failed, staged))
+
+
+def refuse_failed(staged: Mapping[date, Sequence[StagedTableDay]]) -> None:
+    """Raise :class:`DaysFailed` if a gate holds one of the ``staged`` days back."""
+    failed = [day for days in staged.values() for day in days if not day.passed]
+    if failed:
+        built = [_not_published(day) for day in failed]
+        raise DaysFailed(built, staged=len(staged.keys() - {day.day for day in failed}))
+
+
+def _not_published(staged: StagedTableDay) -> BuiltDay:
+    state = DayState(staged.table, staged.day, "", -1, "", staged.content)
+    return BuiltDay.from_log(state, {}, {}, reused=False, staged=staged)
 
 
 def adopted_line(table: str, days: int) -> str:

@@ -47,8 +47,8 @@ from backfill_assets.publish.publisher import Pin, Published
 from backfill_assets.quality import gates
 from backfill_assets.quality.measures import add_up, zero_metrics
 from backfill_assets.rebuild.environment import environment_of
-from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
-from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
+from backfill_assets.rebuild.lake import Lake, Progress, waiting
+from backfill_assets.rebuild.outcome import RunInfo, adopted_line, refuse_failed
 from backfill_assets.rebuild.stage import (
     StagedTableDay,
     as_facts,
@@ -344,9 +344,7 @@ class RawWriter:
             # What was made of raw as it was is staged anew by each run.
             made_of = dict.fromkeys(days, "" if staged.made_of else staged.change.fingerprint)
             note_verdicts(staged.timeline, list(staged.days.values()), made_of, staged.environment)
-        failed = [failed_day(each) for each in staged.days.values() if not each.passed]
-        if failed:
-            raise DaysFailed(failed, staged=len(days) - len(failed))
+        refuse_failed({day: [each] for day, each in staged.days.items()})
 
     def report_implausible_days(self, measured: Mapping[date, Metrics]) -> None:
         """Say which rows are on the day they arrived, because the day that they name is not possible."""
@@ -371,13 +369,14 @@ class RawWriter:
             ),
             positions=staged.change.positions,
         )
-        made = provenance(self.run, staged.timeline.name if staged.timeline else "")
         return Publication(
             id=self.lake.new_id(self.name or self.step.name),
             kind="append",
             tables=(change,),
             inputs=(*staged.made_of, *pin.inputs.values()),
-            provenance=made.model_copy(update={"reason": staged.change.reason}),
+            provenance=self.run.provenance(
+                staged.timeline.name if staged.timeline else "", reason=staged.change.reason
+            ),
             transaction=self.transaction,
         )
 

@@ -259,7 +259,7 @@ class _Again:
         timelines = {table.name: Timeline(self.lake.storage, table.name, name) for table in step.tables}
         spark = self.lake.spark()
         for part in decide.chunks(sorted(content), 0):
-            chunk = Chunk(self.lake.catalog, step, version, part, wanted, pin, _nothing, judged=False, overlay=overlay)
+            chunk = Chunk(self.lake.catalog, step, version, part, wanted, pin, judged=False, overlay=overlay)
             with waiting(self.progress, f"{step.name}: Spark computes {part[0]} to {part[-1]}"):
                 staged = stage_chunk(spark, self.lake.storage, chunk, timelines)
             self.take(days, {TableDay(day.table, day.day): day.content for day in staged})
@@ -271,10 +271,6 @@ class _Again:
         found = lineages(self.lake.storage, [self.made_by.publication.id]).values()
         then = dict.fromkeys(each.environment for days in found for each in days.values() if each.environment)
         return tuple(then), environment_of(self.lake.spark(), self.lake.catalog.folder)
-
-
-def _nothing(_: date) -> dict[str, DayContent]:
-    return {}
 
 
 def _recorded_input(read: InputRead) -> RecordedInput:

@@ -36,7 +36,7 @@ from backfill_assets.publish.holds import Unsettled, holding, publish_until_sett
 from backfill_assets.publish.publisher import Conflict, Pin
 from backfill_assets.rebuild import lost_rows
 from backfill_assets.rebuild.ingest import as_declared_then
-from backfill_assets.rebuild.lake import provenance, waiting
+from backfill_assets.rebuild.lake import waiting
 from backfill_assets.rebuild.lost_rows import LostDay, place_of
 from backfill_assets.rebuild.raw_change import RawWriter
 from backfill_assets.text import format_ranges
@@ -93,7 +93,7 @@ class RestoreBuild(RawWriter):
         with waiting(self.progress, f"{name}: lost rows of {format_ranges(each.day for each in lost)} are read again"):
             refused = self.refusals(lost, self.read_again(lost, timeline, main))
         kept = {each.day: each.held for each in lost if each.day not in refused}
-        made = provenance(self.run, timeline.name).model_copy(update={"reason": "lost rows are put back"})
+        made = self.run.provenance(timeline.name, reason="lost rows are put back")
         if kept and isinstance(publisher.publish(compaction_of(timeline, pin, kept, timeline.name, made)), Conflict):
             return again
         if refused:

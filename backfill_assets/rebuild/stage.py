@@ -10,14 +10,14 @@ from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.judge.by_pandera import with_reports
 from backfill_assets.judge.engine import DayFiles, files_by_day, of_days
 from backfill_assets.judge.measure import fingerprint, measure_files, prepare
 from backfill_assets.judge.second_look import with_second_look
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.lakehouse.records import DayContent, Environment
+from backfill_assets.lakehouse.records import TOTAL, DayContent, Environment, content_in
 from backfill_assets.lakehouse.rows import nullable_schema, rows_of_files, rows_set_aside, stage, stage_accepted
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
@@ -42,7 +42,6 @@ Contents = Mapping[str, DayContent]
 """What the tables hold on one day, by table."""
 Facts = Mapping[str, Mapping[date, DayFacts]]
 """What rules look at, by table and day."""
-UpstreamOf = Callable[[date], Contents]
 MeasuredTables = Mapping[str, Future[dict[date, Metrics]]]
 """What the tables of a chunk are found to hold, once that is known."""
 JUDGING_THREADS = 3
@@ -80,10 +79,24 @@ class Chunk:
     days: Sequence[date]
     wanted: Mapping[date, InputFingerprint]
     pin: Pin
-    upstream: UpstreamOf
     judged: bool = True
     """False to measure only, when what the gates would look at is not the present state."""
     overlay: Overlay = NOTHING_LAID
+
+    def upstream(self, day: date) -> dict[str, DayContent]:
+        """The tables that rules look at besides the step's own, as they were when the inputs were built from them."""
+        if not self.judged:
+            return {}
+        period = self.step.cadence.period(day)
+        direct = {read.table: _content_of_period(self.pin, read.table, period) for read in self.version.reads}
+
+        def beside(table: str) -> DayContent:
+            recorded = (recorded_upstream(content, table) for content in direct.values())
+            return (
+                direct.get(table) or next(filter(None, recorded), None) or _content_of_period(self.pin, table, period)
+            )
+
+        return {table: beside(table) for table in gates.looked_at_beside(self.step)}
 
 
 def stage_chunk(
@@ -409,6 +422,27 @@ def recorded_upstream(content: DayContent, table: str) -> DayContent | None:
     if not metrics:
         return None
     return DayContent(rows=int(str(metrics["rows"])), checksum="", metrics=metrics)
+
+
+def _content_of_period(pin: Pin, table: str, period: DayRange) -> DayContent:
+    """What the days of ``period`` hold together; days that were never published hold nothing."""
+    contents = [content for day in period if (content := content_in(pin.states, TableDay(table, day)))]
+    if len(contents) == 1:
+        return contents[0]
+    return DayContent(
+        rows=sum(content.rows for content in contents),
+        checksum=str(sum(int(content.checksum) for content in contents)),
+        metrics=_metrics_together(contents),
+    )
+
+
+def _metrics_together(contents: Sequence[DayContent]) -> dict[str, int | str | None]:
+    """A day without rows adds nothing to a total, also to one that was declared after the day was published."""
+    totals = {name for content in contents for name in content.metrics if name.startswith(TOTAL)}
+    nothing = dict.fromkeys(totals, 0)
+    return measures.add_up(
+        [content.metrics if content.rows else {**nothing, **content.metrics} for content in contents]
+    )
 
 
 def as_facts(content: DayContent) -> Metrics:

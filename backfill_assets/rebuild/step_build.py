@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import (
-    TOTAL,
     DayChange,
     DayContent,
     DayLineage,
@@ -21,22 +20,20 @@ from backfill_assets.lakehouse.records import (
     InputRead,
     Publication,
     TableChange,
-    content_in,
     day_record,
 )
 from backfill_assets.lakehouse.timelines import AdoptedFrom, StagedDay, Timeline
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of
 from backfill_assets.publish.publisher import Conflict, Pin
-from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.grow import grow_chunk
 from backfill_assets.rebuild.growing import Growing
-from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance, waiting
-from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
+from backfill_assets.rebuild.lake import Lake, Progress, waiting
+from backfill_assets.rebuild.outcome import RunInfo, adopted_line
 from backfill_assets.rebuild.place import MAIN, Place
-from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
+from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, write_chunk
 from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, shown
 from backfill_assets.rebuild.verdicts import judged_now
 from backfill_assets.text import pluralize
@@ -159,9 +156,9 @@ class StepBuild:
             table: {day: _taken_day(held, each, day, pin, schemas[held.path]) for day, (held, each) in offers.items()}
             for table, offers in held_by.items()
         }
-        for version, part in decide.by_version({day: found.versions[day] for day in taken}):
-            judged = judged_now(self.lake, self.chunk(version, part, found), staged, held_by)
-            self.staged |= {day: [judged[table][day] for table in self.tables] for day in part}
+        for chunk in self.chunks(taken, found):
+            judged = judged_now(self.lake, chunk, staged, held_by)
+            self.staged |= {day: [judged[table][day] for table in self.tables] for day in chunk.days}
         self.progress(adopted_line(self.step.name, len(taken)))
 
     def record_taken(self, table: str, days: Mapping[date, Timeline], schemas: Mapping[str, str], pin: Pin) -> None:
@@ -178,51 +175,47 @@ class StepBuild:
         whole: dict[date, str] = {}
         if self.growing is None:
             return whole
-        for version, part in decide.by_version({day: found.versions[day] for day in found.days(Decision.GROW)}):
+        for chunk in self.chunks(found.days(Decision.GROW), found):
             timelines = self.lake.timelines(self.step, self.place.owner)
             self.use(timelines.values())
-            done = grow_chunk(self.growing, self.chunk(version, part, found), found.gains, timelines)
+            done = grow_chunk(self.growing, chunk, found.gains, timelines)
             self.staged |= done.staged
             self.grown.update(done.staged)
             whole |= done.whole
         return whole
 
     def compute(self, days: Sequence[date], found: StepLook) -> None:
-        for version, part in decide.by_version({day: found.versions[day] for day in days}):
-            self.compute_by(version, part, found)
+        for chunk in self.chunks(days, found):
+            self.compute_in_parts(chunk)
 
-    def compute_by(self, version: Version, days: Sequence[date], found: StepLook) -> None:
+    def compute_in_parts(self, whole: Chunk) -> None:
         with waiting(self.progress, f"{self.step.name}: Spark starts"):
             spark = self.lake.spark()
-        pin, timelines = found.pin, self.lake.timelines(self.step, self.place.owner)
+        timelines = self.lake.timelines(self.step, self.place.owner)
         self.use(timelines.values())
         started, done = time.monotonic(), 0
         with ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="judging") as judging:
             before: Future[list[StagedTableDay]] | None = None
-            for part in decide.chunks(days, self.bytes_of_day(version, days, pin)):
-                chunk = self.chunk(version, part, found)
+            for part in decide.chunks(whole.days, self.bytes_of_day(whole)):
+                chunk = replace(whole, days=part)
                 with waiting(self.progress, f"{self.step.name}: Spark computes {part[0]} to {part[-1]}"):
                     written = write_chunk(spark, self.lake.storage, chunk, timelines, judging)
                 done += self.take(before)
-                self.report_staged(done, len(days), started)
+                self.report_staged(done, len(whole.days), started)
                 if before and self.after_chunk:
                     self.after_chunk(self)
                 before = written
             with waiting(self.progress, f"{self.step.name}: the last days are measured"):
                 wait([before] if before else [])
-            self.report_staged(done + self.take(before), len(days), started)
+            self.report_staged(done + self.take(before), len(whole.days), started)
 
-    def chunk(self, version: Version, days: Sequence[date], found: StepLook) -> Chunk:
-        return Chunk(
-            self.lake.catalog,
-            self.step,
-            version,
-            days,
-            found.wanted,
-            found.pin,
-            upstream=lambda day: self.upstream(found.pin, version, day),
-            overlay=found.overlay,
-        )
+    def chunks(self, days: Iterable[date], found: StepLook) -> list[Chunk]:
+        """``days`` by the version that each of them was decided for."""
+        parts = decide.by_version({day: found.versions[day] for day in days})
+        return [
+            Chunk(self.lake.catalog, self.step, version, part, found.wanted, found.pin, overlay=found.overlay)
+            for version, part in parts
+        ]
 
     def take(self, judged: Future[list[StagedTableDay]] | None) -> int:
         """Take the days of a chunk once they are judged; gives how many."""
@@ -242,24 +235,13 @@ class StepBuild:
     def use(self, timelines: Iterable[Timeline]) -> None:
         self.timelines.update({timeline.path: timeline for timeline in timelines})
 
-    def bytes_of_day(self, version: Version, days: Sequence[date], pin: Pin) -> int:
+    def bytes_of_day(self, chunk: Chunk) -> int:
         total = 0
-        for table, read in decide.read_days(self.step, version, days).items():
-            if (at := pin.inputs[table].version) is not None:
+        for table, read in decide.read_days(chunk.step, chunk.version, chunk.days).items():
+            if (at := chunk.pin.inputs[table].version) is not None:
                 by_day = read_log(self.lake.storage, table, at).of_days(read)
                 total += sum(file.size for files in by_day.values() for file in files)
-        return total * _EXPANSION // len(days)
-
-    def upstream(self, pin: Pin, version: Version, day: date) -> dict[str, DayContent]:
-        """The tables that rules look at besides the step's own, as they were when the inputs were built from them."""
-        period = self.step.cadence.period(day)
-        direct = {read.table: _content_of_period(pin, read.table, period) for read in version.reads}
-        metrics_of = {}
-        for name in gates.looked_at_beside(self.step):
-            recorded = [r for c in direct.values() if (r := recorded_upstream(c, name)) is not None]
-            observed = recorded[0] if recorded else _content_of_period(pin, name, period)
-            metrics_of[name] = direct.get(name, observed)
-        return metrics_of
+        return total * _EXPANSION // len(chunk.days)
 
     # ---------------------------------------------------------------- publish
 
@@ -274,7 +256,7 @@ class StepBuild:
             kind="replace",
             tables=tables,
             inputs=inputs,
-            provenance=provenance(self.run, timeline),
+            provenance=self.run.provenance(timeline),
         )
 
     def table_change(self, table: str, days: list[StagedTableDay]) -> TableChange:
@@ -387,14 +369,6 @@ def _without(fingerprints: Mapping[date, str], days: Collection[date]) -> dict[d
     return {day: fingerprint for day, fingerprint in fingerprints.items() if day not in days}
 
 
-def refuse_failed(staged: Mapping[date, Sequence[StagedTableDay]]) -> None:
-    """Raise :class:`DaysFailed` if a gate holds one of the ``staged`` days back."""
-    failed = [day for days in staged.values() for day in days if not day.passed]
-    if failed:
-        bad = {day.day for day in failed}
-        raise DaysFailed([failed_day(day) for day in failed], staged=len(staged.keys() - bad))
-
-
 def _taken_day(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schema: str) -> StagedTableDay:
     if staged.verdict is None or staged.verdict.content is None:
         raise PublicationRefused(f"{timeline.table} {day} in the timeline {timeline.name} was never judged.")
@@ -407,25 +381,4 @@ def _taken_day(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schem
         pin=pin,
         table_schema=schema,
         environment=staged.environment,
-    )
-
-
-def _content_of_period(pin: Pin, table: str, period: DayRange) -> DayContent:
-    """What the days of ``period`` hold together; days that were never published hold nothing."""
-    contents = [content for day in period if (content := content_in(pin.states, TableDay(table, day)))]
-    if len(contents) == 1:
-        return contents[0]
-    return DayContent(
-        rows=sum(content.rows for content in contents),
-        checksum=str(sum(int(content.checksum) for content in contents)),
-        metrics=_metrics_together(contents),
-    )
-
-
-def _metrics_together(contents: Sequence[DayContent]) -> dict[str, int | str | None]:
-    """A day without rows adds nothing to a total, also to one that was declared after the day was published."""
-    totals = {name for content in contents for name in content.metrics if name.startswith(TOTAL)}
-    nothing = dict.fromkeys(totals, 0)
-    return measures.add_up(
-        [content.metrics if content.rows else {**nothing, **content.metrics} for content in contents]
     )

@@ -28,10 +28,10 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.growing import Growing
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.outcome import RunInfo, refuse_failed
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
-from backfill_assets.rebuild.step_build import StepBuild, refuse_failed
+from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepLook, StepRequest
 
 _LONGEST_ERROR = 300

@@ -161,8 +161,8 @@ class LiveStream:
     def _publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> None:
         began = time.monotonic()
         progress = self._query.lastProgress if self._query else None
-        answer = self._observe_answer(progress)
         ends = latest_offsets(progress.sources[0].latestOffset if progress and progress.sources else None)
+        answer = self._observe_answer(progress)
         read = self.reading.publish(rows, checkpoint, number, ends)
         self._last = self._done(number, read, began, answer)
         self._wait_for_rate(read, time.monotonic() - began)

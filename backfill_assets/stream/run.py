@@ -16,7 +16,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.publish.compact import compact_small_files
 from backfill_assets.publish.fold import gather, trim
 from backfill_assets.publish.publisher import Published
-from backfill_assets.rebuild.lake import Lake, Progress, provenance
+from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import Reading, stream_name
 from backfill_assets.stream.follower import Follower
@@ -144,7 +144,7 @@ def compact_days(follower: Follower, tables: Iterable[str], days: Collection[dat
     """
     publisher, paused = follower.lake.publisher, follower.not_compacted
     done, now, transaction = set(), publisher.now(), stream_name(follower.raw.name)
-    made_by = provenance(follower.run, "").model_copy(update={"reason": "small files of a stream"})
+    made_by = follower.run.provenance(reason="small files of a stream")
     for table in (each for each in tables if paused.get(each, now) <= now):
         try:
             outcome = compact_small_files(publisher, table, days, provenance=made_by, transaction=transaction)

@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from backfill_assets.days import all_days
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import (
     NamedTimeline,
@@ -255,7 +254,7 @@ def records_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTi
 def _days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords) -> DayRecords:
     """Those of the ``held`` days that the days of ``timeline`` are computed from, by any version. Pure."""
     concerned = steps_of(steps, timeline.days)
-    read = all_days(read_by_any(step, timeline.days_of(step.table_names)) for step in concerned)
+    read = read_by_any((step, timeline.days_of(step.table_names)) for step in concerned)
     return {
         table: {day: each for day, each in held.get(table, {}).items() if day in days} for table, days in read.items()
     }

@@ -34,7 +34,7 @@ from backfill_assets.publish.pinned import Pin
 from backfill_assets.publish.publisher import Published
 from backfill_assets.publish.torn_days import is_as
 from backfill_assets.rebuild.decide import Decision
-from backfill_assets.rebuild.lake import Lake, provenance
+from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
@@ -252,7 +252,7 @@ def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo) -> Published:
             tables=plan.ready.changes,
             inputs=plan.ready.inputs,
             leaves_stale=plan.leaves_stale,
-            provenance=provenance(run, "").model_copy(update={"reason": reason}),
+            provenance=run.provenance(reason=reason),
             switches={plan.step.name: plan.switch},
         )
     )

@@ -138,7 +138,7 @@ def stale_days(steps: Sequence[Step], timeline: NamedTimeline, base: DayRecords)
 
 
 def _why_stale(step: Step, day: date, timeline: NamedTimeline, base: DayRecords) -> str:
-    read = read_by_any(step, [day])
+    read = read_by_any([(step, [day])])
     own = {table: days & timeline.held(table).keys() for table, days in read.items()}
     through = {table: days & base.get(table, {}).keys() - own[table] for table, days in read.items()}
     torn = [table for table in read if own[table] and through[table]]

@@ -14,7 +14,6 @@ from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, Timeline
 from backfill_assets.model.declaration import RuleOutcome
-from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.rebuild.verdicts import with_kept_rules
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -54,7 +53,7 @@ class Judged:
         """What a run finds that computes nothing."""
         log = self.lakehouse.publisher.log
         states = log.day_states(log.head(), {TABLE}).values()
-        days = [built_from_log(state, {}, {}, reused=True) for state in states]
+        days = [BuiltDay.from_log(state, {}, {}, reused=True) for state in states]
         return with_kept_rules(Storage(self.lakehouse.storage.root), log, sorted(days, key=lambda day: day.day))
 
     def seen(self) -> list[Sequence[str]]:
@@ -106,5 +105,5 @@ def test_a_day_that_this_run_has_built_keeps_its_own_rules(judged: Judged) -> No
     """Only what was reused is looked up."""
     log = judged.lakehouse.publisher.log
     (state, _) = log.day_states(log.head(), {TABLE}).values()
-    fresh = built_from_log(state, {}, {}, reused=False)
+    fresh = BuiltDay.from_log(state, {}, {}, reused=False)
     assert with_kept_rules(judged.lakehouse.storage, log, [fresh]) == [fresh]

@@ -22,8 +22,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.builder import Builder, silent
-from backfill_assets.rebuild.lake import built_from_log
-from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets_tests.defs.small_chain import inputs_of, publish_step
@@ -63,7 +62,7 @@ class SmallBuilder(Builder):
         states = observe(self.lakehouse.storage, TABLES).states
         return BuildResult(
             tuple(
-                built_from_log(states[TableDay(table.name, day)], {}, {}, reused=day not in stale)
+                BuiltDay.from_log(states[TableDay(table.name, day)], {}, {}, reused=day not in stale)
                 for table in step.tables
                 for day in days
             )

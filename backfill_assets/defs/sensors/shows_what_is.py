@@ -58,7 +58,6 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality.gates import TableCheck
-from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.rebuild.verdicts import with_kept_rules
 from backfill_assets.settings import Settings
@@ -177,7 +176,7 @@ class ShownDays:
 
     def built(self, states: Iterable[DayState]) -> list[BuiltDay]:
         """What the log knows of the days, with what their gates said when they were published."""
-        days = [built_from_log(state, {}, {}, reused=True) for state in states]
+        days = [BuiltDay.from_log(state, {}, {}, reused=True) for state in states]
         return with_kept_rules(self.log.storage, self.log, days)
 
 
