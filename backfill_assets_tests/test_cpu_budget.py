@@ -59,6 +59,7 @@ def test_what_lies_between_two_tiers_is_charged_to_the_first() -> None:
 def test_seconds_of_a_slow_hour_count_as_those_of_a_quiet_one() -> None:
     steps = [("fast", 2.0), ("spark", 5.0), ("end", 15.0)]
     assert charged(steps, PACE, PACE, 2 * PACE, 2 * PACE) == {"collection": 2.0, "fast": 2.0, "spark": 5.0}
+    assert charged(steps, *4 * [PACE / 2]) == charged(steps), "a core that counts faster is charged what it took"
     assert 0 < count() < 1
 
 
