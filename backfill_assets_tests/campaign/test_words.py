@@ -143,7 +143,6 @@ def content_of(ids: Sequence[int]) -> DayContent:
 
 
 RUN, ROLLBACK, APPROVE = (f"backfill {word} {PLAN.id}" for word in ("run", "rollback", "approve"))
-INSIDE = [CrashPoint.PREPARED, CrashPoint.CLOSING]
 
 
 @pytest.fixture
@@ -181,7 +180,7 @@ def refused(played: PlayedCampaign, *words: str) -> str:
 # ------------------------------------------------------------------ undone, and undone again
 
 
-@pytest.mark.parametrize("at", INSIDE)
+@pytest.mark.parametrize("at", [CrashPoint.PREPARED, CrashPoint.CLOSING])
 def test_an_undo_that_was_killed_is_finished_by_the_next_one_and_not_repeated(
     played: PlayedCampaign, at: CrashPoint
 ) -> None:

@@ -18,7 +18,6 @@ from backfill_assets.text import pluralize
 
 FIRST = date(2017, 3, 1)
 NEXT, LAST = FIRST + timedelta(days=1), FIRST + timedelta(days=2)
-_SECONDS = 1.5
 _PUBLICATIONS = {
     "raw_sales": "20170601t120100-raw-sales-1a2b3c4d",
     "fact_sales_transactions": "20170601t120300-fact-sales-transactions-3c4d5e6f",
@@ -41,7 +40,7 @@ def _build(_: object, step: Step, days: Sequence[date], **asked: Any) -> BuildRe
             code_version="v1",
             reused=day == days[-1] and len(days) > 1,
             input_fingerprint="x",
-            seconds=_SECONDS,
+            seconds=1.5,
         )
         for table in step.tables
         for day in days

@@ -19,7 +19,6 @@ from backfill_assets_tests.protocol.world import SALES, TOPIC, World, merged, ro
 
 PARTITIONS = (0, 1)
 _RAW, _FACT = "raw", "fact"
-_ENDLESS = 1_000_000
 
 
 def positions_in_log(world: World) -> TopicPositions:
@@ -35,7 +34,7 @@ def stream_life(world: World, batches: int) -> Work:
     def work(actor: Actor) -> None:
         publisher = world.publisher(actor.reached)
         ids = TopicIds("cluster", "topic")
-        kept = TopicOffsets(dict.fromkeys(PARTITIONS, 0), dict.fromkeys(PARTITIONS, _ENDLESS), ids)
+        kept = TopicOffsets(dict.fromkeys(PARTITIONS, 0), dict.fromkeys(PARTITIONS, 1_000_000), ids)
         start = start_of(positions_in_log(world), kept, history={})
         if start.new:
             begun = Position(id=begun_id(SALES, TOPIC), before=None, after=1)

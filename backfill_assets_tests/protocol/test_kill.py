@@ -26,7 +26,6 @@ from backfill_assets_tests.protocol.victim import ENDED, ROUNDS, TOLD
 pytestmark = pytest.mark.protocol
 SEED = 20170301
 RANDOM_KILLS = 20
-FEW_RANDOM_KILLS = 2
 ROWS_OF = ("fact", "report", "raw", "raw_more")
 _KILLED = -9
 
@@ -163,7 +162,7 @@ def test_killed_again_and_again(tmp_path: Path, victims: Victims, undisturbed: U
     _assert_as_undisturbed(victims, tmp_path, undisturbed)
 
 
-@pytest.mark.parametrize("kills", [FEW_RANDOM_KILLS, pytest.param(RANDOM_KILLS, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [2, pytest.param(RANDOM_KILLS, marks=pytest.mark.long)])
 def test_killed_at_random_moments(tmp_path: Path, victims: Victims, undisturbed: Undisturbed, kills: int) -> None:
     """Between the named steps as well: in the middle of a file, a commit, a deletion; early in a run and late."""
     moments, reached = random.Random(SEED), []

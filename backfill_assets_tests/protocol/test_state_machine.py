@@ -27,9 +27,7 @@ from backfill_assets_tests.protocol.world import RAW, TABLES, World
 
 SEED = int(os.environ.get("PROTOCOL_SEED", "20170302"))
 EXAMPLES = int(os.environ.get("PROTOCOL_EXAMPLES", "60"))
-FEW_EXAMPLES = 8
 SHRINK = "PROTOCOL_SHRINK" in os.environ
-MOST_ACTORS = 4
 _ANY = st.integers(0, 2**16)
 _STEPS = [step.value for step in CrashPoint]
 _SOME_DIE = st.sampled_from([False, False, True])
@@ -60,7 +58,7 @@ class Lakehouse(RuleBasedStateMachine):
         return alive[number % len(alive)]
 
     def _room(self) -> bool:
-        return len(self.world.alive()) < MOST_ACTORS
+        return len(self.world.alive()) < 4
 
     def _alive(self) -> bool:
         return bool(self.world.alive())
@@ -351,7 +349,7 @@ def _die_while_maintaining() -> None:
 
 
 @pytest.mark.protocol
-@pytest.mark.parametrize("examples", [FEW_EXAMPLES, pytest.param(EXAMPLES, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", [8, pytest.param(EXAMPLES, marks=pytest.mark.long)])
 def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.MonkeyPatch, examples: int) -> None:
     """All invariants of the publication protocol, at every moment of many histories, and after recovery.
 

@@ -12,14 +12,13 @@ import signal
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publish.crash_points import CrashPoint, Reached
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.settings import Settings
+from backfill_assets_tests.played_lake import no_spark
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, RUN, steps
 
 REACHED = "reached.txt"
@@ -38,7 +37,7 @@ def main() -> None:
 
 def _cut_over(home: Path, kill_at: list[str]) -> int:
     """0 when it published, 3 when another process had published it already."""
-    builder = Builder.from_settings(Settings.at(home), CATALOG, _no_spark)
+    builder = Builder.from_settings(Settings.at(home), CATALOG, no_spark)
     builder.lake.publisher.reached = _dying(home / REACHED, kill_at)
     try:
         cut_over(builder.lake, CAMPAIGN, steps(), RUN, lambda _: None)
@@ -58,10 +57,6 @@ def _dying(reached: Path, kill_at: list[str]) -> Reached:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return at
-
-
-def _no_spark() -> SparkSession:
-    raise AssertionError("Everything is staged, and nothing has moved: a cut-over computes nothing.")
 
 
 if __name__ == "__main__":

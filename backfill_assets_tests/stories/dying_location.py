@@ -14,8 +14,6 @@ from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets_tests.conftest import SMALL_SPARK
 
-DIES_AFTER = "bronze_sales"
-
 
 class DyingBuilder(Builder):
     """Builds, publishes, and is gone as if the power had failed."""
@@ -35,7 +33,7 @@ class DyingBuilder(Builder):
         result = super().build(
             step, days, run=run, version=version, force=force, later=later, verify=verify, progress=progress
         )
-        if step.name == DIES_AFTER:
+        if step.name == "bronze_sales":
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 

@@ -37,7 +37,6 @@ IMPORTED = (
     *("backfill_assets.campaign.run", "backfill_assets.campaign.timeline_plan", "backfill_assets.plan.keep"),
 )
 """What commands import when they run."""
-WRITES = ("put_if_absent", "write_bytes", "replace_bytes", "delete")
 
 
 def serve() -> None:
@@ -84,7 +83,7 @@ def _count_writes(reached: Path, kill_at: int) -> None:
         return written
 
     at_a_write()
-    for name in WRITES:
+    for name in ("put_if_absent", "write_bytes", "replace_bytes", "delete"):
         setattr(Storage, name, dying(getattr(Storage, name)))
     for name in ("_add", "judge"):
         setattr(Timeline, name, dying(getattr(Timeline, name)))

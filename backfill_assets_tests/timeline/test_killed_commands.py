@@ -25,7 +25,6 @@ from backfill_assets_tests.timeline import dying_commands
 
 pytestmark = pytest.mark.protocol
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
-LATER = datetime(2030, 1, 1, tzinfo=UTC)
 COMMANDS = {
     "rewind": (("timeline", "rewind", BRONZE, "--to", "bronze-1", "--as", "back"), {"back"}),
     "create": (("timeline", "create", "empty"), {"back", "empty"}),
@@ -86,7 +85,7 @@ def homes(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 def timelines(home: Path) -> list[NamedTimeline]:
-    return kept_timelines(Storage(str(home / "lakehouse")), LATER)
+    return kept_timelines(Storage(str(home / "lakehouse")), datetime(2030, 1, 1, tzinfo=UTC))
 
 
 def contents(home: Path) -> dict[str, dict[date, str]]:

@@ -39,7 +39,6 @@ from backfill_assets_tests.two_versions import (
 
 FIRST, SECOND = "v1", "v2"
 SWITCH = ("timeline", "publish", READY, "--as-current", "--yes")
-SWITCH_BACK = ("timeline", "publish", FORMER, "--as-current", "--yes")
 
 
 kept_first_version = built_once(keep_first_version)
@@ -91,7 +90,7 @@ def test_a_switch_and_the_way_back_bring_days_and_version_together(kept: Backfil
     assert (newest["publication"], newest["table"]) == (there["publication"], FACT)
     assert newest["code"] == {"from": "", "to": FIRST} and "backfill timeline publish --as-current" in newest["by"]
     assert newest["reason"] == f"switch of {FACT} from {SECOND} to {FIRST}"
-    back = kept.json(*SWITCH_BACK)
+    back = kept.json("timeline", "publish", FORMER, "--as-current", "--yes")
     assert (_ids(kept), _ids(kept, REVENUE)) == (NEW, NEW)
     assert _files(kept) == files, "no file was copied"
     assert _current(kept) == (SECOND, back["publication"])

@@ -39,7 +39,6 @@ from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
 
-STEPS = build_order(SMALL.steps)
 DATES = (date(2017, 3, 1), date(2017, 3, 2))
 DAYS = tuple(map(str, DATES))
 BRONZE = dg.AssetKey("bronze_sales")
@@ -307,7 +306,7 @@ def test_a_day_whose_inputs_have_changed_is_shown_as_stale_until_it_is_built_aga
     assert "stale: input changed" in str(stale.description)
     assert _check(dagster_instance, DAYS[1], FRESH).passed
     assert put_right() == 0
-    step = next(each for each in STEPS if each.name == "bronze_sales")
+    step = next(each for each in build_order(SMALL.steps) if each.name == "bronze_sales")
     publish_step(lakehouse, "again", step, {DATES[0]: 2})
     put_right()
     assert _check(dagster_instance, DAYS[0], FRESH).passed
