@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -11,15 +10,14 @@ from typing import Annotated, Any
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
 from pyspark.sql import types as T
 
-from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.datasets import sea_temperatures
 from backfill_assets.model.contract import Field
 from backfill_assets.plan.keep import open_plans
 from backfill_assets.publish.compact import compact
+from backfill_assets_tests.cli.command import backfill, types
 from backfill_assets_tests.declared import declare as declare_also
 from backfill_assets_tests.declared import declared
 from backfill_assets_tests.stories.landing_snippet import land_rows
@@ -122,23 +120,11 @@ def test_a_day_on_which_more_would_change_breaks_the_expectation(
     types("timeline", "rewind", BRONZE, "--to", moment, "--days", f"{FIRST}..{DAYS.last}", "--as", "trial")
     types("timeline", "forward", "trial", "--version", "v2", "--without-arrivals")
     planned = types("timeline", "publish", "trial", "--expect", EXPECTED, "--dry-run")["plan"]
-    assert backfill("run", planned, "--limits", "deviation=100%").exit_code != 0
+    backfill("run", planned, "--limits", "deviation=100%", exit_code=1)
     (plan,) = [plan.id for plan in open_plans(workshop.builder.lake.storage)]
-    found = backfill("diff", plan, "--json")
-    assert found.exit_code == 1
-    (verdict,) = json.loads(found.stdout)["expected"]
+    (verdict,) = types("diff", plan, exit_code=1)["expected"]
     assert verdict["where_not"] == [
         f"{BRONZE} {bad}: 0 rows would be added, 1 removed",
         f"quarantine_sea_temperatures {bad}: 1 row would be added, 0 removed",
     ]
     assert "salinity" not in workshop.read(BRONZE).columns
-
-
-def types(*words: str) -> Any:
-    result = backfill(*words, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
-def backfill(*words: str) -> Result:
-    return CliRunner().invoke(main, list(words))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from backfill_assets.cli import foreground, main
+from backfill_assets.cli import foreground
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets_tests.cli.command import types
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, REPORTS
 from backfill_assets_tests.two_versions import FORMER
@@ -28,12 +27,6 @@ def only_one(wrong_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
     """Another lakehouse from the same files, whose days are of one version alone."""
     shutil.copytree(wrong_home, tmp_path / "only-one")
     return Workshop(tmp_path / "only-one", lambda: spark)
-
-
-def types(*arguments: object) -> Any:
-    result = CliRunner().invoke(main, [*map(str, arguments), "--json"])
-    assert result.exit_code == 0, (result.output, result.exception)
-    return json.loads(result.stdout)
 
 
 @pytest.mark.long

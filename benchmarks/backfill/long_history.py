@@ -7,8 +7,7 @@ logs that ``status`` and ``plan`` read, and stages what ``publish`` publishes, a
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from backfill_assets.days import DayRange
