@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.scheduler import LoadFileScheduling
 
+    from backfill_assets.lakehouse.storage import Storage
     from backfill_assets_tests.protocol.lake import Lake
     from backfill_assets_tests.stream.broker import Broker
 
@@ -257,6 +258,14 @@ def kafka_broker(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -
 
     with running_broker(settings, tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    """Of an empty folder."""
+    from backfill_assets.lakehouse.storage import Storage
+
+    return Storage(str(tmp_path))
 
 
 @pytest.fixture

@@ -159,6 +159,14 @@ class SmallLakehouse:
             raise Crashed(about)
 
 
+def published_twice(root: Path, table: str, first: date, second: date) -> SmallLakehouse:
+    """Publication ``one`` has both days by v1, and ``two`` the second one by v2."""
+    found = SmallLakehouse(root)
+    found.publish("one", {table: {first: [1, 2], second: [3]}})
+    found.publish("two", {table: {second: [4, 5]}}, code="v2")
+    return found
+
+
 class LakehouseOfReasons(SmallLakehouse):
     """In quarantine, the price of every third row is wrong, and the quantity of all others."""
 

@@ -82,16 +82,11 @@ def test_the_journal_gets_what_the_log_says_and_only_once(lakehouse: SmallLakeho
     assert journal.entries(lakehouse.storage, CAMPAIGN)[-1].reason == "by back-again"
 
 
-def _at(settings: Settings) -> CampaignRun:
-    return CampaignRun(
-        Builder.from_settings(settings, CATALOG, no_spark), PLAN, RunInfo("r", launched_by="sensor"), print
-    )
-
-
 def test_no_step_goes_on_with_what_was_undone(settings: Settings, lakehouse: SmallLakehouse) -> None:
     """No notice says that something was rebuilt which is not there any more."""
     _undo(lakehouse, "cut", "back")
-    at = _at(settings)
+    builder = Builder.from_settings(settings, CATALOG, no_spark)
+    at = CampaignRun(builder, PLAN, RunInfo("r", launched_by="sensor"), print)
     with pytest.raises(CampaignStopped, match="was rolled back by back"):
         do_step(at, CampaignStep.NOTIFY, _Nobody(), lambda _: pytest.fail("nothing is planned"))
     assert _kinds(lakehouse) == ["rolled back"]

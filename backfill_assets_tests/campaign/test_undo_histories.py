@@ -38,8 +38,8 @@ from backfill_assets_tests.campaign.undo_lakehouse import (
     Reach,
     UndoLakehouse,
     Work,
+    begun_lakehouse,
 )
-from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
 
 pytestmark = pytest.mark.protocol
 
@@ -226,10 +226,7 @@ def shortest(begun: UndoLakehouse, operations: Sequence[Chosen]) -> Sequence[Cho
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
     """What every history begins with."""
     ENDED.clear()
-    with pytest.MonkeyPatch.context() as patch:
-        staged_by_arrow(patch)
-        found = UndoLakehouse(tmp_path_factory.mktemp("begun"))
-        found.begin()
+    with begun_lakehouse(tmp_path_factory.mktemp("begun")) as found:
         yield found
 
 

@@ -25,11 +25,6 @@ from backfill_assets_tests.clock import NOON, Clock
 from backfill_assets_tests.protocol.lake import D1, D2, D3
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(str(tmp_path))
-
-
 def a_hold(campaign: str, until: float, **days: tuple[date, ...]) -> Hold:
     return Hold(campaign=campaign, holder="1", days=days, until=NOON + timedelta(seconds=until))
 

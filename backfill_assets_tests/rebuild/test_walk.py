@@ -42,8 +42,8 @@ from backfill_assets_tests.campaign.undo_lakehouse import (
     Died,
     Life,
     UndoLakehouse,
+    begun_lakehouse,
 )
-from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
 
 pytestmark = pytest.mark.protocol
 SEED, WALKS = int(os.environ.get("WALKS_SEED", "20170401")), int(os.environ.get("WALKS", "4"))
@@ -133,10 +133,7 @@ class Lived:
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
-    with pytest.MonkeyPatch.context() as patch:
-        staged_by_arrow(patch)
-        found = UndoLakehouse(tmp_path_factory.mktemp("begun"))
-        found.begin()
+    with begun_lakehouse(tmp_path_factory.mktemp("begun")) as found:
         yield found
 
 

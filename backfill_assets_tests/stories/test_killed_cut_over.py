@@ -76,7 +76,7 @@ class CuttingOver:
         self.process.stdin.flush()
         child = int(self.process.stdout.readline())
         until = None if kill_after is None else time.monotonic() + kill_after
-        while alive(child):
+        while psutil.pid_exists(child):  # its parent reaps it, and then writes its status
             self.read(home)
             if until is not None and time.monotonic() >= until:
                 with suppress(ProcessLookupError):  # it has ended during the read
@@ -100,11 +100,6 @@ def files(home: Path) -> Files:
     storage = Storage(str(home / "lakehouse"))
     versions = published_versions(storage)
     return frozenset((table, path) for table in TABLES for path in read_log(storage, table, versions[table]).active)
-
-
-def alive(process: int) -> bool:
-    """A child that has ended is reaped by its parent, which then writes its status."""
-    return psutil.pid_exists(process)
 
 
 @contextmanager

@@ -153,11 +153,8 @@ def correct_everything(workshop: Workshop) -> None:
     correct(folder(workshop, SECOND) / "evening.jsonl.gz", lambda lines: [*lines, *kept, lines[0]])
     lines = read_lines(folder(workshop, THIRD) / "evening.jsonl.gz")
     (folder(workshop, THIRD) / "evening.jsonl.gz").unlink()
-    write_lines(folder(workshop, THIRD) / "night.jsonl.gz", [*lines[2:], added_line(lines[0])])
-
-
-def added_line(like: Line) -> Line:
-    return {**like, "basket_id": "900000000001", "transaction_timestamp": f"{FOURTH}T09:00:00Z"}
+    added = {**lines[0], "basket_id": "900000000001", "transaction_timestamp": f"{FOURTH}T09:00:00Z"}
+    write_lines(folder(workshop, THIRD) / "night.jsonl.gz", [*lines[2:], added])
 
 
 def test_a_corrected_source_ends_as_if_it_had_always_been_so(

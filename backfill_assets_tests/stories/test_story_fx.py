@@ -121,7 +121,8 @@ class Story:
     def types(self, *words: str) -> Any:
         print(f"\n$ backfill {' '.join(words)}")
         found = types(*words)
-        print(_short(found))
+        text = json.dumps(found, indent=1)
+        print(text if len(text) < 1500 else f"{text[:1500]} ...")
         return found
 
     def told(self) -> list[str]:
@@ -145,11 +146,6 @@ class Story:
         self.workshop.build(FACT, days, "v2")
         for table in ("fact_daily_revenue", *REPORTS):
             self.workshop.build(table, CATALOG.step(table).cadence.starts(days))
-
-
-def _short(told: Any) -> str:
-    text = json.dumps(told, indent=1)
-    return text if len(text) < 1500 else f"{text[:1500]} ..."
 
 
 @contextmanager

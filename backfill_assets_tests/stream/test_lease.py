@@ -10,7 +10,6 @@ import sys
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
 import psutil
 import pytest
@@ -38,11 +37,6 @@ from backfill_assets_tests.protocol.names import SteppedStorage
 from backfill_assets_tests.waiting import wait_until
 
 TABLE = "raw_sales"
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(str(tmp_path))
 
 
 @pytest.fixture
