@@ -23,6 +23,6 @@ def lake_of(small: SmallLakehouse, **changes: Any) -> Lake:
     return replace(Lake(CATALOG, small.storage, small.publisher, landing, no_spark, ""), **changes)
 
 
-def no_spark() -> SparkSession:
+def no_spark(*_: object) -> SparkSession:
     """In place of a session: all that is needed is there."""
     pytest.fail("Spark is asked for.")

@@ -8,7 +8,8 @@ import pytest
 
 from backfill_assets.cli import foreground
 from backfill_assets_tests.cli.command import backfill, types
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, land_late, refuse
+from backfill_assets_tests.played_lake import no_spark
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, land_late
 from backfill_assets_tests.workshop import Workshop
 
 RAW, BRONZE = "raw_sales", "bronze_sales"
@@ -28,7 +29,7 @@ def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, monkey
     assert step(done, FACT)["staged"] == [str(DAYS)], "its current version is another one"
     assert arrived(done) == arrived(done, "arrived_since_last") == {} and raw(done)["now"] == sales
     with monkeypatch.context() as patch:
-        patch.setattr(foreground, "foreground_spark", refuse)
+        patch.setattr(foreground, "foreground_spark", no_spark)
         same = types("timeline", "forward", "again", "--version", "v1", "--without-arrivals", "--as", "logic-too")
     assert step(same, FACT)["staged"] == step(done, FACT)["staged"], "what both share is computed once"
     assert types("diff", "logic", "logic-too", "--table", FACT)["tables"] != []
@@ -40,7 +41,7 @@ def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, monkey
     assert raw(done)["now"]["landed_files"] == len(DAYS) + 1
 
     with monkeypatch.context() as patch:
-        patch.setattr(foreground, "foreground_spark", refuse)
+        patch.setattr(foreground, "foreground_spark", no_spark)
         done = types("timeline", "forward", "again", "--version", "v1")
     assert arrived(done, "arrived_since_last") == {} and arrived(done) == {str(LATE_DAY): 3}
 
