@@ -9,8 +9,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,6 +23,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import timelines_of
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.state.reading import published_versions
+from backfill_assets_tests.forks import Forks, forks_of
 from backfill_assets_tests.stories import cutting_over
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, TABLES
 
@@ -57,8 +56,8 @@ def shared(source: str, target: str) -> str:
 class CuttingOver:
     """Starts processes that cut over, each on a home of its own, and reads like a consistent reader meanwhile."""
 
-    def __init__(self, process: subprocess.Popen[str], staged: Path, scratch: Path) -> None:
-        self.process, self.staged, self.scratch = process, staged, scratch
+    def __init__(self, forks: Forks, staged: Path, scratch: Path) -> None:
+        self.forks, self.staged, self.scratch = forks, staged, scratch
         self.reads = 0
         self.seen: Counter[str] = Counter()
         self.old = files(staged)
@@ -71,10 +70,7 @@ class CuttingOver:
 
     def run(self, home: Path, *kill_at: str, kill_after: float | None = None) -> int:
         """The status of the process; what a reader sees until it ends is checked at every read."""
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.write("\t".join([str(home), *kill_at]) + "\n")
-        self.process.stdin.flush()
-        child = int(self.process.stdout.readline())
+        child = self.forks.start(home, *kill_at)
         until = None if kill_after is None else time.monotonic() + kill_after
         while psutil.pid_exists(child):  # its parent reaps it, and then writes its status
             self.read(home)
@@ -84,7 +80,7 @@ class CuttingOver:
                 until = None
             time.sleep(BETWEEN_READS)
         self.read(home)
-        return int(self.process.stdout.readline())
+        return self.forks.end()[0]
 
     def read(self, home: Path) -> str:
         found = files(home)
@@ -104,13 +100,8 @@ def files(home: Path) -> Files:
 
 @contextmanager
 def cutting(staged: Path, scratch: Path) -> Iterator[CuttingOver]:
-    command = [sys.executable, "-m", cutting_over.__name__]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield CuttingOver(process, staged, scratch)
-        finally:
-            if process.stdin:
-                process.stdin.close()
+    with forks_of(cutting_over, 0, 3) as forks:
+        yield CuttingOver(forks, staged, scratch)
 
 
 @pytest.mark.parametrize(
