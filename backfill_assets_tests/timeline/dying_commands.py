@@ -1,8 +1,8 @@
 """Processes that each run one command, and die at its beginning or after a chosen write.
 
-Served as :mod:`backfill_assets_tests.forks` does, with the words ``HOME KILL_AT WORD...``: one kills itself with SIGKILL
-at the place of that number; 0 is never. A place is the beginning, and each write that is done; how many were reached
-is in a file of the home.
+Served as :mod:`backfill_assets_tests.forks` does, with the words ``HOME KILL_AT WORD...``: one kills itself with
+SIGKILL at the place of that number; 0 is never. A place is the beginning, and each write that is done; how many were
+reached is in a file of the home.
 
 Days are staged without Spark: the rows of a day are made up, from what it is computed from.
 """
