@@ -1,6 +1,6 @@
 """A builder without Spark that remembers what it published: the defs are tested against it, not against data."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -48,9 +48,8 @@ class FakeBuilder(Builder):
         run: RunInfo,
         version: str | None = None,
         force: bool = False,
-        later: Collection[date] = (),
-        verify: bool = False,
         progress: Callable[[str], None] = print,
+        **_: Any,
     ) -> BuildResult:
         self.runs.append(run)
         self.versions.append(version)
