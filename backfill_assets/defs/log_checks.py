@@ -35,6 +35,8 @@ from backfill_assets.quality.as_usual import DaysMetrics
 from backfill_assets.text import format_count
 
 _Found = TypeVar("_Found")
+_Landed = tuple[str, TableDay, Source, Sequence[str]]
+"""When the newest file of a day came, the day, its source, and its files."""
 LogJudge = Callable[[DaysMetrics, date], RuleOutcome | None]
 """The verdict on a day of a table, from what was measured of its published days; None if there is nothing to say."""
 LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
@@ -108,21 +110,23 @@ class LogChecks:
         """Evaluates what is due ``now``; says so in words, and gives the cursor of the next look."""
         # Days that had no partition yet were passed over: with others, all is looked at again.
         log, today = ReportedUpTo.of(None, self.tables.by_table, self.log.identity).world, now.date()
-        _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), "")
+        _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), {})
+        since: Mapping[str, str] = landed if isinstance(landed, dict) else {}  # an older cursor has one moment for all
         states = self.log.day_states(self.log.head(), self.tables.by_table)
         due = sorted(self._due(states, settled, date.fromisoformat(ended), today), key=lambda each: each[0].sequence)
         newest = max((state.sequence for state in states.values()), default=-1)
         last = due[_MOST_JUDGED - 1][0].sequence if len(due) > _MOST_JUDGED else newest
         judged = [each for each in due if each[0].sequence <= last]
-        read = sorted(self._of_sources(partial(self._landed, landed, today)), key=lambda each: each[0])[:_MOST_READ]
+        read = sorted(self._of_sources(partial(self._landed, since, today)), key=lambda each: each[0])[:_MOST_READ]
         found = [
             *self._judged(states, judged),
             *self._not_published(states),
             *self._of_sources(partial(self._delivered, now)),
             *(_Verdict(key, self._compared(source, key.day, files)) for _, key, source, files in read),
         ]
-        # No publication is cut in two: all that is left came after it.
-        place = [log, last, str(today), max([landed, *(came for came, *_ in read)])]
+        # No publication is cut in two: all that is left came after it. Each source goes on from what was read of it.
+        newest_read = {source.name: max(since.get(source.name, ""), came) for came, _, source, _ in read}
+        place = [log, last, str(today), {**since, **newest_read}]
         count = self._report(found)
         said = [f"Evaluated {format_count(count, 'check')} of the log and of what landed."] * bool(count)
         return "\n".join([*said, *map(str, self.unreadable.values())]), place
@@ -165,7 +169,7 @@ class LogChecks:
 
     # ------------------------------------------------------------- from what landed
 
-    def _of_sources(self, look: Callable[[Step, Source], Iterator[_Found]]) -> Iterator[_Found]:
+    def _of_sources(self, look: Callable[[Step, Source], Iterable[_Found]]) -> Iterator[_Found]:
         """What ``look`` finds in each source."""
         for step in self.tables.catalog.steps:
             if step.source is None:
@@ -189,17 +193,20 @@ class LogChecks:
             if rule is not None:
                 yield _Verdict(key, rule)
 
-    def _landed(
-        self, since: str, today: date, step: Step, source: Source
-    ) -> Iterator[tuple[str, TableDay, Source, Sequence[str]]]:
-        """Days that are over and got a file, or a control file, since they were looked at; and when the newest came."""
+    def _landed(self, looked_at: Mapping[str, str], today: date, step: Step, source: Source) -> list[_Landed]:
+        """Days that are over and got a file, or a control file, since they were looked at; and when the newest came.
+
+        All of a source or none: the next look would pass over what came to its other days before the newest.
+        """
+        found, since = list[_Landed](), looked_at.get(source.name, "")
         listed = self.zone.paths(source.name).items() if step.sends_totals else ()
         for day, files in ((day, files) for day, files in listed if files):
             key, control = TableDay(step.name, day), control_totals.control_file(self.zone, source.name, day)
             came = max(str(self.zone.landed_at(path)) for path in (*files, control) if path)
             stands = {_UNDER_WAY} if came > since else {_UNDER_WAY, _PASSED, _FAILED}
             if self._standing(AS_SENT, key) not in stands and day < today and self._has_partition(key):
-                yield came, key, source, files
+                found.append((came, key, source, files))
+        return found
 
     def _compared(self, source: Source, day: date, files: Sequence[str]) -> RuleOutcome:
         try:

@@ -131,7 +131,7 @@ NO_FILES = LogState(-1, {})
 
 
 def files_at(storage: Storage, table: str, version: int | None) -> LogState:
-    """The same; no files where ``version`` is None: the table did not exist yet."""
+    """:func:`read_log`; no files where ``version`` is None: the table did not exist yet."""
     return NO_FILES if version is None else read_log(storage, table, version)
 
 

@@ -109,7 +109,14 @@ class MainTable:
         is_open = self.opened is not None or "handle" in vars(self)
         if is_open and "_log" not in vars(self):
             return self.handle.transaction_version(id)
-        return self._log[1].get(id)
+        return self._transactions.get(id)
+
+    @cached_property
+    def _transactions(self) -> Mapping[str, int]:
+        try:
+            return self._log[1]
+        except PublicationRefused:  # of files that no publication can carry; what was published is there all the same
+            return read_transactions(self.storage, self.name, self.version)
 
     def transactions(self) -> dict[str, int]:
         """All of them by id, where files are not asked for: one read, which is far less than each by itself."""

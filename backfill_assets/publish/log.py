@@ -170,7 +170,8 @@ class PublicationLog:
         """The files of the newest version, with their bounds. Listed once: questions come several at a time."""
         version, opener = self._newest()
         if self._listed is None or self._listed[0] != version:
-            handle = self._load() if self.storage.is_folder else opener()
+            # On a disk the version was found by names, and may be trimmed by now; else it is opened already.
+            handle = self._load() if self.storage.is_folder or version == NO_LOG else opener()
             self._listed = NO_LOG if handle is None else handle.version(), LogFiles.of(self.storage, handle)
         return self._listed[1]
 

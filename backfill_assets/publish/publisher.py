@@ -239,11 +239,11 @@ class Publisher(Finish):
         for change in publication.tables:
             lost = self._reclaimed_days(look.head, change, reasons)
             gone = gone or bool(lost)
+            lost |= _changed_days(change, look, reasons)
             moved_on = _passed_positions(change, mains[change.table], reasons)
             passed += moved_on
             # The rows of every day may be in main already.
             lost |= {day.day for day in change.days} if moved_on else set()
-            lost |= _changed_days(change, look, reasons)
             if lost:
                 days[change.table] = frozenset(lost)
         for read in publication.inputs:  # a table is listed once for every version of it that was read

@@ -158,8 +158,11 @@ Contents = Mapping[TableDay, DayContent]
 """What was ingested, by table and day."""
 
 
-def ingest_again(lake: Lake, made_by: Prepared, progress: Progress) -> Contents | str:
-    """The rows that the landed files of ``made_by`` give today, or a sentence that says why they cannot be ingested."""
+def ingest_again(lake: Lake, made_by: Prepared, lost: str, progress: Progress) -> Contents | str:
+    """The rows that the landed files of ``made_by`` give today, or a sentence that says why they cannot be ingested.
+
+    ``lost`` names what it had searched for earlier rows and that cannot be read any more; empty if all can.
+    """
     (change,) = made_by.publication.tables
     try:
         step = lake.catalog.step(change.table)
@@ -171,6 +174,8 @@ def ingest_again(lake: Lake, made_by: Prepared, progress: Progress) -> Contents 
     files = _landed_again(lake.landing, build.source.name, change.positions)
     if isinstance(files, str):
         return files
+    if lost:
+        return lost
     if build.source.personal_fields and not Path(lake.token_key_file).exists():
         return f"the token key {lake.token_key_file} is gone"
     return _taken_in(build, files, made_by)

@@ -186,7 +186,7 @@ class _Again:
 
     def ingest(self, days: Sequence[_Day]) -> None:
         lost = self.readable.first_lost(map(_recorded_input, self.made_by.publication.inputs), {})
-        again = lost or ingest_again(self.lake, self.made_by, self.progress)
+        again = ingest_again(self.lake, self.made_by, lost, self.progress)
         if isinstance(again, str):
             for day in days:
                 self.settle(day, None, again)

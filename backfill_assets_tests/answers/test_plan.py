@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.answers.plan import headline, plan_answer, plan_file_answer
+from backfill_assets.answers.plan import headline, plan_answer, plan_file_answer, plan_files_answer
 from backfill_assets.campaign.plan_file import CheckedPlanFile
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
@@ -296,3 +296,11 @@ def test_what_is_wrong_with_a_file_comes_with_what_to_do() -> None:
     of_plan = CheckedPlanFile("x.yaml", _plan(FACT, findings=(stops,)), NOW, (InvalidRequest("It is late."),))
     assert plan_file_answer(of_plan).title == "x.yaml may not be carried out."
     assert markdown(plan_file_answer(of_plan)).count("It is late.") == 1
+
+
+def test_a_folder_has_a_line_with_its_plan_and_a_section_for_each_file() -> None:
+    good, bad = CheckedPlanFile("a.yaml", _plan(FACT), NOW), CheckedPlanFile("b.yaml", problems=(WRONG,), valid=False)
+    found, plan = plan_files_answer([good, bad]).as_json(), _plan(FACT).id
+    lines = [tuple(row.values()) for row in found["files"]]
+    assert lines == [("a.yaml", True, True, plan), ("b.yaml", False, False, None)]
+    assert found["a.yaml"]["plan"]["plan"] == plan and not found["b.yaml"]["valid"]

@@ -99,6 +99,8 @@ def test_several_people_approve_the_same_difference() -> None:
     assert approved_by(state_of("campaign-x", entries)) == "Bela (OS user), ana (OS user)"
     withdrawn = state_of("campaign-x", [*entries, entry("withdrawn", CampaignStep.CUT_OVER)])
     assert (withdrawn.given, withdrawn.approved, approved_by(withdrawn)) == ((), None, "")
+    late = [*entries, entry("step", CampaignStep.CUT_OVER), entry("withdrawn", CampaignStep.CUT_OVER)]
+    assert approved_by(state_of("campaign-x", late)) == "Bela (OS user), ana (OS user)", "it is published"
     assert state_of("campaign-x", [*entries, entry("resumed")]).given == ()
 
 
@@ -172,4 +174,4 @@ def test_what_comes_next(entries: list[JournalEntry], later: timedelta, move: st
     elif isinstance(move, int):
         assert found.wave == move
     else:
-        assert found.waits and found.reason.startswith(move)
+        assert found.waits and found.reason.startswith(move) and not found.reason.endswith(".")

@@ -66,8 +66,11 @@ def _kinds(lakehouse: SmallLakehouse) -> list[str]:
 
 
 def test_the_journal_gets_what_the_log_says_and_only_once(lakehouse: SmallLakehouse) -> None:
-    """Undone, brought back, and undone again."""
-    for campaign in (CAMPAIGN, "campaign-none"):
+    """Undone, brought back, and undone again. One without a journal gets none."""
+    lone = Provenance(campaign="campaign-lone")
+    asked = lakehouse.request("lone", {"revenue": {DAY: [1]}}).model_copy(update={"provenance": lone})
+    lakehouse.publisher.publish(asked)
+    for campaign in (CAMPAIGN, "campaign-none", lone.campaign):
         catch_up(lakehouse.publisher, campaign, "me")
     assert _kinds(lakehouse) == [] and list(journal.newest_entries(lakehouse.storage)) == [CAMPAIGN]
     _undo(lakehouse, "cut", "back")

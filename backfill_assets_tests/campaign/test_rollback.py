@@ -99,6 +99,15 @@ def test_an_append_whose_source_moved_on_is_not_undone(lake: Lake) -> None:
     assert lake.rows("raw") == {D1: ["x"], D2: ["y"]}
 
 
+def test_of_many_reasons_the_days_are_named_before_the_positions(lake: Lake) -> None:
+    """A topic has many partitions, and not all reasons are shown."""
+    for id, before in (("a1", None), ("a2", 1)):
+        moved = [Position(id=f"partition {n}", before=before, after=(before or 0) + 1) for n in range(3)]
+        lake.append(id, "raw", {D1: [id]}, *moved)
+    with pytest.raises(PublicationRefused, match=f"changed raw {D1} .*; and 1 more"):
+        roll_back(lake.publisher(), "a1", id="undo", steps=())
+
+
 def test_foreign_rows_refuse_the_rollback_and_foreign_files_come_back(lake: Lake) -> None:
     """What others wrote after it stays; what others had written before it is restored from the full add actions."""
     lake.publish("p1", {"t": {D1: ["a"], D2: ["b"]}})

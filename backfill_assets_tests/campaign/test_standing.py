@@ -139,6 +139,8 @@ CELLS: Mapping[PlanStanding, tuple[Cell, Cell, Cell, Cell]] = {
 @pytest.mark.parametrize("standing", PlanStanding)
 def test_each_state_is_known_from_the_journal_and_the_log(standing: PlanStanding) -> None:
     assert standing_of(SEEN[standing]) is standing
+    begun = replace(SEEN[standing], half_done="half", half_done_undoes=False)
+    assert standing_of(begun) is PlanStanding.HALF_PUBLISHED, "nothing else can be said before it is ended"
 
 
 @pytest.mark.parametrize(

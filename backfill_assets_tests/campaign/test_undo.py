@@ -203,9 +203,11 @@ def test_days_that_another_campaign_published_since_are_for_a_person(campaign: U
     assert campaign.ways() == {DAY: UndoAction.REFUSED, NEXT: UndoAction.PUT_BACK}
     roll_back(campaign.small.publisher, "other", id="undo-other", steps=CATALOG.steps)
     assert campaign.ways() == {DAY: UndoAction.PUT_BACK, NEXT: UndoAction.PUT_BACK}
-    campaign.bronze("again", {DAY: [100]}, other, code="v2")
     campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
-    campaign.bronze("nightly", {DAY: [100, 700]}, code="v2")
+    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2")
+    assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}, "that one is undone"
+    campaign.bronze("again", {DAY: [100]}, other, code="v2")
+    campaign.bronze("next-night", {DAY: [100, 700]}, code="v2")
     with pytest.raises(PublicationRefused, match=f"{DAY} cannot be put back: {other} has published it since"):
         campaign.undo()
     assert campaign.ids() == [20, 100, 700]

@@ -79,6 +79,7 @@ CASES = [
     ("what it was made of is not published", [AS_LEFT], GONE, "refused", "raw 2017-03-01, which it was computed from"),
     ("it moved, and what it was made of is gone", [MOVED], GONE, "refused", "since by later, and raw 2017-03-01"),
     ("it was made of nothing", [NO_INPUTS], GONE, UndoAction.PUT_BACK, ""),
+    ("it was made of nothing, and compacted", [replace(COMPACTED, before=NO_INPUTS.before)], GONE, "put back", ""),
     ("it was made of nothing, and moved", [replace(MOVED, before=NO_INPUTS.before)], GONE, "refused", "later"),
     # a day that was not published before it
     ("as it left it", [FIRST], Remaking(), UndoAction.WITHDRAW, "published first by what is undone"),

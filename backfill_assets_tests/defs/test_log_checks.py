@@ -37,7 +37,8 @@ DECLARED: Dataset = replace(
     SMALL,
     steps=(
         replace(_SALES, delivered_within=timedelta(hours=6), sends_totals=True),
-        *SMALL.steps[1:],
+        replace(SMALL.steps[1], sends_totals=True),
+        *SMALL.steps[2:],
     ),
 )
 
@@ -54,8 +55,8 @@ class Place(DagsterLake):
         self.lakehouse.metrics[RAW] = {"rows": rows}
         self.lakehouse.publish(id, {RAW: {day: range(rows) for day in days}})
 
-    def land(self, day: date, lines: int, name: str = "a") -> Path:
-        folder = self.zone.root / "sales" / str(day)
+    def land(self, day: date, lines: int, name: str = "a", source: str = "sales") -> Path:
+        folder = self.zone.root / source / str(day)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(b'{"amount":"1.5"}\n' * lines))
         return folder
@@ -74,8 +75,8 @@ class Place(DagsterLake):
             self.instance.report_run_failed(run)
         return run.run_id
 
-    def newest(self, check: str, day: date) -> dg.AssetCheckEvaluation:
-        return newest_evaluations(self.instance, check_key(RAW, check), day=str(day))[0]
+    def newest(self, check: str, day: date, table: str = RAW) -> dg.AssetCheckEvaluation:
+        return newest_evaluations(self.instance, check_key(table, check), day=str(day))[0]
 
     def statuses(self, check: str) -> dict[str, str]:
         return {each.day: each.status.value for each in shown_checks(self.instance, [check_key(RAW, check)])}
@@ -185,6 +186,25 @@ def test_what_landed_is_compared_with_what_was_sent_whenever_a_file_comes(place:
     (folder / CONTROL).write_text("{}")
     place.look()
     assert "_control.json cannot be read" in str(place.newest(AS_SENT, LAST).description)
+
+
+def test_what_came_to_a_source_that_could_not_be_looked_at_is_compared_later(place: Place) -> None:
+    """It came before what was read meanwhile of other sources."""
+    place.publish("p1", 4, FIRST)
+    folder, rates = place.land(LAST, 4), place.land(LAST, 1, source="fx_rates")
+    place.look()
+    assert "_control.json beside the files" in str(place.newest(AS_SENT, LAST).description)
+    outside = place.zone.root.parent / CONTROL
+    outside.write_text('{"rows": 4}')
+    (folder / CONTROL).symlink_to(outside)
+    (rates / CONTROL).write_text('{"rows": 1}')
+    assert "a link that leads out of the landing zone" in place.look()
+    assert place.newest(AS_SENT, LAST, "raw_fx_rates").passed
+    (folder / CONTROL).unlink()
+    outside.rename(folder / CONTROL)
+    place.look()
+    assert place.newest(AS_SENT, LAST).passed
+    assert not place.look()
 
 
 def test_a_look_judges_whole_publications_and_the_next_one_goes_on(

@@ -39,9 +39,10 @@ REFINEMENT = SEA.refinement()
 WINDOWED = replace(SOURCE, supersession_window_days=7)
 
 
-class WithoutDay(Contract):
-    """A contract that forgot the day."""
+class WithDayFirst(Contract):
+    """A contract that does not end in the day."""
 
+    day: T.DateType = Field(key=True)
     readings: T.LongType = Field(ge=1)
 
 
@@ -149,12 +150,12 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         "made_of: v1 does not read 'raw_sea_temperatures'.*It reads bronze_sea_temperatures",
     ),
     "a column of unknown origin": (
-        lambda: declared(report(made_of={})),
+        lambda: declared(report(made_of={name: of for name, of in REPORT.made_of.items() if name != "mean_celsius"})),
         "made_of: it is not known what 'mean_celsius' is made of",
     ),
     "a contract without a day": (
-        lambda: declared(report(contract=WithoutDay, key=("readings",), groups=(), rules=(), made_of={})),
-        "contract WithoutDay: its last column is not 'day'",
+        lambda: declared(report(contract=WithDayFirst, key=("readings",), groups=(), rules=(), made_of={})),
+        "contract WithDayFirst: its last column is not 'day'",
     ),
     "an event day of another type": (
         lambda: source(event_day_field="celsius"),

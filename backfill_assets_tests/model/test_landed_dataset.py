@@ -74,9 +74,14 @@ def test_the_source_is_what_the_row_says() -> None:
 
 
 def test_when_a_delivery_is_due_and_how_much_is_unusual_is_declared_once() -> None:
-    """The step of raw keeps what is about deliveries; each table how far its days may lie from the past."""
-    declared = visits(Visit, delivered_within=timedelta(hours=6), sends_totals=True, unusual_beyond=None).dataset()
+    """The step of raw keeps what is about deliveries; each table how far its days may lie from the past.
+
+    What is added up is that of the accepted rows.
+    """
+    sent = {"delivered_within": timedelta(hours=6), "sends_totals": True, "totals": ("cost",)}
+    declared = visits(Visit, **sent, unusual_beyond=None).dataset()
     assert (declared.steps[0].delivered_within, declared.steps[0].sends_totals) == (timedelta(hours=6), True)
+    assert {table.name: table.totals for table in declared.tables if table.totals} == {"bronze_visits": ("cost",)}
     assert [table.unusual_beyond for table in declared.tables] == [None] * 3
 
 

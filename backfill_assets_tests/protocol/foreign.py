@@ -32,6 +32,13 @@ def drop_feature(storage: Storage, table: str, feature: str) -> int:
     return _protocol(storage, table, [name for name in features if name != feature])
 
 
+def delete_by_vector(storage: Storage, table: str) -> int:
+    """A row of the newest file is deleted as Spark does it where the table has deletion vectors: the file stays."""
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 1, "sizeInBytes": 34}
+    add = {**_newest(storage, table, "add"), "deletionVector": {**vector, "cardinality": 1}}
+    return _commit(storage, table, {"add": add})
+
+
 def overwrite(storage: Storage, table: str, version: int) -> None:
     """A writer without put-if-absent puts its own commit, which changes nothing, over ``version``."""
     path = Path(storage.uri(table), "_delta_log", f"{version:020d}.json")

@@ -40,6 +40,7 @@ def test_a_day_becomes_one_file_and_stays_what_it_was(lake: Lake) -> None:
     assert lake.rows("raw") == {D1: ["x", "y"]}
     assert len(lake.state("raw").active) == 1
     assert (after.content, after.physical != before.physical) == (before.content, True)
+    assert compact(lake.publisher(), "raw", [D1], id="c2") is None, "one file is left alone"
 
 
 def test_hashes_of_rows_are_kept(lake: Lake) -> None:

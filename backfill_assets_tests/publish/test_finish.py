@@ -18,7 +18,7 @@ from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.state.history import history
 from backfill_assets.state.observed import observe
-from backfill_assets_tests.protocol.foreign import alter, demand_feature, drop_feature, overwrite
+from backfill_assets_tests.protocol.foreign import alter, delete_by_vector, demand_feature, drop_feature, overwrite
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 
 pytestmark = pytest.mark.timeout(60)
@@ -101,6 +101,16 @@ def test_an_entry_that_cannot_be_finished_stops_no_other_table(lake: Lake, caplo
         lake.publisher().recover(["t"])
     with pytest.raises(CommitRefused, match="RowTracking"):
         lake.publish("t2", {"t": {D2: ["t2"]}})
+
+
+def test_a_commit_that_is_there_is_closed_whatever_others_do_to_its_files(lake: Lake) -> None:
+    """No publication can carry a deletion vector; this one has only to say that it is done, or it locks its tables."""
+    left_open(lake, CrashPoint.CLOSING)
+    delete_by_vector(lake.storage, "t")
+    assert lake.publisher().finish("p1") == "done"
+    assert isinstance(lake.publish("u2", {"u": {D1: ["u2"]}}), Published)
+    with pytest.raises(PublicationRefused, match="deletion vector"):
+        lake.publish("t2", {"t": {D1: ["t2"]}})
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["row tracking was switched on", "a table was deleted by hand"])
@@ -225,8 +235,10 @@ def test_a_log_that_refuses_its_commits_is_named(lake: Lake, forgotten: bool) ->
     if forgotten:
         alter(lake.storage, "_publications", {"delta.enableExpiredLogCleanup": None})
     demand_feature(lake.storage, "_publications", "rowTracking")
+    held = set(lake.storage.files("_publications", recursive=True))
     with pytest.raises(CommitRefused, match=r"(?s)_publications refuses an entry.*RowTracking"):
         lake.publish("p1", {"t": {D1: ["b"]}})
+    assert set(lake.storage.files("_publications", recursive=True)) == held
 
 
 def test_a_slow_process_does_not_commit_past_an_abort_by_hand(lake: Lake) -> None:

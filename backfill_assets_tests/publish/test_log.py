@@ -57,8 +57,12 @@ def test_an_append_succeeds_on_the_version_it_was_decided_on_and_no_other(lake: 
     assert not orphans, "the entry that lost is not left behind"
 
 
-def test_looking_begins_no_log_and_of_two_first_entries_one_counts(lake: Lake) -> None:
-    """A mistyped path does not become a lakehouse."""
+@pytest.mark.parametrize("on_a_disk", [True, False])
+def test_looking_begins_no_log_and_of_two_first_entries_one_counts(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, on_a_disk: bool
+) -> None:
+    """A mistyped path does not become a lakehouse, and a mistyped bucket does not either."""
+    monkeypatch.setattr(Storage, "is_folder", on_a_disk)
     log, other = lake.publisher().log, lake.publisher().log
     first, second = log.head(), other.head()
     assert (first.state, log.day_states(first), log_rows(log)) == (HeadState(), {}, [])

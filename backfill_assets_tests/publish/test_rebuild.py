@@ -91,6 +91,7 @@ def test_the_head_is_rebuilt_from_the_rows(some: History) -> None:
     found = log.head().state
     assert found.open.keys() == state.open.keys()
     assert (found.versions, found.outcomes, found.due.keys()) == (state.versions, state.outcomes, state.due.keys())
+    assert found.promised == state.promised
     assert log.day_states(log.head()) == some.days
     assert isinstance(lake.publisher().publish(some.request), Published)
     assert log.head().state.index, "the next publication writes the index that the rebuilt head only names"

@@ -10,6 +10,11 @@ from typing import Any, cast
 import pytest
 
 from backfill_assets.days import TableDay
+from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.publish.compact import compact
+from backfill_assets.publish.publisher import Published
+from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import EarlierState
 from backfill_assets.rebuild.growing import Growing, InputMemory, find_earlier_states
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -55,3 +60,26 @@ def test_an_earlier_state_is_found_in_the_log_by_its_content(tmp_path: Path) -> 
     found = find_earlier_states(log, "raw", {DAY: lambda logical: logical == "2:3", OTHER: lambda logical: False})
     assert found == {DAY: EarlierState("2:3", frozenset(then))}
     assert find_earlier_states(log, "raw", {}) == {}
+
+
+def test_rows_that_a_compaction_put_together_with_older_ones_are_not_known_to_be_new(tmp_path: Path) -> None:
+    """A stream that starts again remembers nothing: what its days were made of is in the log."""
+    small, step = SmallLakehouse(tmp_path), CATALOG.step("bronze_sales")
+    small.publish("first", {"raw_sales": {DAY: [1, 2]}}, mode="append")
+    made_of = decide.wanted(step, step.version(), [DAY], {"raw_sales": {DAY: "2:3"}})[DAY].inputs
+    content = SimpleNamespace(inputs=made_of)
+    pin: Any = SimpleNamespace(
+        states={TableDay("bronze_sales", DAY): SimpleNamespace(content=content)},
+        inputs={"raw_sales": SimpleNamespace(days={DAY: "3:8"})},
+    )
+
+    def gained() -> list[int]:
+        main = MainTable.open(small.storage, "raw_sales")
+        files = main.state().of_days([DAY]) if main else {}
+        growing = Growing(cast("Any", small), (), pin, {}, InputMemory())
+        return [len(new) for new in growing._gained(step, step.version(), "raw_sales", files, pin).values()]
+
+    small.publish("second", {"raw_sales": {DAY: [5]}}, mode="append")
+    assert gained() == [1]
+    assert isinstance(compact(small.publisher, "raw_sales", [DAY], id="together"), Published)
+    assert gained() == []

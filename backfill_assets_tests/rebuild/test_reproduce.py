@@ -18,6 +18,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayLineage, Environment, InputRead, Position, Publication
 from backfill_assets.landing.raw_rows import raw_schema
+from backfill_assets.model.deletion import REFRESH
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.log import lineages
 from backfill_assets.publish.publisher import Published
@@ -227,6 +228,20 @@ def test_landed_files_that_are_gone_or_changed_are_named(again: Again, tmp_path:
     again.small.publish("more", {"raw_sales": {DAY: [2]}}, mode="append")
     roll_back(again.small.publisher, "more", id="less", steps=CATALOG.steps)
     assert "holds what ingest brought" in again.verdicts("less")[TableDay("raw_sales", DAY)][1]
+
+
+def test_what_never_can_be_ingested_again_is_named_before_what_is_lost(again: Again) -> None:
+    """To put the lost file back would not help."""
+    again.small.publish("first", {"raw_sales": {DAY: [1]}})
+    request = again.small.request("again", {"raw_sales": {NEXT: [2]}}, mode="append")
+    made = request.provenance.model_copy(update={"reason": f"{REFRESH} of sales"})
+    refresh = request.model_copy(update={"provenance": made, "inputs": (read_of(1, {DAY: 1}),)})
+    assert isinstance(again.small.publisher.publish(refresh), Published)
+    for file in (Path(again.small.storage.root) / "raw_sales").rglob("*.parquet"):
+        if "_delta_log" not in str(file):
+            file.unlink()
+    ((_, why),) = again.verdicts("again").values()
+    assert why.startswith("it read its source again")
 
 
 @pytest.mark.parametrize("anew", [True, False])

@@ -52,7 +52,8 @@ def test_publications_of_the_tables_that_changed_days() -> None:
         return PublicationRecord(id, kind, NOW, outcome, NOW, tables=parts)
 
     records = [record("a"), record("b", kind="compact"), record("c", outcome="aborted"), record("d", table=REVENUE)]
-    assert [each.publication for each in publications_worth_going_to(records, [FACT])] == ["a"]
+    (found,) = publications_worth_going_to(records, [FACT])
+    assert (found.publication, found.changed) == ("a", {FACT: 1}), "days of other tables do not count"
 
 
 def test_a_switch_of_version_is_seen_beside_the_publication_before() -> None:

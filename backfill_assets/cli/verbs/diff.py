@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from backfill_assets.cli.options import STATE, TABLE, as_json, days
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -131,7 +132,9 @@ def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
 
     plan = plan_as_kept(settings, id)
     with foreground_lake() as lake:
-        kept = last_difference(lake.storage, plan.id)
+        kept = None
+        with suppress(LakehouseUnusable):  # damaged, or of another version: all is compared again, and it is replaced
+            kept = last_difference(lake.storage, plan.id)
         found = find_difference(lake, plan, report_progress, known=kept.tables if kept else ())
     steps, ui, publisher = current_catalog().steps, running_ui(settings), open_publisher()
 

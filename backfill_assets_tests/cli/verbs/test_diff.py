@@ -14,6 +14,7 @@ from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import kept_plan, plan_ids
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan
+from backfill_assets.rebuild.lake import Lake
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.difference.compared_month import MADE, a_day, a_sample, by, month
 
@@ -62,6 +63,24 @@ def test_a_broken_expectation_is_reported_and_fails(backfill: Backfill, kept: No
     assert shown["by_table"]["bronze_sales"]["title"].endswith(": revenue eur -0.50 %, 1 of 2 days.")
     assert backfill.json("status", id)["difference"]["expected"] == shown["expected"]
     assert plan_ids(backfill.lakehouse.storage) == [id], "what is kept beside plans is not one of them"
+
+
+def test_a_kept_difference_that_cannot_be_read_is_found_again(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version of the code may have kept it: what it says is not needed, and is replaced."""
+    id = planned(backfill)
+    found, knew = keep(backfill, id, "100"), list[object]()
+    backfill.lakehouse.storage.write_bytes(f"_plans/{id}.difference.json", b'{"of": "later"}')
+
+    def find_again(lake: Lake, plan: Plan, *_: object, known: object) -> Difference:
+        knew.append(known)
+        find.keep_difference(lake.storage, found)
+        return found
+
+    monkeypatch.setattr(find, "find_difference", find_again)
+    assert found.sentence in backfill("diff", id).output and knew == [()]
+    assert found.sentence in backfill("diff", id).output and knew[1] == found.tables
 
 
 def test_pages_are_written_where_they_are_wanted_and_link_to_the_ui_that_runs(

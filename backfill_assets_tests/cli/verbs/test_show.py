@@ -34,8 +34,11 @@ def test_a_past_publication_is_shown_as_it_was_and_half_a_one_not_at_all(backfil
     then = backfill.json("show", TABLE, DAY, "--at", "first")
     assert (then["publication"], then["sample"][0]["id"], then["status"]) == ("first", 1, "")
     assert "Did you mean first?" in backfill("show", TABLE, DAY, "--at", "frst", exit_code=1).stderr
+    files = backfill.json("show", TABLE, DAY)["files"]
     backfill.lakehouse.crash("third", {TABLE: {DAY: [3]}}, at=CrashPoint.TABLE_COMMITTED)
-    assert backfill.json("show", TABLE, DAY)["sample"] == [{"id": 2, "day": str(DAY)}]
+    now = backfill.json("show", TABLE, DAY)
+    assert (now["table_version"], now["publication"]) == (2, "second")
+    assert now["sample"] == [{"id": 2, "day": str(DAY)}] and now["files"] == files
 
 
 def test_a_day_or_table_without_anything_is_an_answer_and_wrong_words_get_one(backfill: Backfill) -> None:
