@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.scheduler import LoadFileScheduling
 
+    from backfill_assets.lakehouse.storage import Storage
     from backfill_assets_tests.protocol.lake import Lake
     from backfill_assets_tests.stream.broker import Broker
 
@@ -45,7 +46,6 @@ INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-_LONGEST = "test_story_fx.py"
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
 _TIER_OF_PLACE = {
     **dict.fromkeys(("stories", "defs", "demo"), "story"),
@@ -63,7 +63,6 @@ _TIER_OF_MODULE = re.compile(r"^pytestmark = pytest\.mark\.(data|protocol|spark|
 _EMBEDDED_FIXTURES = {"spark", "each_spark"}
 _LAKEHOUSE_FIXTURES = {"lake", "lakehouse", "backfill"}
 """They stage and publish with delta-rs, some 50 ms a publication: the protocol tier."""
-_BROKER_FIXTURES = {"kafka_broker"}
 _CONNECT_FIXTURES = {"connect_spark", "connect_server_for_tests", "cluster_spark", "each_spark"}
 
 hypothesis.settings.register_profile(
@@ -123,7 +122,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         path: place_of_file({tier_of(item) for item in tests}, on_spark=any(map(_uses_spark, tests)))
         for path, tests in of_file.items()
     }
-    items.sort(key=lambda item: (item.path.name != _LONGEST, places[item.path]))
+    items.sort(key=lambda item: (item.path.name != "test_story_fx.py", places[item.path]))
     for item in items:
         tier = tier_of(item)
         if item.get_closest_marker(tier) is None:
@@ -189,7 +188,7 @@ def _fixtures_of(item: pytest.Item) -> list[str]:
 
 def _uses_spark(item: pytest.Item) -> bool:
     """One of the sessions or servers that a process of the tests starts once."""
-    return bool((_EMBEDDED_FIXTURES | _CONNECT_FIXTURES | _BROKER_FIXTURES) & set(_fixtures_of(item)))
+    return bool((_EMBEDDED_FIXTURES | _CONNECT_FIXTURES | {"kafka_broker"}) & set(_fixtures_of(item)))
 
 
 def _uses_connect(item: pytest.Item) -> bool:
@@ -259,6 +258,14 @@ def kafka_broker(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -
 
     with running_broker(settings, tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    """Of an empty folder."""
+    from backfill_assets.lakehouse.storage import Storage
+
+    return Storage(str(tmp_path))
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md"), reverse=True), *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
-_SHELLS = ("console", "bash", "sh")
 
 
 def blocks(*languages: str) -> list[str]:
@@ -21,7 +20,7 @@ def blocks(*languages: str) -> list[str]:
 
 def lines() -> list[str]:
     """Each command line once, in the order of the pages."""
-    shown = (line for block in blocks(*_SHELLS) for line in block.splitlines() if line.strip())
+    shown = (line for block in blocks("console", "bash", "sh") for line in block.splitlines() if line.strip())
     return list(dict.fromkeys(map(_with_ids, shown)))
 
 
@@ -110,9 +109,7 @@ _RUN_ON = (
     "backfill_assets_tests/stories/test_run_on_timeline.py::test_a_run_builds_on_the_timeline_what_main_would_have"
 )
 _PLAN_FILE = "backfill_assets_tests/stories/test_plan_file.py::test_a_campaign_is_carried_out_as_its_file_says"
-_PLAN_FILES = "backfill_assets_tests/cli/verbs/test_plan_file.py::"
 _LAB = "backfill_assets_tests/stories/test_lab.py::"
-_LAB_COMMAND = "backfill_assets_tests/examples/commands/test_lab.py::"
 _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"
 _POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py::"
 _COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
@@ -124,7 +121,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill raw refresh raw_sales 2017-03-04": _REFRESH,
     "backfill raw positions raw_sales": f"{_POSITIONS}test_positions_of_raw_and_of_what_is_computed_from_it",
     f"backfill raw positions raw_sales --at {PUBLICATION}": f"{_POSITIONS}test_any_published_state_can_be_asked_for",
-    "backfill lab all": f"{_LAB_COMMAND}test_all_of_them_as_json_in_order",
+    "backfill lab all": "backfill_assets_tests/examples/commands/test_lab.py::test_all_of_them_as_json_in_order",
     "backfill lab collision": f"{_LAB}test_a_backfill_collides_with_a_stream",
     "backfill lab repeat": f"{_LAB}test_a_job_repeats_what_it_has_written",
     "backfill lab scale": f"{_LAB}test_one_big_job_loses_its_work",
@@ -134,7 +131,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "fact_sales_transactions,fact_daily_revenue,report_department_revenue "
     "--partition-range 2017-03-01...2017-05-29": f"{_CI}test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build",
     "backfill plan -f backfills/2017-fx.yaml": _PLAN_FILE,
-    "backfill plan -f backfills --check --markdown": f"{_PLAN_FILES}"
+    "backfill plan -f backfills --check --markdown": "backfill_assets_tests/cli/verbs/test_plan_file.py::"
     "test_a_folder_is_checked_file_by_file_and_the_worst_counts",
     "backfill timeline rewind fact_sales_transactions": _REWIND,
     f"backfill timeline rewind fact_sales_transactions --to {PUBLICATION}^ --as before-v1": _REWIND,

@@ -23,7 +23,6 @@ Version = Literal["v1", "v2"]
 _OLDEST_RATE_DAYS = 7
 _EXACT = Context(prec=50)
 _FOUR_DIGITS = Decimal("0.0001")
-_TEN_THOUSANDTHS = 10_000
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def transactions(first: date, last: date, version: Version) -> pd.DataFrame:
     back = 1 if version == "v1" else 0
     rates = {day: rate_as_of(day - timedelta(days=back), "USD") for day in pairs["day"].unique()}
     pairs["amount"] = [
-        int(amount_eur(Decimal(cents).scaleb(-2), rates[day]) * _TEN_THOUSANDTHS)
+        int(amount_eur(Decimal(cents).scaleb(-2), rates[day]) * 10_000)
         for day, cents in zip(pairs["day"], pairs["cents"].tolist(), strict=True)
     ]
     return lines.merge(pairs, on=["day", "cents"], how="left", validate="many_to_one")

@@ -139,10 +139,12 @@ class SmallLakehouse:
         )
         return TableChange(table=table, mode=mode, table_schema=timeline.schema(), days=changes)
 
-    def stage(self, name: str, table: str, days: Mapping[date, Sequence[int]]) -> Timeline:
-        """Write ids into the timeline ``name``, and publish nothing."""
+    def stage(
+        self, name: str, table: str, days: Mapping[date, Sequence[int]], inputs: Mapping[date, str] | None = None
+    ) -> Timeline:
+        """Write ids into the timeline ``name``, and publish nothing; ``inputs`` has their fingerprint by day."""
         timeline = Timeline(self.storage, table, name)
-        entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="x") for day in days})
+        entry = TimelineEntry(staged={day: StagedAs(input_fingerprint=(inputs or {}).get(day, "x")) for day in days})
         properties = CommitProperties(custom_metadata={"userMetadata": entry.model_dump_json()})
         rows = pa.concat_tables([self.rows_of(table, day, ids) for day, ids in days.items()])
         write_deltalake(timeline.uri, rows, mode="append", partition_by=["day"], commit_properties=properties)
@@ -155,6 +157,14 @@ class SmallLakehouse:
     def _reached(self, step: CrashPoint, about: str) -> None:
         if step is self.crash_at:
             raise Crashed(about)
+
+
+def published_twice(root: Path, table: str, first: date, second: date) -> SmallLakehouse:
+    """Publication ``one`` has both days by v1, and ``two`` the second one by v2."""
+    found = SmallLakehouse(root)
+    found.publish("one", {table: {first: [1, 2], second: [3]}})
+    found.publish("two", {table: {second: [4, 5]}}, code="v2")
+    return found
 
 
 class LakehouseOfReasons(SmallLakehouse):

@@ -111,13 +111,12 @@ def test_a_skewed_day_has_ten_times_the_rows(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(data_module, "CACHE", tmp_path)
     monkeypatch.setattr(Data, "run", lambda *_, **__: None)
     made = data_module.skewed(5, 200)
-    lines = {path.parent.name: len(gzip.decompress(path.read_bytes()).splitlines()) for path in _files(made)}
+    lines = {
+        path.parent.name: len(gzip.decompress(path.read_bytes()).splitlines())
+        for path in sorted((made.landing / "sales").glob("*/*"))
+    }
     assert len(lines) == 5 and 1_990 < lines["2017-03-03"] < 2_030
     assert all(190 < count < 215 for day, count in lines.items() if day != "2017-03-03")
-
-
-def _files(data: Data) -> list[Path]:
-    return sorted((data.landing / "sales").glob("*/*"))
 
 
 def test_day_by_day_has_no_goal_any_more(monkeypatch: pytest.MonkeyPatch) -> None:

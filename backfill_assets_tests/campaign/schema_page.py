@@ -11,14 +11,11 @@ from backfill_assets.examples.catalog import CATALOG
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "backfill-plan.schema.json"
 
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-
 def current_schema() -> str:
     """What it cannot say, such as the measures, is checked when a file is read."""
     found = PlanFile.model_json_schema()
     found["properties"]["target"]["enum"] = sorted(table.name for table in CATALOG.tables)
-    return json.dumps({"$schema": DIALECT, **found}, indent=2) + "\n"
+    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **found}, indent=2) + "\n"
 
 
 if __name__ == "__main__":

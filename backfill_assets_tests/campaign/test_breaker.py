@@ -95,10 +95,6 @@ def a_step(
     return StepBuilt(build, tuple(unchanged), (), tuple(staged), held_back)
 
 
-def counted(*done: StepBuilt) -> BreakerInput:
-    return input_of(done, {}, {}, Decimal(0), None)
-
-
 def to_the_breaker(published: Contents, staged: dict[date, DayContent]) -> TableDifference:
     (found,) = input_of([], {"fact": staged}, {"fact": published}, Decimal(0), None).tables
     return found
@@ -230,5 +226,5 @@ ONE = a_step(BRONZE, {FIRST: {BRONZE: AFTER}})
 )
 def test_a_day_of_a_step_is_tried_once(done: list[StepBuilt], tried: int, failed: int, held_back: int) -> None:
     """A share of held back days is never above 100 %."""
-    found = counted(*done)
+    found = input_of(done, {}, {}, Decimal(0), None)
     assert (found.tried, found.failed, found.held_back) == (tried, failed, held_back)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,10 +21,8 @@ from backfill_assets.publish.outbox import DueNotice
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
+from backfill_assets_tests.played_lake import no_spark
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.protocol
 DAY = date(2017, 3, 1)
@@ -88,24 +85,15 @@ def test_the_journal_gets_what_the_log_says_and_only_once(lakehouse: SmallLakeho
     assert journal.entries(lakehouse.storage, CAMPAIGN)[-1].reason == "by back-again"
 
 
-def _at(settings: Settings) -> CampaignRun:
-    return CampaignRun(
-        Builder.from_settings(settings, CATALOG, _no_spark), PLAN, RunInfo("r", launched_by="sensor"), print
-    )
-
-
 def test_no_step_goes_on_with_what_was_undone(settings: Settings, lakehouse: SmallLakehouse) -> None:
     """No notice says that something was rebuilt which is not there any more."""
     _undo(lakehouse, "cut", "back")
-    at = _at(settings)
+    builder = Builder.from_settings(settings, CATALOG, no_spark)
+    at = CampaignRun(builder, PLAN, RunInfo("r", launched_by="sensor"), print)
     with pytest.raises(CampaignStopped, match="was rolled back by back"):
         do_step(at, CampaignStep.NOTIFY, _Nobody(), lambda _: pytest.fail("nothing is planned"))
     assert _kinds(lakehouse) == ["rolled back"]
     assert at.next().waits
-
-
-def _no_spark() -> SparkSession:
-    pytest.fail("no Spark is needed to see that")
 
 
 class _Nobody:

@@ -19,7 +19,6 @@ from backfill_assets_tests.campaign.schema_page import PAGE, current_schema
 from backfill_assets_tests.campaign.test_plan_file import WHOLE
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "backfills").glob("*.yaml"))
-TABLES = [table.name for table in CATALOG.tables]
 SCHEMA = json.loads(current_schema())
 _TYPES: dict[str, Any] = {
     "string": str,
@@ -41,7 +40,7 @@ def test_the_schema_has_every_key_scope_limit_and_table() -> None:
     assert found["properties"].keys() == PlanFile.model_fields.keys()
     assert found["$defs"]["Scope"]["enum"] == [scope.value for scope in Scope]
     assert found["$defs"]["PlanFileLimits"]["properties"].keys() == vars(Limits()).keys()
-    assert found["properties"]["target"]["enum"] == sorted(TABLES)
+    assert found["properties"]["target"]["enum"] == sorted([table.name for table in CATALOG.tables])
     assert found["required"] == ["target", "days"] and not found["additionalProperties"]
     described = [*found["properties"].items(), *found["$defs"]["PlanFileLimits"]["properties"].items()]
     assert [name for name, each in described if name != "scope" and not each.get("description")] == []

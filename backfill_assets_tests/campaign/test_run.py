@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -37,9 +37,7 @@ from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt
 from backfill_assets.report.answer import plain
 from backfill_assets.settings import ApprovalRule, Settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from backfill_assets_tests.played_lake import no_spark
 
 pytestmark = pytest.mark.protocol
 MADE = datetime(2017, 6, 1, tzinfo=UTC)
@@ -58,7 +56,7 @@ def at(tmp_path: Path) -> CampaignRun:
 
 
 def run_of(home: Path, plan: Plan) -> CampaignRun:
-    return CampaignRun(Builder.from_settings(Settings.at(home), CATALOG, _no_spark), plan, RunInfo("r"), print)
+    return CampaignRun(Builder.from_settings(Settings.at(home), CATALOG, no_spark), plan, RunInfo("r"), print)
 
 
 def test_money_cannot_be_limited_without_a_price(at: CampaignRun) -> None:
@@ -189,10 +187,6 @@ def test_plans_go_by_the_campaigns_that_were_carried_on_last(at: CampaignRun, mo
 def _told() -> dict[str, object]:
     held = [HeldBack("fact_daily_revenue", BAD, error="a gate")]
     return {"held_back": [f"fact_daily_revenue {BAD}: a gate"], HELD_BACK_DAYS: held_back_days(held)}
-
-
-def _no_spark() -> SparkSession:
-    pytest.fail("no Spark is needed for that")
 
 
 def test_who_approves_is_recorded_with_how_that_is_known(at: CampaignRun) -> None:

@@ -23,11 +23,10 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.played_lake import no_spark
 from backfill_assets_tests.streamed_lakehouse import BRONZE, QUARANTINE, RAW, StreamedLakehouse
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from backfill_assets.plan.situation import PlanContext
 
 pytestmark = pytest.mark.protocol
@@ -50,7 +49,7 @@ def streamed(home: Path) -> StreamedLakehouse:
 
 
 def campaign(home: Path) -> CampaignRun:
-    return CampaignRun(Builder.from_settings(Settings.at(home), CATALOG, _no_spark), PLAN, RunInfo("r"), print)
+    return CampaignRun(Builder.from_settings(Settings.at(home), CATALOG, no_spark), PLAN, RunInfo("r"), print)
 
 
 def cut_over(lakehouse: StreamedLakehouse, at: CampaignRun) -> None:
@@ -96,10 +95,6 @@ def test_the_command_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (boundary,) = backfill.json("status", PLAN.id)["boundaries"]
     assert (boundary["table"], boundary["days"]) == ([BRONZE, QUARANTINE], [DAYS])
     assert (boundary["raw"], boundary["versions"], boundary["next_offset"]) == ("raw_sales", [1], 10)
-
-
-def _no_spark() -> SparkSession:
-    raise AssertionError("Nothing is computed.")
 
 
 class _Down:

@@ -26,11 +26,11 @@ from backfill_assets_tests.campaign.undo_lakehouse import (
     Life,
     UndoLakehouse,
     Work,
+    begun_lakehouse,
     days_of,
 )
 from backfill_assets_tests.campaign.undo_oracle import Names
 from backfill_assets_tests.protocol.failing_storage import FailingStorage, Fault, goes_wrong
-from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
 
 pytestmark = pytest.mark.protocol
 Shown = Mapping[tuple[str, date], Names]
@@ -72,10 +72,7 @@ class Prepared:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
-    with pytest.MonkeyPatch.context() as patch:
-        staged_by_arrow(patch)
-        found = UndoLakehouse(tmp_path_factory.mktemp("begun"))
-        found.begin()
+    with begun_lakehouse(tmp_path_factory.mktemp("begun")) as found:
         yield found
 
 

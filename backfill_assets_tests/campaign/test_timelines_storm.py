@@ -14,7 +14,6 @@ from backfill_assets_tests.protocol.storm_tally import Line, Told
 from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
 
 pytestmark = pytest.mark.protocol
-SEED = 20170401
 
 
 @pytest.mark.long
@@ -23,7 +22,7 @@ def test_campaigns_undos_and_timelines_at_once_lose_and_tear_nothing(tmp_path: P
     """In full: ``make storm-of-timelines SECONDS=180``."""
     tallies = tmp_path / "tallies"
     tallies.mkdir()
-    played, told, wrong = storm(str(tmp_path / "lakehouse"), tallies, 60, SEED)
+    played, told, wrong = storm(str(tmp_path / "lakehouse"), tallies, 60, 20170401)
     print("\n".join(lines(played, told)))
     assert wrong == []
     assert played.kills.total() > 2

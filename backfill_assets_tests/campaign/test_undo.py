@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
@@ -25,32 +24,25 @@ from backfill_assets.publish.holds import all_holds
 from backfill_assets.publish.outbox import due_notices
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import lake as lake_module
-from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.settings import Settings
+from backfill_assets_tests.played_lake import lake_of
 from backfill_assets_tests.small_lakehouse import Crashed, SmallLakehouse
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.protocol
 CAMPAIGN, DAY, NEXT = "campaign-0123456789abcdef", date(2017, 3, 1), date(2017, 3, 2)
 RUN = RunInfo("a-run", launched_by="bob")
-Ids = Mapping[date, Sequence[int]]
 
 
 class Undoable:
     """Raw days, bronze built from just these by v1, and a campaign that brought other bronze days."""
 
     def __init__(self, home: Path) -> None:
-        settings = Settings.at(home)
-        self.small = SmallLakehouse(settings.lakehouse)
-        self.lake: Lake = Builder.from_settings(settings, CATALOG, _no_spark).lake
+        self.small = SmallLakehouse(home / "lakehouse")
+        self.lake = lake_of(self.small)
         self.small.publish("raw", {"raw_sales": {DAY: [1], NEXT: [2]}})
         self.bronze("old", {DAY: [1], NEXT: [2]})
 
-    def bronze(self, id: str, rows: Ids, campaign: str = "", code: str = "v1") -> None:
+    def bronze(self, id: str, rows: Mapping[date, Sequence[int]], campaign: str = "", code: str = "v1") -> None:
         """Built from raw as it is now."""
         raw = self.small.publisher.pin({}, {"raw_sales": rows}).inputs["raw_sales"].days
         inputs = {day: fingerprints.inputs({"raw_sales": {day: raw[day]}}) for day in rows}
@@ -63,19 +55,14 @@ class Undoable:
         self.bronze("cut", {DAY: [10], NEXT: [20]}, CAMPAIGN)
 
     def undo(self, publisher: Publisher | None = None) -> Undone:
-        lake = Lake(CATALOG, self.lake.storage, publisher or self.small.publisher, self.lake.landing, _no_spark, "")
+        lake = replace(self.lake, publisher=publisher or self.small.publisher)
         return undo(lake, in_force(self.small.publisher), RUN, print)
 
     def ways(self, publication: str = "cut") -> dict[date, UndoAction]:
-        lake = Lake(CATALOG, self.lake.storage, self.small.publisher, self.lake.landing, _no_spark, "")
-        return {day.day: day.way for day in plan_undo(lake, publication).days}
+        return {day.day: day.way for day in plan_undo(self.lake, publication).days}
 
     def ids(self) -> list[int]:
         return sorted(self.small.newest("bronze_sales").to_pyarrow_table().column("id").to_pylist())
-
-
-def _no_spark() -> SparkSession:
-    raise AssertionError("Nothing has to be computed.")
 
 
 def in_force(publisher: Publisher, campaign: str = CAMPAIGN) -> str:
@@ -101,8 +88,7 @@ def test_it_is_put_back_reported_and_can_be_brought_back(campaign: Undoable) -> 
     assert [due.key for due in due_notices(campaign.small.publisher)] == [undone.published.publication]
     with pytest.raises(InvalidRequest, match=f"undone already: {undone.published.publication} did it"):
         campaign.undo()
-    lake = Lake(CATALOG, campaign.lake.storage, campaign.small.publisher, campaign.lake.landing, _no_spark, "")
-    undo(lake, undone.published.publication, RUN, print)
+    undo(campaign.lake, undone.published.publication, RUN, print)
     assert campaign.ids() == [10, 20]
     campaign.undo()
     assert campaign.ids() == [1, 2]
@@ -114,8 +100,7 @@ def test_what_is_put_back_is_read_by_the_files_that_the_log_names(campaign: Undo
     clean_up(campaign, "bronze_sales")
     held = campaign.small.publisher.log.find_prepared("cut")
     assert held is not None
-    lake = Lake(CATALOG, campaign.lake.storage, campaign.small.publisher, campaign.lake.landing, _no_spark, "")
-    undoing = UndoAttempt(lake, held[0])
+    undoing = UndoAttempt(campaign.lake, held[0])
     undoing.look()
     read = undoing.overlay.days["bronze_sales"]
     assert {day: each.files for day, each in read.items()} == {
@@ -146,7 +131,7 @@ def test_days_that_others_rebuilt_since_are_staged_again_by_the_logic_they_had(c
 def test_a_dirty_tree_may_put_back_and_not_stage_again(campaign: Undoable, monkeypatch: pytest.MonkeyPatch) -> None:
     """To put files back computes nothing, and has to work when it is needed."""
     monkeypatch.setattr(lake_module, "git_commit", lambda _declared: "c0ffee+dirty")
-    campaign.lake = replace(campaign.lake, publisher=campaign.small.publisher, refuse_dirty_tree=True)
+    campaign.lake = replace(campaign.lake, refuse_dirty_tree=True)
     undone = undo(campaign.lake, "cut", RUN, print)
     assert campaign.ids() == [1, 2]
     undo(campaign.lake, undone.published.publication, RUN, print)
@@ -178,10 +163,7 @@ def test_a_day_that_it_brought_first_is_taken_away_with_the_row_that_came_there(
     assert of_a_new_day.ids() == [1, 2]
     notice = due_notices(of_a_new_day.small.publisher)[0].notice
     assert "bronze_sales: 1 as before; 1 withdrawn, since published first by what is undone." in notice.lines
-    lake = Lake(
-        CATALOG, of_a_new_day.lake.storage, of_a_new_day.small.publisher, of_a_new_day.lake.landing, _no_spark, ""
-    )
-    undo(lake, undone.published.publication, RUN, print)
+    undo(of_a_new_day.lake, undone.published.publication, RUN, print)
     assert of_a_new_day.ids() == [2, 10, 33]
 
 

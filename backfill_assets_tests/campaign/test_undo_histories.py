@@ -38,8 +38,8 @@ from backfill_assets_tests.campaign.undo_lakehouse import (
     Reach,
     UndoLakehouse,
     Work,
+    begun_lakehouse,
 )
-from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
 
 pytestmark = pytest.mark.protocol
 
@@ -67,8 +67,6 @@ _WEIGHTS = {
     "publish": 2,
 }
 _REACHES: Sequence[Reach] = ("raw", "bronze", "bronze", "bronze", "reports")
-_BETWEEN = ("", "", "between stagings", "before the cut-over")
-_NEWEST = 4
 _ENOUGH = 400
 """Of so many histories each operation dies in some: 3 rewinds did in 500."""
 _POINTS = (8, 40)
@@ -111,7 +109,7 @@ def operations_of(seed: int) -> list[Chosen]:
             arrival=draw.choice(get_args(Arrival)),
             on=draw.choice([*DAYS, FRIDAY, *EQUAL_DAYS]),
             reach=draw.choice(_REACHES),
-            between=draw.choice(_BETWEEN),
+            between=draw.choice(("", "", "between stagings", "before the cut-over")),
             flag=draw.random() < 0.5,
             dies_after=draw.randrange(draw.choice(_POINTS)) if draw.random() < 0.3 else None,
         )
@@ -165,7 +163,7 @@ class History:
         return works[chosen.kind]()
 
     def _newest(self, publications: Sequence[str], chosen: Chosen) -> str:
-        return publications[-1 - chosen.number % min(_NEWEST, len(publications))]
+        return publications[-1 - chosen.number % min(4, len(publications))]
 
     def _arrives(self, what: Arrival, chosen: Chosen) -> list[Work]:
         return self.played.arrive(what, chosen.on, chosen.reach, chosen.number)
@@ -228,10 +226,7 @@ def shortest(begun: UndoLakehouse, operations: Sequence[Chosen]) -> Sequence[Cho
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
     """What every history begins with."""
     ENDED.clear()
-    with pytest.MonkeyPatch.context() as patch:
-        staged_by_arrow(patch)
-        found = UndoLakehouse(tmp_path_factory.mktemp("begun"))
-        found.begin()
+    with begun_lakehouse(tmp_path_factory.mktemp("begun")) as found:
         yield found
 
 

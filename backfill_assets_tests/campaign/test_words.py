@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from backfill_assets.publish import publisher as publisher_module
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Published
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.played_lake import no_spark
 from backfill_assets_tests.small_lakehouse import Crashed
 
 pytestmark = pytest.mark.protocol
@@ -143,22 +145,13 @@ def content_of(ids: Sequence[int]) -> DayContent:
 
 
 RUN, ROLLBACK, APPROVE = (f"backfill {word} {PLAN.id}" for word in ("run", "rollback", "approve"))
-INSIDE = [CrashPoint.PREPARED, CrashPoint.CLOSING]
 
 
 @pytest.fixture
-def backfill(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Backfill:
-    return Backfill(tmp_path / "home", monkeypatch)
-
-
-@pytest.fixture
-def played(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> PlayedCampaign:
-    def refuse(*_: object) -> None:
-        raise AssertionError("Spark is started")
-
-    monkeypatch.setattr(foreground, "foreground_spark", refuse)
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedCampaign:
+    monkeypatch.setattr(foreground, "foreground_spark", no_spark)
     monkeypatch.setattr("backfill_assets.plan.keep.require_carried_out", lambda *_, **__: None)
-    return PlayedCampaign(backfill, monkeypatch)
+    return PlayedCampaign(Backfill(tmp_path / "home", monkeypatch), monkeypatch)
 
 
 @pytest.fixture
@@ -181,7 +174,7 @@ def refused(played: PlayedCampaign, *words: str) -> str:
 # ------------------------------------------------------------------ undone, and undone again
 
 
-@pytest.mark.parametrize("at", INSIDE)
+@pytest.mark.parametrize("at", [CrashPoint.PREPARED, CrashPoint.CLOSING])
 def test_an_undo_that_was_killed_is_finished_by_the_next_one_and_not_repeated(
     played: PlayedCampaign, at: CrashPoint
 ) -> None:

@@ -146,7 +146,6 @@ _DEEDS: Mapping[str, Callable[[Person], None]] = {
     "undo": undo,
     "timelines": go_through_time,
 }
-_ROLES = (*_DEEDS, "campaign", "timelines")
 
 
 def run(
@@ -237,7 +236,7 @@ def storm(root: str, tallies: Path, seconds: float, seed: int) -> tuple[Storm, T
     """Play one, and judge it."""
     played = Storm(
         *(root, tallies, seconds, seed, _PACE),
-        roles=_ROLES,
+        roles=(*_DEEDS, "campaign", "timelines"),
         publishers=("campaign", "source"),
         work=run,
         begins=begin,

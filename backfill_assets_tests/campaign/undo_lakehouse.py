@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, cast
+
+import pytest
 
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.rollback import require_in_force, roll_back, undoable
@@ -39,7 +42,7 @@ from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.campaign.undo_oracle import Judge, Names, Torn, names_of
 from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.protocol.staging import change, scratch, stage
-from backfill_assets_tests.timeline.arrow_engine import ArrowEngine, ArrowRows, named_table
+from backfill_assets_tests.timeline.arrow_engine import ArrowEngine, ArrowRows, named_table, staged_by_arrow
 from backfill_assets_tests.timeline.played_lakehouse import WatchedStorage, measured_change
 from backfill_assets_tests.timeline.timeline_cut_over import plan_context, publish_timeline, shadow_steps
 
@@ -340,3 +343,13 @@ class UndoLakehouse:
                 assert self.do(self.build(step)) == DONE
                 assert self.judge.is_fresh(step, days_of(step))
         self.judge.all_from_raw(self.landed)
+
+
+@contextmanager
+def begun_lakehouse(root: Path) -> Iterator[UndoLakehouse]:
+    """Its first build is done; days are staged without a JVM."""
+    with pytest.MonkeyPatch.context() as patch:
+        staged_by_arrow(patch)
+        found = UndoLakehouse(root)
+        found.begin()
+        yield found

@@ -51,6 +51,18 @@ def built_once(build: Callable[[Backfill], object]) -> Callable[..., Backfill]:
     return copied
 
 
+def backfill(*words: object, exit_code: int = 0) -> Result:
+    """What a person types, on the home that the environment has."""
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert result.exit_code == exit_code, (result.output, result.exception)
+    return result
+
+
+def types(*words: object, exit_code: int = 0) -> Any:
+    """The same, and what it answers as JSON."""
+    return json.loads(backfill(*words, "--json", exit_code=exit_code).stdout)
+
+
 class Backfill:
     """The command, with a home of its own; ``lakehouse`` is what it works on."""
 
@@ -68,12 +80,10 @@ class Backfill:
         return self
 
     def __call__(self, *arguments: object, exit_code: int = 0) -> Result:
-        result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-        assert result.exit_code == exit_code, (result.output, result.exception)
-        return result
+        return backfill(*arguments, exit_code=exit_code)
 
     def json(self, *arguments: object, exit_code: int = 0) -> Any:
-        return json.loads(self(*arguments, "--json", exit_code=exit_code).stdout)
+        return types(*arguments, exit_code=exit_code)
 
     def ids(self, table: str) -> list[int]:
         """Those that main has in ``table``."""

@@ -2,7 +2,7 @@
 
 ``python -m backfill_assets_tests.cli.golden`` (``make golden``) writes them again; look at what changed before it is
 committed. The lakehouse is a small one, with fixed ids and a fixed clock. Nothing starts Spark: commands that need it
-find what ``without_spark.py`` states.
+find what ``without_spark`` states.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -37,7 +37,7 @@ from backfill_assets.difference.difference import (
     Sums,
     TableCompared,
 )
-from backfill_assets.difference.find import keep_difference
+from backfill_assets.difference.find import keep_difference, last_difference
 from backfill_assets.difference.verdict import difference_of
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.judge.engine import declared_types
@@ -54,14 +54,82 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBas
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
 from backfill_assets.lakehouse.records import DayContent, Notice
 from backfill_assets.lakehouse.timelines import GateVerdict
+from backfill_assets.landing.zone import LandedFile
+from backfill_assets.model.declaration import Step
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
 from backfill_assets.publish.outbox import announce
 from backfill_assets.publish.publisher import CrashPoint
+from backfill_assets.rebuild.changed_files import ArrivalFiles
+from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
+from backfill_assets.rebuild.refresh import RefreshResult
 from backfill_assets.state.view import View
+from backfill_assets.text import pluralize
 from backfill_assets_tests.cli.terminal import terminal
-from backfill_assets_tests.cli.without_spark import without_spark
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
+
+FIRST = date(2017, 3, 1)
+NEXT, LAST = FIRST + timedelta(days=1), FIRST + timedelta(days=2)
+_PUBLICATIONS = {
+    "raw_sales": "20170601t120100-raw-sales-1a2b3c4d",
+    "fact_sales_transactions": "20170601t120300-fact-sales-transactions-3c4d5e6f",
+}
+"""As they are in the lakehouse, so that they have short ids."""
+
+
+def _build(_: object, step: Step, days: Sequence[date], **asked: Any) -> BuildResult:
+    """Every day but the last is computed; a bronze table sets a row of each aside."""
+    asked["progress"](f"{step.name}: {len(days)}/{len(days)} {pluralize(step.cadence.noun)} staged, ETA 0 s")
+    publication = _PUBLICATIONS.get(step.name, "20170601t120330-fact-daily-revenue-7a8b9cad")
+    built = [
+        BuiltDay(
+            table=table.name,
+            day=day,
+            rows=1000 + day.day,
+            checksum="7",
+            publication=publication,
+            table_version=2,
+            code_version="v1",
+            reused=day == days[-1] and len(days) > 1,
+            input_fingerprint="x",
+            seconds=1.5,
+        )
+        for table in step.tables
+        for day in days
+    ]
+    return BuildResult(tuple(built), (publication,))
+
+
+_FILES = (
+    ArrivalFiles(
+        FIRST,
+        unchanged=(LandedFile("sales", FIRST, "sales/2017-03-01/a.jsonl.gz", 100, "1"),),
+        changed=(LandedFile("sales", FIRST, "sales/2017-03-01/b.jsonl.gz", 100, "2"),),
+        gone=("sales/2017-03-01/c.jsonl.gz",),
+    ),
+)
+
+
+_ROWS = {FIRST: (12, 3), NEXT: (0, 1)}
+
+
+_PATCHES: tuple[tuple[str, object], ...] = (
+    ("cli.foreground.foreground_spark", mock.MagicMock()),
+    ("rebuild.builder.Builder.build", _build),
+    ("difference.find.find_difference", lambda lake, plan, *_, **known: last_difference(lake.storage, plan.id)),
+    ("rebuild.builder.Builder.preview_refresh", lambda *_: RefreshResult(_FILES, _ROWS, dry_run=True)),
+    ("rebuild.builder.Builder.refresh", lambda *_, **__: RefreshResult(_FILES, _ROWS, _PUBLICATIONS["raw_sales"])),
+)
+
+
+@contextmanager
+def without_spark() -> Iterator[None]:
+    """Commands find what is stated here."""
+    with ExitStack() as stack:
+        for name, instead in _PATCHES:
+            stack.enter_context(mock.patch(f"backfill_assets.{name}", instead))
+        yield
+
 
 FOLDER = Path(__file__).parent / "golden_files"
 WIDTH = 80

@@ -20,8 +20,6 @@ from backfill_assets.cli.output import say
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal
 
-MOST_OPTIONS = 80
-
 
 def test_help_comes_at_once_and_imports_nothing_heavy() -> None:
     """``backfill --help`` in under half a second: a reader does not wait for PySpark to read a sentence."""
@@ -66,7 +64,7 @@ def test_options_are_few() -> None:
     """Each is one more thing to know. Before one is added, another can go, or be said by a file or a setting."""
     found = ["--lakehouse", *(name for verb in COMMANDS for name in _options(load_command(verb)))]
     assert "--from-beginning" in found and "--without-arrivals" in found
-    assert len(found) <= MOST_OPTIONS
+    assert len(found) <= 80
 
 
 TURNED = "status --days 2017-03-02..2017-03-01"

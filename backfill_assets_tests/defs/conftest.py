@@ -17,9 +17,11 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.settings import Settings
-from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources, fake_watch
 from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, TABLES
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 FIRST_DAY = date(2016, 12, 24)
 Run = Callable[..., dg.ExecuteInProcessResult]
@@ -83,6 +85,44 @@ def evaluate_tick(
     repository = location.get_repository_def()
     with dg.build_sensor_context(instance, cursor, repository_def=repository, resources=dict(resources)) as context:
         return sensor.evaluate_tick(context)
+
+
+class DagsterLake:
+    """A small lakehouse with its code location over a fake builder, and a Dagster instance."""
+
+    def __init__(
+        self,
+        home: Path,
+        instance: dg.DagsterInstance,
+        lakehouse: SmallLakehouse | None = None,
+        catalog: Catalog = SMALL_CATALOG,
+    ) -> None:
+        self.home, self.instance = home, instance
+        self.lakehouse = lakehouse or SmallLakehouse(home / "lakehouse", catalog.steps)
+        self.watch = fake_watch(self.lakehouse)
+        self.builder = FakeBuilder(log=self.lakehouse.publisher.log, watch=self.watch)
+        self.resources = fake_resources(self.builder, home)
+        self.defs = code_location(catalog, self.resources)
+
+    def evaluate(self, sensor: dg.SensorDefinition, cursor: str | None = None) -> SensorExecutionData:
+        return evaluate_tick(sensor, self.instance, self.defs, self.resources, cursor)
+
+    def backfills(self) -> list[PartitionBackfill]:
+        return list(self.instance.get_backfills())
+
+    def plan(self, first: date | str, last: date | str, *tables: str) -> dg.DagsterRun:
+        """A run of ``tables`` that has not come to any check yet."""
+        return self.instance.create_run_for_job(
+            self.defs.resolve_implicit_global_asset_job_def(),
+            asset_selection={dg.AssetKey(table) for table in tables},
+            tags=range_tags(first, last),
+        )
+
+    def run_job(self, job: str, op: str, **config: object) -> dg.ExecuteInProcessResult:
+        run_config = {"ops": {op: {"config": config}}}
+        return self.defs.resolve_job_def(job).execute_in_process(
+            instance=self.instance, run_config=run_config, raise_on_error=False
+        )
 
 
 def target_of(backfill: PartitionBackfill) -> dict[str, set[str]]:

@@ -1,13 +1,15 @@
 """A builder without Spark that remembers what it published: the defs are tested against it, not against data."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pytest
 
+from backfill_assets.days import DayRange
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import RuleOutcome, Step, Table
@@ -17,7 +19,11 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
 from backfill_assets.settings import Settings
-from backfill_assets.upkeep.watch import Watch
+from backfill_assets.upkeep.watch import Watch, WatchedDay
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+WATCHED = DayRange.parse("2017-03-01..2017-03-03")
+_BROKEN = RuleOutcome("content_as_published", "consistency", False, "6 rows", "7 rows", "Build it again.")
 
 
 @dataclass
@@ -42,9 +48,8 @@ class FakeBuilder(Builder):
         run: RunInfo,
         version: str | None = None,
         force: bool = False,
-        later: Collection[date] = (),
-        verify: bool = False,
         progress: Callable[[str], None] = print,
+        **_: Any,
     ) -> BuildResult:
         self.runs.append(run)
         self.versions.append(version)
@@ -84,6 +89,27 @@ class FakeBackfill(Backfill):
 
     def watch(self) -> Watch | None:
         return self.fake.watch
+
+
+@dataclass
+class FakeWatch(Watch):
+    """Finds ``wrong`` days of every table, and remembers what it was asked to look at."""
+
+    wrong: Sequence[date] = ()
+    looked: list[tuple[str, date]] = field(default_factory=list)
+
+    def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
+        asked = [(table.name, day) for table in tables for day in days]
+        self.looked += asked
+        return [self._day(table, day) for table, day in asked if day in WATCHED]
+
+    def _day(self, table: str, day: date) -> WatchedDay:
+        return WatchedDay(table, day, "p1", "files", 7, (replace(_BROKEN, passed=day not in self.wrong),))
+
+
+def fake_watch(lakehouse: SmallLakehouse, wrong: Sequence[date] = ()) -> FakeWatch:
+    """Raises when it asks for Spark."""
+    return FakeWatch(CATALOG, lakehouse.storage, lakehouse.publisher.log, pytest.fail, wrong=wrong)
 
 
 def fake_resources(fake: FakeBuilder, home: Path = Path("nowhere"), *, automation: bool = True) -> dict[str, Any]:

@@ -9,14 +9,12 @@ from backfill_assets.defs.location import code_location
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG
 
-FAILING_DAY = "FAKE_FAILING_DAY"
 DAYS_PER_RUN = "FAKE_DAYS_PER_RUN"
 
-_failing = [parse_day(text) for text in os.environ.get(FAILING_DAY, "").split()]
-_days_per_run = int(os.environ.get(DAYS_PER_RUN, "0")) or None
+_failing = [parse_day(text) for text in os.environ.get("FAKE_FAILING_DAY", "").split()]
 
 defs = code_location(
     SMALL_CATALOG,
     fake_resources(FakeBuilder(failing={"bronze_fx_rates": _failing})),
-    days_per_run=_days_per_run,
+    days_per_run=int(os.environ.get(DAYS_PER_RUN, "0")) or None,
 )

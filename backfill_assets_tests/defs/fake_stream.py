@@ -17,8 +17,6 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.delays import Delays
 from backfill_assets.stream.lease import StreamBatch, StreamLease, StreamPosition, acquire_stream
 
-EVERY_SECONDS = 0.2
-AVAILABLE_NOW_BATCHES = 8
 ENDS_ONCE = "FAKE_STREAM_ENDS_ONCE"
 
 
@@ -30,7 +28,7 @@ def main(lakehouse: str, how: str, table: str, *options: str) -> None:
     with acquire_stream(Storage(lakehouse), table, source, lambda: datetime.now(UTC)).renewed() as lease:
         _stream(
             lease,
-            AVAILABLE_NOW_BATCHES if "--available-now" in options else 10**6,
+            8 if "--available-now" in options else 10**6,
             _failing if how == "fails" else lambda: None,
         )
 
@@ -41,7 +39,7 @@ def _failing() -> None:
 
 def _stream(lease: StreamLease, batches: int, after_a_batch: Callable[[], None]) -> None:
     for number in range(1, batches + 1):
-        time.sleep(EVERY_SECONDS)
+        time.sleep(0.2)
         position = StreamPosition(partition="sales/0", position=100 * number, end=100 * number + 7)
         lease.beat(
             state="live",

@@ -13,8 +13,6 @@ from backfill_assets.state.observed import LogView, observe
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
-INGESTED = "v1"
-
 
 def publish_chain(lakehouse: SmallLakehouse, id: str, days: Sequence[date]) -> None:
     """Two rows a day in every table."""
@@ -28,7 +26,7 @@ def publish_step(lakehouse: SmallLakehouse, id: str, step: Step, rows: dict[date
     inputs = {} if step.source else {day: inputs_of(step, day, observed) for day in rows}
     ids = {table.name: {day: range(count) for day, count in rows.items()} for table in step.tables}
     name = f"{id}-{step.name.replace('_', '-')}"
-    lakehouse.publish(name, ids, code=INGESTED if step.source else step.current, inputs=inputs)
+    lakehouse.publish(name, ids, code="v1" if step.source else step.current, inputs=inputs)
 
 
 def inputs_of(step: Step, day: date, observed: LogView) -> str:

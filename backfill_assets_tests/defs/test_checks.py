@@ -15,7 +15,6 @@ from backfill_assets.quality.gates import checks_of
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
 from backfill_assets_tests.defs.fake_builder import built_day
 
-DAY = date(2017, 3, 1)
 BRONZE, FACT, REVENUE = "bronze_sales", "fact_sales_transactions", "fact_daily_revenue"
 EDGE = "raw_sales_to_bronze_sales_reconciles"
 
@@ -32,7 +31,7 @@ def shown(day: BuiltDay) -> dict[str, dg.AssetCheckEvaluation]:
 
 
 def of(table: str, *rules: RuleOutcome, **changes: object) -> BuiltDay:
-    return replace(built_day(table, DAY), rules=rules, **changes)  # type: ignore[arg-type]
+    return replace(built_day(table, date(2017, 3, 1)), rules=rules, **changes)  # type: ignore[arg-type]
 
 
 def test_each_check_shows_its_own_rules() -> None:

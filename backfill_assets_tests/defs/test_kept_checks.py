@@ -16,46 +16,31 @@ from dagster._core.storage.tags import (
 from backfill_assets.defs import watchdogs
 from backfill_assets.defs.checks import NOT_RUN, WATCHDOG, check_key, gate_keys
 from backfill_assets.defs.dagster_internals import newest_evaluations
-from backfill_assets.defs.location import code_location
 from backfill_assets.defs.sensors.repairs import _failed_gates
 from backfill_assets.defs.sensors.shows_what_is import REPORTED_TAG, ShownDays, put_checks_right
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
 from backfill_assets.model.graph import steps_of
-from backfill_assets_tests.defs.conftest import range_tags, run_range
-from backfill_assets_tests.defs.fake_builder import FakeBuilder, built_day, fake_resources
-from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES
-from backfill_assets_tests.defs.test_watchdogs import fake_watch
-from backfill_assets_tests.small_lakehouse import SmallLakehouse
+from backfill_assets_tests.defs.conftest import DagsterLake, run_range
+from backfill_assets_tests.defs.fake_builder import built_day
+from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_TABLES
 
 TABLE = "bronze_sales"
 DAYS = ("2017-03-01", "2017-03-02")
 KEYS = "keys_unique"
 
 
-class Place:
-    """A small lakehouse with its code location, and what Dagster shows of the checks of a table."""
-
-    def __init__(self, home: Path, instance: dg.DagsterInstance) -> None:
-        self.lakehouse = SmallLakehouse(home / "lakehouse")
-        self.instance = instance
-        watch = fake_watch(self.lakehouse)
-        self.builder = FakeBuilder(log=self.lakehouse.publisher.log, watch=watch)
-        self.defs = code_location(SMALL_CATALOG, fake_resources(self.builder, home))
+class Place(DagsterLake):
+    """With what Dagster shows of the checks of a table."""
 
     def run(self, *tables: str) -> dg.ExecuteInProcessResult:
         return run_range(self.defs, self.instance, "..".join(DAYS), *tables)
 
     def planned(self, last: str = DAYS[-1]) -> dg.DagsterRun:
         """A run of the table and its companion that has not come to any check yet."""
-        return self.instance.create_run_for_job(
-            self.defs.resolve_implicit_global_asset_job_def(),
-            asset_selection={dg.AssetKey(TABLE), dg.AssetKey("quarantine_sales")},
-            tags=range_tags(DAYS[0], last),
-        )
+        return self.plan(DAYS[0], last, TABLE, "quarantine_sales")
 
     def look(self) -> None:
-        config = {"ops": {STEP: {"config": {"days": f"{DAYS[0]}..{DAYS[-1]}", "tables": [TABLE]}}}}
-        self.defs.resolve_job_def(JOB).execute_in_process(instance=self.instance, run_config=config)
+        self.run_job(JOB, STEP, days="..".join(DAYS), tables=[TABLE])
 
     def put_right(self) -> int:
         log = self.lakehouse.publisher.log

@@ -16,7 +16,6 @@ import pytest
 from backfill_assets.defs import log_checks
 from backfill_assets.defs.checks import AS_DECLARED, AS_SENT, AS_USUAL, DELIVERED, check_key
 from backfill_assets.defs.dagster_internals import newest_evaluations, shown_checks
-from backfill_assets.defs.location import code_location
 from backfill_assets.defs.log_checks import LogChecks, log_judges
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.examples.catalog import CATALOG
@@ -25,10 +24,8 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.drift import FIELDS, DriftKind, FieldRows, as_text
-from backfill_assets_tests.defs.conftest import range_tags
-from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
+from backfill_assets_tests.defs.conftest import DagsterLake
 from backfill_assets_tests.defs.small_dataset import SMALL
-from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 RAW = "raw_sales"
 FIRST, LAST = date(2017, 3, 1), date(2017, 4, 30)
@@ -46,13 +43,12 @@ DECLARED: Dataset = replace(
 )
 
 
-class Place:
-    """A small lakehouse, its landing zone, and what Dagster shows of the checks of a raw table."""
+class Place(DagsterLake):
+    """With a landing zone, and what Dagster shows of the checks of a raw table."""
 
     def __init__(self, home: Path, instance: dg.DagsterInstance) -> None:
-        self.lakehouse = SmallLakehouse(home / "lakehouse", DECLARED.steps)
-        self.instance, self.zone = instance, LandingZone(home / "landing")
-        self.defs = code_location(Catalog((DECLARED,)), fake_resources(FakeBuilder(), home))
+        super().__init__(home, instance, catalog=Catalog((DECLARED,)))
+        self.zone = LandingZone(home / "landing")
         self.seen: Any = None
 
     def publish(self, id: str, rows: int, *days: date) -> None:
@@ -74,11 +70,7 @@ class Place:
 
     def planned(self, *days: date, ended: bool = True) -> str:
         """A run that has planned the checks of ``days`` and evaluates none of them."""
-        run = self.instance.create_run_for_job(
-            self.defs.resolve_implicit_global_asset_job_def(),
-            asset_selection={dg.AssetKey(RAW)},
-            tags=range_tags(days[0], days[-1]),
-        )
+        run = self.plan(days[0], days[-1], RAW)
         if ended:
             self.instance.report_run_failed(run)
         return run.run_id

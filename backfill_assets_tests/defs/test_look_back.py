@@ -114,15 +114,9 @@ def test_earlier_days_go_on_when_spark_comes_back(run: Run, monkeypatch: pytest.
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    """Three days of everything."""
-    found = SmallLakehouse(tmp_path / "lakehouse")
-    publish_chain(found, "p", [DAY, date(2017, 3, 5), LAST])
-    return found
-
-
-@pytest.fixture
-def defs(lakehouse: SmallLakehouse, tmp_path: Path) -> dg.Definitions:
+def defs(tmp_path: Path) -> dg.Definitions:
+    """Over three days of everything."""
+    publish_chain(SmallLakehouse(tmp_path / "lakehouse"), "p", [DAY, date(2017, 3, 5), LAST])
     return code_location(SMALL_CATALOG, fake_resources(FakeBuilder(), tmp_path))
 
 

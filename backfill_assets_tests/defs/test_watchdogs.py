@@ -3,7 +3,6 @@
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,37 +17,15 @@ from backfill_assets.defs.location import code_location
 from backfill_assets.defs.watchdogs import CRON_VARIABLE, JOB, SCHEDULE, STEP, TURNS, days_to_watch, watchdog_schedule
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent, DayState
-from backfill_assets.model.declaration import RuleOutcome, Table
+from backfill_assets.model.declaration import Table
 from backfill_assets.state.observed import observe
-from backfill_assets.upkeep.watch import Watch, WatchedDay
-from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
+from backfill_assets.upkeep.watch import WatchedDay
+from backfill_assets_tests.defs.fake_builder import WATCHED as DAYS
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, FakeWatch, fake_resources, fake_watch
 from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 SUCCEEDED, FAILED = AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED
-DAYS = DayRange.parse("2017-03-01..2017-03-03")
-RULE = RuleOutcome("content_as_published", "consistency", False, "6 rows", "7 rows", "Build it again.")
-
-
-@dataclass
-class FakeWatch(Watch):
-    """Finds ``wrong`` days of every table, and remembers what it was asked to look at."""
-
-    wrong: Sequence[date] = ()
-    looked: list[tuple[str, date]] = field(default_factory=list)
-
-    def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
-        asked = [(table.name, day) for table in tables for day in days]
-        self.looked += asked
-        return [self._day(table, day) for table, day in asked if day in DAYS]
-
-    def _day(self, table: str, day: date) -> WatchedDay:
-        return WatchedDay(table, day, "p1", "files", 7, (replace(RULE, passed=day not in self.wrong),))
-
-
-def fake_watch(lakehouse: SmallLakehouse, wrong: Sequence[date] = ()) -> FakeWatch:
-    """Raises when it asks for Spark."""
-    return FakeWatch(CATALOG, lakehouse.storage, lakehouse.publisher.log, pytest.fail, wrong=wrong)
 
 
 @pytest.fixture

@@ -172,7 +172,6 @@ AFTER = DayContent(rows=2, checksum="2", metrics={"total_eur": "68980.78", "null
 EMPTY = DayContent(rows=0, checksum="0")
 OF_OLD = DayContent(rows=1, checksum="5", metrics={"total_eur": "1.25", "total_usd": 1, "total_gbp": 9})
 OF_NOW = DayContent(rows=1, checksum="4", metrics={"total_usd": "2.5", "duplicates": 7, "total_eur": 3})
-TWICE = sums("4", "4")
 
 
 def nulls(rows: int, found: int) -> DayContent:
@@ -183,7 +182,7 @@ def test_a_total_that_is_declared_after_days_were_published_is_unknown() -> None
     """Not 0: the person who approves would believe it. The count of rows is known."""
     found = table_difference("fact", {FIRST: BEFORE, SECOND: AFTER}, {FIRST: AFTER, SECOND: AFTER})
     rows, total = found.sums["rows"], found.sums["eur"]
-    assert rows == TWICE and rows.share == 0 and not rows.differs
+    assert rows == sums("4", "4") and rows.share == 0 and not rows.differs
     assert (total.before, total.after, total.share) == (None, Decimal("137961.56"), None) and total.differs
     assert list(found.sums) == ["rows", "eur"], "in the order that people see"
 

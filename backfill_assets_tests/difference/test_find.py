@@ -14,7 +14,7 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_time
 from backfill_assets.lakehouse.records import DayContent, DayRecord
 from backfill_assets.state.view import View
 from backfill_assets.timeline.rewind import new_timeline
-from backfill_assets_tests.small_lakehouse import SmallLakehouse
+from backfill_assets_tests.small_lakehouse import SmallLakehouse, published_twice
 
 pytestmark = pytest.mark.protocol
 REVENUE = "fact_daily_revenue"
@@ -27,10 +27,7 @@ def held(day: date, rows: int) -> DayRecord:
 
 @pytest.fixture
 def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    found = SmallLakehouse(tmp_path)
-    found.publish("one", {REVENUE: {FIRST: [1, 2], SECOND: [3]}})
-    found.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2")
-    return found
+    return published_twice(tmp_path, REVENUE, FIRST, SECOND)
 
 
 def on_a_timeline(lakehouse: SmallLakehouse) -> NamedTimeline:

@@ -42,11 +42,6 @@ def violating(storage: Storage, files: DayFiles) -> dict[date, int]:
     return {day: int(str(metrics[gates.VIOLATING])) for day, metrics in found.items()}
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(str(tmp_path))
-
-
 def test_each_check_that_is_broken_has_a_few_examples(storage: Storage) -> None:
     """Of many rows. Those that break nothing are not shown to pandera, which holds in memory what it is shown."""
     wrong = [{**SOUND, "tiny": -5 - number % 90} for number in range(3_000)]

@@ -39,7 +39,6 @@ SOURCE = Source(
 )
 DAYS = [date(2017, 3, day) for day in range(1, 13)]
 Row = Mapping[str, Any]
-_TECHNICAL = ("source_file", "source_line", "arrival_day", "record_kind")
 
 
 def on(day: int, sent: str | None, till: str | None = "a", receipt: str | None = "1", **changes: Any) -> Row:
@@ -65,7 +64,7 @@ def deleted(row: Row) -> Row:
 
 def marker(day: int, newer: Row, **changes: Any) -> Row:
     """What says on ``day`` that ``newer`` is on another one."""
-    nothing = dict.fromkeys((*SOURCE.columns, *_TECHNICAL))
+    nothing = dict.fromkeys((*SOURCE.columns, "source_file", "source_line", "arrival_day", "record_kind"))
     kept = {name: newer[name] for name in ("till", "receipt", "sent", "content_hash", "day_is_arrival")}
     placed = {"day": DAYS[day - 1], "superseded_by_day": newer["day"], "record_kind": "supersession"}
     return {**nothing, **kept, **placed, **changes}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,11 +29,6 @@ from backfill_assets.lakehouse.timelines import Timeline, open_since, timelines_
 NOW = datetime(2017, 6, 1, 12, tzinfo=UTC)
 DAY = date(2017, 3, 1)
 FILE = AddedFile("_timelines/x/day=2017-03-01/part.parquet", "2017-03-01", 10, 0, "{}")
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(str(tmp_path))
 
 
 def timeline(name: str = "fx-again", *, keep_until: datetime | None = None, now: datetime = NOW) -> NamedTimeline:

@@ -149,10 +149,9 @@ def _bytes(value: int | str) -> Any:
 
 
 MOMENT = datetime(2017, 3, 1, 10, 0, 0, 999_100, UTC)
-NO_MOMENT = datetime(1, 1, 1, tzinfo=UTC)
 COLUMNS: dict[str, tuple[str, pa.Array]] = {
     "at": ("timestamp", pa.array([MOMENT, MOMENT], pa.timestamp("us", "UTC"))),
-    "since": ("timestamp", pa.array([NO_MOMENT, MOMENT], pa.timestamp("us", "UTC"))),
+    "since": ("timestamp", pa.array([datetime(1, 1, 1, tzinfo=UTC), MOMENT], pa.timestamp("us", "UTC"))),
     "token": ("string", pa.array(["a" * 64, "f" * 64])),
     "amount": ("decimal(18,2)", pa.array([Decimal("1.25"), Decimal("9999999999999999.99")], pa.decimal128(18, 2))),
     "flag": ("boolean", pa.array([True, False])),

@@ -24,7 +24,6 @@ from backfill_assets_tests.strategies.raw_sales import TOKEN, raw_sales
 from backfill_assets_tests.strategies.xxh64 import chained, xxh64
 
 SOURCE = SALES.source
-REFINEMENT = SALES.refinement()
 
 
 VALUES = [
@@ -149,7 +148,7 @@ def test_typed_rows_repeat_the_hash_of_their_text(spark: SparkSession) -> None:
         {"basket_id": "3", "updated_at": "2017-03-01T23:59:59.120Z"},
         {"basket_id": "4", "rescued": '{"till":"7"}'},
     ]
-    typed = accepted(raw_sales(spark, variants), REFINEMENT)
+    typed = accepted(raw_sales(spark, variants), SALES.refinement())
     found = typed.select("content_hash", content_hash_of_values(SOURCE).alias("again")).collect()
     assert len(found) == 4
     assert all(row.content_hash == row.again for row in found)

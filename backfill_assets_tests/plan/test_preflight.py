@@ -237,11 +237,6 @@ def test_an_open_plan_is_reported_on_the_days_that_both_rebuild(world: World) ->
 # ------------------------------------------------------------------ weeks and months
 
 
-def _built_by_v1(world: World, *days: date) -> None:
-    for day in days:
-        world.publish("fact", day, code="v1")
-
-
 def test_a_month_of_two_codes_is_widened_by_months(world: World) -> None:
     """A month is read from the daily table, whose code counts."""
     steps = [
@@ -264,7 +259,7 @@ def test_a_week_of_which_the_plan_rebuilds_no_day_is_not_cut(world: World) -> No
     """It is stale for another reason, and the day of other code in it was there before."""
     world.write_past_the_protocol("fact", D)
     world.publish("fact", date(2017, 3, 14), checksum="9")
-    _built_by_v1(world, date(2017, 3, 16))
+    world.publish("fact", date(2017, 3, 16), code="v1")
     plan = make_plan(asked("fact", "2017-03-08..2017-03-15"), situation_of(world))
     assert plan.rebuilds["fact"] == (D,) and plan.rebuilds["weekly"] == (date(2017, 3, 6), date(2017, 3, 13))
     assert [each for each in plan.findings if each.kind == "cut period"] == []

@@ -127,17 +127,16 @@ def test_a_raw_day_with_a_pending_file_is_not_unchanged() -> None:
     assert step.days == ()
 
 
-def _published_by(publication: str, day: date) -> DayState:
-    return DayState("fact_daily_revenue", day, publication, 1, "", None)
-
-
 def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again() -> None:
     """By the publication that they are of: one that was built again since is a day like any other."""
     back, kept, again = list(DAYS)[:3]
     reasons = {back: Why.MISSING, kept: None, again: Why.INPUT_CHANGED}
     plan = [planned_step(CATALOG.step("fact_daily_revenue"), reasons)]
     of = {back: "undo", kept: "undo", again: "p2"}
-    states = {TableDay("fact_daily_revenue", day): _published_by(name, day) for day, name in of.items()}
+    states = {
+        TableDay("fact_daily_revenue", day): DayState("fact_daily_revenue", day, name, 1, "", None)
+        for day, name in of.items()
+    }
     at = datetime(2017, 6, 1, 12, tzinfo=UTC)
     (found,) = rolled_back_before(plan, states, lambda: Rollbacks({"undo": FileMove("rollback", at)}))
     assert (found.table, found.days, found.severity) == ("fact_daily_revenue", (f"{back}",), "warns")

@@ -57,7 +57,6 @@ ROLES = (*DEEDS, "publisher of two", "appender", "stream", "names")
 _STOPPED_SECONDS = (1.0, LEASE_SECONDS + 5.0)
 """A process is stopped for a moment, or until its lease has ended, and goes on as if nothing had been."""
 SPARED = "pinned reader"
-_PUBLISHERS = ("publisher of one", "publisher of two", "appender")
 _STOPS = 0.2
 """Of what befalls processes, this share are stops; the rest are kills."""
 _MOST_ROUNDS = 6
@@ -96,7 +95,7 @@ class Storm:
     pace: float = 1.0
     """How much slower than a disk the store is: kills and the busiest processes are so much rarer."""
     roles: Sequence[str] = ROLES
-    publishers: Sequence[str] = _PUBLISHERS
+    publishers: Sequence[str] = ("publisher of one", "publisher of two", "appender")
     work: Callable[..., None] = storm_workers.run
     begins: Callable[[str, Path, StormClock], None] = field(default_factory=lambda: begin)
     variables: Mapping[str, str] = field(default_factory=dict)

@@ -50,8 +50,6 @@ FOREIGN_DAY = date(2017, 3, 9)
 """Only the foreign writer writes it."""
 SOURCES, STREAMED = ("topic-0", "topic-1"), "topic-2"
 """Appenders read the first ones, and the streams of raw the other: who has the lease."""
-TIMELINES = ("one", "two", "three")
-VERSIONS = ("v1", "v2")
 FASTER, WINDOW_DAYS = 1800, 1
 """A second of a storm is half an hour; what was replaced is kept for a day."""
 
@@ -158,7 +156,7 @@ def publish_two(worker: Worker) -> None:
 
 def switch(worker: Worker) -> None:
     """The pair, and with it the version that makes it: readers find both, or neither."""
-    version, now = worker.random.choice(VERSIONS), worker.publisher.log.head().state.current.get(PAIR[0])
+    version, now = worker.random.choice(("v1", "v2")), worker.publisher.log.head().state.current.get(PAIR[0])
     former = {"former": now.version, "former_by": now.publication} if now else {}
     _replace(worker, PAIR, "two", {PAIR[0]: Switch(version=version, **former)})
 
@@ -241,7 +239,7 @@ def compact_some(worker: Worker) -> None:
 
 def name_timelines(worker: Worker) -> None:
     """Several processes have three names between them: no name is ever that of two."""
-    now, name = worker.clock(), worker.random.choice(TIMELINES)
+    now, name = worker.clock(), worker.random.choice(("one", "two", "three"))
     kept = kept_timelines(worker.storage, now)
     if len({each.name for each in kept}) < len(kept):
         worker.write("torn", why=f"timelines share a name: {[(each.id, each.name) for each in kept]}")

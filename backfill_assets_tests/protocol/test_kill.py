@@ -6,11 +6,9 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -19,72 +17,32 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets_tests.forks import Forks, forks_of
 from backfill_assets_tests.protocol import victim
 from backfill_assets_tests.protocol.lake import Lake
-from backfill_assets_tests.protocol.victim import ENDED, ROUNDS, TOLD
+from backfill_assets_tests.protocol.victim import ROUNDS, TOLD
 
 pytestmark = pytest.mark.protocol
 SEED = 20170301
 RANDOM_KILLS = 20
-FEW_RANDOM_KILLS = 2
 ROWS_OF = ("fact", "report", "raw", "raw_more")
 _KILLED = -9
 
 
-@dataclass
-class Victims:
-    """The process that starts them, one after the other."""
-
-    process: subprocess.Popen[str]
-
-    def start(self, root: Path, *where: str) -> int:
-        """Its process id."""
-        assert self.process.stdin
-        self.process.stdin.write("\t".join([str(root), *where]) + "\n")
-        self.process.stdin.flush()
-        return int(self._line())
-
-    def next_step(self) -> str:
-        """The step that is reached next, or how it ended."""
-        return self._line().strip()
-
-    def end(self, reached: Sequence[str] = ()) -> tuple[int, list[str]]:
-        """Exit code, and the steps that were reached, with those that were read already."""
-        steps = list(reached)
-        while not (step := self.next_step()).startswith(ENDED):
-            steps.append(step)
-        code = int(step.removeprefix(ENDED))
-        assert code in (0, _KILLED), "its traceback is in standard error"
-        return code, steps
-
-    def run(self, root: Path, *where: str) -> tuple[int, list[str]]:
-        self.start(root, *where)
-        return self.end()
-
-    def _line(self) -> str:
-        assert self.process.stdout
-        line = self.process.stdout.readline()
-        assert line, "the process that starts them has ended"
-        return line
-
-
 @pytest.fixture(scope="module")
-def victims() -> Iterator[Victims]:
-    command = [sys.executable, "-m", victim.__name__]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Victims(process)
-        assert process.stdin
-        process.stdin.close()
+def victims() -> Iterator[Forks]:
+    with forks_of(victim, 0) as found:
+        yield found
 
 
-def _killed_after(victims: Victims, root: Path, seconds: float) -> list[str]:
-    """Start a run, let it work for so long after its first step, kill it, and say which steps it had reached."""
+def _killed_after(victims: Forks, root: Path, number: int, seconds: float) -> list[str]:
+    """Start a run, let it work for so long after that many steps, kill it, and say which steps it had reached."""
     process = victims.start(root)
-    first = victims.next_step()
+    reached = [victims.next() for _ in range(number)]
     time.sleep(seconds)
     with suppress(ProcessLookupError):  # it has ended
         os.kill(process, signal.SIGKILL)
-    _, steps = victims.end([first])
+    _, steps = victims.end(reached)
     return steps
 
 
@@ -107,10 +65,10 @@ class Undisturbed:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(victims: Victims, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+def undisturbed(victims: Forks, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     root = tmp_path_factory.mktemp("undisturbed")
     victims.start(root)
-    first = victims.next_step()
+    first = victims.next()
     started = time.monotonic()
     code, steps = victims.end([first])
     seconds = time.monotonic() - started
@@ -118,7 +76,7 @@ def undisturbed(victims: Victims, tmp_path_factory: pytest.TempPathFactory) -> U
     return Undisturbed(_rows(root), steps, seconds)
 
 
-def _assert_as_undisturbed(victims: Victims, root: Path, undisturbed: Undisturbed) -> None:
+def _assert_as_undisturbed(victims: Forks, root: Path, undisturbed: Undisturbed) -> None:
     code, _ = victims.run(root)
     assert code == 0
     assert _rows(root) == undisturbed.rows
@@ -141,19 +99,19 @@ def test_an_undisturbed_run_reaches_every_step(undisturbed: Undisturbed) -> None
 @pytest.mark.parametrize("time", ["first", "last"])
 @pytest.mark.long
 def test_killed_at_a_step(
-    tmp_path: Path, step: CrashPoint, time: str, victims: Victims, undisturbed: Undisturbed
+    tmp_path: Path, step: CrashPoint, time: str, victims: Forks, undisturbed: Undisturbed
 ) -> None:
     """On its first lakehouse, or beside all that was done before: a re-run ends with the rows of an undisturbed run."""
     _assert_dies(victims, tmp_path, step, 1 if time == "first" else undisturbed.steps.count(step.value))
     _assert_as_undisturbed(victims, tmp_path, undisturbed)
 
 
-def _assert_dies(victims: Victims, root: Path, step: str, number: int = 1) -> None:
+def _assert_dies(victims: Forks, root: Path, step: str, number: int = 1) -> None:
     code, steps = victims.run(root, step, str(number))
     assert (code, steps[-1]) == (_KILLED, step), "it must have died there"
 
 
-def test_killed_again_and_again(tmp_path: Path, victims: Victims, undisturbed: Undisturbed) -> None:
+def test_killed_again_and_again(tmp_path: Path, victims: Forks, undisturbed: Undisturbed) -> None:
     """The run that recovers dies too, at every step in turn, on one lakehouse: recovery is safe to repeat.
 
     In the order in which an undisturbed run reaches them: what comes before a death is then never done for good.
@@ -163,14 +121,14 @@ def test_killed_again_and_again(tmp_path: Path, victims: Victims, undisturbed: U
     _assert_as_undisturbed(victims, tmp_path, undisturbed)
 
 
-@pytest.mark.parametrize("kills", [FEW_RANDOM_KILLS, pytest.param(RANDOM_KILLS, marks=pytest.mark.long)])
-def test_killed_at_random_moments(tmp_path: Path, victims: Victims, undisturbed: Undisturbed, kills: int) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(RANDOM_KILLS, marks=pytest.mark.long)])
+def test_killed_at_random_moments(tmp_path: Path, victims: Forks, undisturbed: Undisturbed, kills: int) -> None:
     """Between the named steps as well: in the middle of a file, a commit, a deletion; early in a run and late."""
-    moments, reached = random.Random(SEED), []
+    moments, reached, steps = random.Random(SEED), [], len(undisturbed.steps)
     for number in range(kills):
         root = tmp_path / str(number)
-        part = (number + moments.random()) / kills
-        reached.append(_killed_after(victims, root, 0.9 * part * undisturbed.seconds))
+        before = 1 + int(0.9 * steps * (number + moments.random()) / kills)
+        reached.append(_killed_after(victims, root, before, moments.random() * undisturbed.seconds / steps))
         _assert_as_undisturbed(victims, root, undisturbed)
     print(f"seed {SEED}: last step before the kill {[steps[-1] for steps in reached]}")
     assert len({len(steps) for steps in reached}) > 1

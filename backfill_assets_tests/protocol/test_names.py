@@ -18,7 +18,6 @@ from backfill_assets_tests.protocol.names import Names
 Deed = Callable[[Storage], object]
 Scene = Callable[[Names], tuple[Deed, ...]]
 LONGEST = 60
-MOST_ACTORS = 4
 SEED, FEW_EXAMPLES, EXAMPLES = 20170302, 25, 400
 _ANY, _STEPS, _NAME = st.integers(0, 2**16), st.integers(0, 14), st.sampled_from(["n", "m", "a"])
 
@@ -165,7 +164,7 @@ class NamedByMany(RuleBasedStateMachine):
         self.names = Names()
 
     def _room(self) -> bool:
-        return len(self.names.alive()) < MOST_ACTORS
+        return len(self.names.alive()) < 4
 
     def _kept(self) -> list[NamedTimeline]:
         return kept_timelines(self.names.storage, self.names.now)

@@ -17,13 +17,11 @@ from backfill_assets_tests.protocol.world import RAW, TABLES, World
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MOVES = 25
-
 
 def wander(world: World, seed: int) -> None:
     """A history by chance: an actor begins, goes on, dies, or writes past the protocol, again and again."""
     chance = random.Random(seed)
-    for _ in range(MOVES):
+    for _ in range(25):
         alive = world.alive()
         if alive and chance.random() < 0.5:
             actor = chance.choice(alive)

@@ -9,6 +9,7 @@ minutes.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import date
 
 import hypothesis
@@ -17,19 +18,96 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from backfill_assets.lakehouse.delta_log import newest_version, read_transactions
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import Position, Publication
 from backfill_assets.publish import fold as log_fold
 from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.publisher import Conflict, Publisher
+from backfill_assets.state.stream_positions import TopicIds, TopicPositions, begun_id, offset_id, parse_positions
+from backfill_assets.stream.sources import OffsetRange, TopicOffsets, new_ranges, planned_ranges, start_of
 from backfill_assets_tests.protocol import deeds
 from backfill_assets_tests.protocol.actor import HITS, Actor, never_hit, report
-from backfill_assets_tests.protocol.staging import DAYS, published_rows
-from backfill_assets_tests.protocol.stream_life import PARTITIONS, positions_in_log, stream_life
-from backfill_assets_tests.protocol.world import RAW, TABLES, World
+from backfill_assets_tests.protocol.deeds import ATTEMPTS, Work, publish, refusable
+from backfill_assets_tests.protocol.model import SHARED
+from backfill_assets_tests.protocol.staging import DAYS, change, published_rows, stage
+from backfill_assets_tests.protocol.world import RAW, SALES, TABLES, TOPIC, World, merged, rows_of_offset
+
+PARTITIONS = (0, 1)
+_RAW, _FACT = "raw", "fact"
+
+
+def positions_in_log(world: World) -> TopicPositions:
+    """How far raw has read the topic, by its Delta log: all that a start knows."""
+    version = newest_version(world.storage, _RAW)
+    found = {} if version is None else parse_positions(SALES, read_transactions(world.storage, _RAW, version))
+    return found.get(TOPIC, TopicPositions(TOPIC))
+
+
+def stream_life(world: World, batches: int) -> Work:
+    """Start where raw ends, read ``batches`` micro-batches of both partitions, and let facts follow each."""
+
+    def work(actor: Actor) -> None:
+        publisher = world.publisher(actor.reached)
+        ids = TopicIds("cluster", "topic")
+        kept = TopicOffsets(dict.fromkeys(PARTITIONS, 0), dict.fromkeys(PARTITIONS, 1_000_000), ids)
+        start = start_of(positions_in_log(world), kept, history={})
+        if start.new:
+            begun = Position(id=begun_id(SALES, TOPIC), before=None, after=1)
+            if not _append(world, actor, publisher, (), (begun,)):
+                return  # another stream has just begun
+        read = dict(start.offsets)
+        for number in range(batches):
+            end = {partition: offset + 1 + (partition + number) % 2 for partition, offset in read.items()}
+            days = _publish_batch(world, actor, publisher, planned_ranges(read, end))
+            if days:
+                publish(world, {_FACT: days}, _RAW, transaction=SHARED)(actor)
+            read = end
+
+    return refusable(work)
+
+
+def _publish_batch(world: World, actor: Actor, publisher: Publisher, planned: Sequence[OffsetRange]) -> list[date]:
+    """The days that gained rows; what another stream has read meanwhile is left out."""
+    for _ in range(ATTEMPTS):
+        main = MainTable.open(publisher.storage, _RAW)
+        ids = {partition: offset_id(SALES, TOPIC, partition) for partition in PARTITIONS}
+        known = {partition: (main.transaction(id) if main else None) or 0 for partition, id in ids.items()}
+        ranges = new_ranges(planned, known)
+        positions = tuple(
+            Position(id=ids[each.partition], before=each.first or None, after=each.end) for each in ranges
+        )
+        if not ranges or _append(world, actor, publisher, ranges, positions):
+            offsets = [(ids[each.partition], offset) for each in ranges for offset in range(each.first, each.end)]
+            return sorted(merged(rows_of_offset(id, _RAW, offset) for id, offset in offsets))
+    return []
+
+
+def _append(
+    world: World,
+    actor: Actor,
+    publisher: Publisher,
+    ranges: Sequence[OffsetRange],
+    positions: tuple[Position, ...],
+) -> bool:
+    """Publish the rows of ``ranges`` with ``positions``; False if others were faster."""
+    id = world.name("s")
+    offsets = [(each.partition, offset) for each in ranges for offset in range(each.first, each.end)]
+    rows = merged(rows_of_offset(offset_id(SALES, TOPIC, partition), _RAW, offset) for partition, offset in offsets)
+    rows = rows or {DAYS[0]: ()}
+    timeline = stage(world.storage, _RAW, id, rows, world.columns[_RAW])
+    actor.reached("staged")
+    appended = change(timeline, rows, mode="append", positions=positions)
+    wanted = Publication(id=id, kind="append", tables=(appended,), transaction=SHARED)
+    world.asked(wanted, {}, {_RAW: rows})
+    result = publisher.publish(wanted)
+    world.told(id, result)
+    return not isinstance(result, Conflict)
+
 
 SEED = int(os.environ.get("PROTOCOL_SEED", "20170302"))
 EXAMPLES = int(os.environ.get("PROTOCOL_EXAMPLES", "60"))
-FEW_EXAMPLES = 8
 SHRINK = "PROTOCOL_SHRINK" in os.environ
-MOST_ACTORS = 4
 _ANY = st.integers(0, 2**16)
 _STEPS = [step.value for step in CrashPoint]
 _SOME_DIE = st.sampled_from([False, False, True])
@@ -60,7 +138,7 @@ class Lakehouse(RuleBasedStateMachine):
         return alive[number % len(alive)]
 
     def _room(self) -> bool:
-        return len(self.world.alive()) < MOST_ACTORS
+        return len(self.world.alive()) < 4
 
     def _alive(self) -> bool:
         return bool(self.world.alive())
@@ -351,7 +429,7 @@ def _die_while_maintaining() -> None:
 
 
 @pytest.mark.protocol
-@pytest.mark.parametrize("examples", [FEW_EXAMPLES, pytest.param(EXAMPLES, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", [8, pytest.param(EXAMPLES, marks=pytest.mark.long)])
 def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.MonkeyPatch, examples: int) -> None:
     """All invariants of the publication protocol, at every moment of many histories, and after recovery.
 

@@ -14,7 +14,6 @@ import pytest
 from backfill_assets_tests.protocol.storm import place, storm
 from backfill_assets_tests.protocol.storm_tally import Found, Judge, Line, Told
 
-SEED = 20170301
 D = "2017-03-01"
 FOREIGN_D = "2017-03-09"
 
@@ -27,7 +26,7 @@ def test_a_storm_loses_nothing_and_doubles_nothing(tmp_path: Path, seconds: floa
     tallies = tmp_path / "tallies"
     tallies.mkdir()
     with place(tmp_path, on_s3=on_s3) as root:
-        report = storm(root, tallies, seconds, SEED, ends_early=not on_s3)
+        report = storm(root, tallies, seconds, 20170301, ends_early=not on_s3)
     print("\n".join(report.lines()))
     assert report.wrong == []
     assert report.kills.total() > 2 and report.folded > 0
@@ -55,9 +54,9 @@ LINES: list[Line] = [
     {"what": "naming", "role": "names", "id": "t2", "name": "one", "at": 4.0},
     {"what": "named", "role": "names", "id": "t2", "name": "one", "at": 6.0},
 ]
-PAIR_ROWS = {"left": {D: Counter(["a"])}, "right": {D: Counter(["a"])}}
 ROWS = {
-    **PAIR_ROWS,
+    "left": {D: Counter(["a"])},
+    "right": {D: Counter(["a"])},
     "raw": {D: Counter(["topic:0", "topic:1"])},
     "fact": {FOREIGN_D: Counter(["foreign-kept-1"])},
 }

@@ -1,19 +1,13 @@
 """Processes that publish two tables and append to two more, and that die at a chosen step.
 
-Run as ``python -m backfill_assets_tests.protocol.victim``. Each line of standard input, with tabs between
-``ROOT [STEP NUMBER]``, starts one: SIGKILL at the NUMBERth time STEP is reached. It is forked from here, where
-everything is imported and nothing was opened: a second or two less than a new one. The first answer is its process id,
-the last one ``ended`` and its status. Between them is every step that is reached, unbuffered, so that it is known where
-a kill hit.
+Served as :mod:`backfill_assets_tests.forks` does, with the words ``ROOT [STEP NUMBER]``: SIGKILL at the NUMBERth time
+STEP is reached. Every step that is reached is said, so that it is known where a kill hit.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
-import traceback
-from collections.abc import Sequence
 from pathlib import Path
 
 from backfill_assets.campaign.rollback import roll_back
@@ -25,9 +19,9 @@ from backfill_assets.publish.outbox import deliver
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.senders import FileSender
 from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim
+from backfill_assets_tests.forks import say, serve
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake, RowsOfTables
 
-ENDED = "ended"
 ROUNDS = 3
 TOLD = "sent.jsonl"
 """The file that notices are sent to; a publication without a notice is nowhere in it."""
@@ -91,7 +85,7 @@ def killing(step: str, number: int) -> Reached:
     left = [number]
 
     def reached(at: CrashPoint, about: str) -> None:
-        _say(at.value)
+        say(at.value)
         if at.value == step:
             left[0] -= 1
             if left[0] == 0:
@@ -100,31 +94,10 @@ def killing(step: str, number: int) -> Reached:
     return reached
 
 
-def serve() -> None:
-    for line in sys.stdin:
-        root, *where = line.rstrip("\n").split("\t")
-        child = os.fork()
-        if child == 0:
-            _say(str(os.getpid()))
-            os._exit(_run(Path(root), where))
-        _, status = os.waitpid(child, 0)
-        _say(f"{ENDED} {os.waitstatus_to_exitcode(status)}")
-
-
-def _say(line: str) -> None:
-    """In one piece and at once: both processes write to the same pipe, each in its turn."""
-    os.write(1, f"{line}\n".encode())
-
-
-def _run(root: Path, where: Sequence[str]) -> int:
-    step, number = (where[0], int(where[1])) if where else ("", 0)
-    try:
-        work(Lake(root), killing(step, number))
-    except Exception:
-        traceback.print_exc()
-        return 1
+def run(root: str, step: str = "", number: str = "0") -> int:
+    work(Lake(Path(root)), killing(step, int(number)))
     return 0
 
 
 if __name__ == "__main__":
-    serve()
+    serve(run)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.holds import (
     HOLD_SECONDS,
     LONGEST_WAIT_SECONDS,
-    HeldDays,
     Hold,
     all_holds,
     blocking_hold,
@@ -23,37 +21,8 @@ from backfill_assets.publish.holds import (
     put_hold,
     wait_for_holds,
 )
+from backfill_assets_tests.clock import NOON, Clock
 from backfill_assets_tests.protocol.lake import D1, D2, D3
-
-NOON = datetime(2017, 3, 10, 12, tzinfo=UTC)
-
-
-@dataclass
-class Clock:
-    """Time passes when the waiting process sleeps; meanwhile the holder of ``held`` extends or releases it."""
-
-    moment: datetime = NOON
-    naps: list[float] = field(default_factory=list)
-    held: HeldDays | None = None
-    release_after: int = 10**6
-    extend: bool = False
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def sleep(self, seconds: float) -> None:
-        assert seconds > 0
-        self.naps.append(seconds)
-        self.moment += timedelta(seconds=seconds)
-        if self.held and self.extend:
-            self.held.extend()
-        if self.held and len(self.naps) == self.release_after:
-            self.held.release()
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(str(tmp_path))
 
 
 def a_hold(campaign: str, until: float, **days: tuple[date, ...]) -> Hold:
@@ -78,33 +47,35 @@ def test_only_the_unexpired_holds_of_others_on_the_same_days_block() -> None:
 
 def wait(storage: Storage, clock: Clock, **days: list[date]) -> tuple[float, list[str]]:
     told: list[str] = []
-    seconds = wait_for_holds(storage, "", days, now=clock.now, sleep=clock.sleep, progress=told.append)
+    seconds = wait_for_holds(storage, "", days, now=clock, sleep=clock.sleep, progress=told.append)
+    assert all(nap > 0 for nap in clock.slept)
     return seconds, told
 
 
 def test_a_writer_goes_on_as_soon_as_the_hold_is_released(storage: Storage) -> None:
     """It is reported once for whom it waits, and how long at most; other days go on at once."""
-    clock = Clock(release_after=4)
-    clock.held = put_hold(storage, "campaign-x", {"t": [D1, D2]}, clock.now)
+    clock = Clock()
+    held = put_hold(storage, "campaign-x", {"t": [D1, D2]}, clock)
+    clock.at_sleep = lambda: held.release() if len(clock.slept) == 4 else None
     assert wait(storage, clock, t=[D3], u=[D1]) == (0, [])
     seconds, told = wait(storage, clock, t=[D2, D3])
-    assert (seconds, len(clock.naps)) == (2.0, 4)
+    assert (seconds, len(clock.slept)) == (2.0, 4)
     assert told == [f"waiting for campaign-x, which is cutting over these days, for {HOLD_SECONDS} s at most"]
 
 
 def test_the_hold_of_a_dead_process_expires(storage: Storage) -> None:
     """It is not released: the writer waits until then, to the moment, and goes on."""
     clock = Clock()
-    put_hold(storage, "campaign-x", {"t": [D1]}, clock.now, seconds=7.3)
+    put_hold(storage, "campaign-x", {"t": [D1]}, clock, seconds=7.3)
     assert wait(storage, clock, t=[D1])[0] == pytest.approx(7.3)
-    assert [hold.campaign for hold in drop_expired(storage, clock.now())] == ["campaign-x"]
+    assert [hold.campaign for hold in drop_expired(storage, clock())] == ["campaign-x"]
     assert all_holds(storage) == []
 
 
 def test_even_a_hold_that_is_extended_for_ever_is_not_waited_for_for_ever(storage: Storage) -> None:
     """It is advice: after five minutes compare-and-swap has to do."""
-    clock = Clock(extend=True)
-    clock.held = put_hold(storage, "campaign-x", {"t": [D1]}, clock.now)
+    clock = Clock()
+    clock.at_sleep = put_hold(storage, "campaign-x", {"t": [D1]}, clock).extend
     assert wait(storage, clock, t=[D1])[0] == LONGEST_WAIT_SECONDS
     assert len(all_holds(storage)) == 1
 

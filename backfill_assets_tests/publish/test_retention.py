@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-VACUUMS = ["VACUUM delta.`{}`", "VACUUM delta.`{}` LITE"]
 VACUUMS_WITHOUT_MERCY = ["VACUUM delta.`{}` RETAIN 0 HOURS", "VACUUM delta.`{}` LITE RETAIN 0 HOURS"]
 
 
@@ -67,7 +66,7 @@ def _spark_rows(spark: SparkSession, lake: Lake, table: str) -> dict[date, list[
 def test_vacuum_within_its_retention_harms_nothing(vacuuming: SparkSession, lake: Lake) -> None:
     """Main keeps replaced files as long as the rollback window: published, staged and earlier states all survive."""
     staged = _history(lake)
-    _vacuum(vacuuming, lake, VACUUMS, "t", "u", LOG_TABLE)
+    _vacuum(vacuuming, lake, ["VACUUM delta.`{}`", "VACUUM delta.`{}` LITE"], "t", "u", LOG_TABLE)
     assert isinstance(lake.publisher().publish(staged), Published)
     assert _spark_rows(vacuuming, lake, "t") == {D1: ["A"], D2: ["B"]}
     roll_back(lake.publisher(), "p3", id="undo3", steps=())

@@ -18,7 +18,6 @@ from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 
 pytestmark = pytest.mark.protocol
-ON_THE_WAY = (CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED)
 
 
 def _switch(id: str, version: str, former: str = "", former_by: str = "") -> Publication:
@@ -48,7 +47,7 @@ def test_a_switch_is_current_once_it_is_done_and_stays_through_later_entries(lak
     assert lake.head.switches == {"t": "v2"}
 
 
-@pytest.mark.parametrize("step", ON_THE_WAY)
+@pytest.mark.parametrize("step", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED])
 def test_a_killed_switch_is_finished_by_the_next_process_days_and_version_together(
     lake: Lake, step: CrashPoint
 ) -> None:

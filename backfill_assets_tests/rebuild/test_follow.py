@@ -28,8 +28,8 @@ from backfill_assets_tests.campaign.undo_lakehouse import (
     RUN,
     Life,
     UndoLakehouse,
+    begun_lakehouse,
 )
-from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
 
 pytestmark = pytest.mark.protocol
 ONE, TWO, THREE = DAYS[:3]
@@ -40,10 +40,7 @@ MANY = 10_000
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
-    with pytest.MonkeyPatch.context() as patch:
-        staged_by_arrow(patch)
-        found = UndoLakehouse(tmp_path_factory.mktemp("begun"))
-        found.begin()
+    with begun_lakehouse(tmp_path_factory.mktemp("begun")) as found:
         yield found
 
 

@@ -11,10 +11,9 @@ import pytest
 
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets_tests.played_lake import lake_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class SparkWasAsked(Exception):
     """Everything that landed was accepted."""
 
 
-def _no_spark() -> SparkSession:
+def _asked() -> SparkSession:
     raise SparkWasAsked
 
 
@@ -37,10 +36,9 @@ class Ingest:
     """A landing zone of sales, and builds of ``raw_sales``; ``told`` is what they reported."""
 
     def __init__(self, root: Path) -> None:
-        small = SmallLakehouse(root)
+        small = SmallLakehouse(root / "lakehouse")
         self.landing, self.told = root / "landing", list[str]()
-        zone = LandingZone(self.landing)
-        self.lake = Lake(CATALOG, small.storage, small.publisher, zone, _no_spark, str(root / "token.key"))
+        self.lake = lake_of(small, spark=_asked, token_key_file=str(root / "token.key"))
 
     def land(self, day: date, name: str, content: bytes = WHOLE) -> None:
         path = self.landing / "sales" / str(day) / name

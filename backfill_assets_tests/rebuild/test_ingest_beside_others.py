@@ -22,7 +22,6 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange
 from backfill_assets_tests.protocol.staging import stage
 
-DAY = date(2017, 3, 1)
 NOTHING = RawChange(())
 
 
@@ -50,7 +49,7 @@ def ingest(tmp_path: Path, publish: Callable[[object], Published | Conflict]) ->
     publisher = Publisher(storage)
     publisher.publish = publish  # type: ignore[method-assign,assignment]
     step = CATALOG.step("raw_sales")
-    timeline = stage(storage, "raw_sales", "staged", {DAY: ["a"]})
+    timeline = stage(storage, "raw_sales", "staged", {date(2017, 3, 1): ["a"]})
     lake = Lake(CATALOG, storage, publisher, cast("Any", None), cast("Any", None), "")
     return Ingest(lake, step, RunInfo("", ""), silent, timeline=timeline)
 

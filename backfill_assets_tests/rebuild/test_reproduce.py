@@ -23,11 +23,11 @@ from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.log import lineages
 from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild import reproduce as reproduce_module
-from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.stage import Chunk, StagedTableDay
 from backfill_assets.settings import Settings
+from backfill_assets_tests.played_lake import lake_of, no_spark
 from backfill_assets_tests.small_lakehouse import Rows, SmallLakehouse
 
 if TYPE_CHECKING:
@@ -89,20 +89,14 @@ def read_of(version: int | None, totals: Mapping[date, int]) -> InputRead:
     return InputRead(table="raw_sales", version=version, days=days)
 
 
-def _no_spark() -> SparkSession:
-    raise AssertionError("Nothing is computed.")
-
-
 def _session() -> SparkSession:
     return cast("SparkSession", object())
 
 
 @pytest.fixture
 def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Again:
-    settings = Settings.at(tmp_path)
-    small = SmallLakehouse(settings.lakehouse)
-    lake = replace(Builder.from_settings(settings, CATALOG, _session).lake, publisher=small.publisher)
-    found = Again(small, lake)
+    small = SmallLakehouse(tmp_path / "lakehouse")
+    found = Again(small, lake_of(small, spark=_session))
     monkeypatch.setattr(reproduce_module, "stage_chunk", found.stage)
     monkeypatch.setattr(reproduce_module, "environment_of", lambda *_: HERE)
     return found
@@ -156,7 +150,7 @@ def test_what_a_campaign_staged_itself_is_read_as_it_brought_it(again: Again) ->
 
 def test_a_day_that_was_only_put_back_names_the_publication_that_brought_it(again: Again) -> None:
     """An undo and a compaction compute nothing. A day that an undo withdrew holds nothing, which is soon proven."""
-    again.lake = replace(again.lake, spark=_no_spark)
+    again.lake = replace(again.lake, spark=no_spark)
     again.small.publish("raw", {"raw_sales": {DAY: [1], NEXT: [2]}})
     again.bronze("old", {DAY: 10}, reads=(read_of(1, {DAY: 1}),))
     compaction = again.small.request("compaction", {"bronze_sales": {DAY: [10]}})
@@ -185,7 +179,7 @@ def test_a_day_that_was_only_put_back_names_the_publication_that_brought_it(agai
 
 def test_what_cannot_be_computed_again_is_named(again: Again) -> None:
     """With the reason, and without a JVM: days of one publication, each with another fate."""
-    again.lake = replace(again.lake, spark=_no_spark)
+    again.lake = replace(again.lake, spark=no_spark)
     again.small.publish("raw", {"raw_sales": {DAY: [1]}, "gone_table": {DAY: [1]}})
     assert again.verdicts("raw")[TableDay("gone_table", DAY)][1] == "the table gone_table is not declared any more"
     again.bronze("v0", {DAY: 10}, code="v0", reads=(read_of(1, {DAY: 1}),))

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent, DayRecord
-from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.place import Overlay
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import StagedDays, with_days_that_stay
+from backfill_assets_tests.played_lake import lake_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.protocol
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
@@ -49,13 +44,6 @@ def publish(small: SmallLakehouse, table: str, version: str, days: Iterable[date
     inputs = {day: each.inputs for day, each in decide.wanted(step, step.version(version), wanted, logicals).items()}
     rows = {table: {day: [AMOUNTS[day]] for day in wanted}}
     small.publish(f"{step.name.replace('_', '-')}-{version}-{len(wanted)}", rows, code=version, inputs=inputs)
-
-
-def lake_of(small: SmallLakehouse) -> Lake:
-    def no_spark() -> SparkSession:
-        raise AssertionError("a look starts no Spark")
-
-    return Lake(CATALOG, small.storage, small.publisher, LandingZone(Path("landing")), no_spark, "")
 
 
 def found(

@@ -22,7 +22,6 @@ from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepLook, StepRequest
 
 DAYS = [date(2017, 3, day) for day in (1, 2, 3)]
-PATIENCE = 20
 ANY: Any = None
 LOOK = StepLook(ANY, NOTHING_LAID, dict.fromkeys(DAYS, Version("v1", "", (), dict)), {}, {}, {})
 
@@ -49,7 +48,7 @@ def test_a_chunk_is_judged_while_the_next_one_is_written(monkeypatch: pytest.Mon
         after = [later for later in DAYS if later > day][:1]
 
         def judged() -> list[Any]:
-            assert all(writing[later].wait(PATIENCE) for later in after), "the next chunk is not written yet"
+            assert all(writing[later].wait(20) for later in after), "the next chunk is not written yet"
             return [SimpleNamespace(day=day)]
 
         return judging.submit(judged)

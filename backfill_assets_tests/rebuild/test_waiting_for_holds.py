@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from deltalake import CommitProperties, write_deltalake
 
 from backfill_assets.days import TableDay
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent
-from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline, TimelineEntry
-from backfill_assets.landing.zone import LandingZone
+from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.publish.holds import HOLD_SECONDS, HeldDays, put_hold
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from backfill_assets_tests.played_lake import lake_of
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol
 DAY = date(2017, 3, 1)
@@ -33,17 +27,15 @@ class Waiting:
     """A day of bronze that an earlier run has staged, so that building it starts no Spark. Sleeping passes time."""
 
     def __init__(self, root: Path) -> None:
-        self.small = SmallLakehouse(root)
+        self.small = SmallLakehouse(root / "lakehouse")
         self.small.publish("raw", {"raw_sales": {DAY: [1]}})
         self.small.publish("old", {table.name: {DAY: [0]} for table in STEP.tables})
         self.slept = 0.0
         self.held: HeldDays | None = None
         self.messages: list[str] = []
-        self.lake = Lake(
-            CATALOG, self.small.storage, self.small.publisher, LandingZone(root / "landing"), _no_spark, "", self.sleep
-        )
+        self.lake = lake_of(self.small, sleep=self.sleep)
         for table in STEP.tables:
-            self._stage(table.name, [1])
+            self._stage(table.name)
 
     def sleep(self, seconds: float) -> None:
         self.slept += seconds
@@ -55,22 +47,14 @@ class Waiting:
         built = Builder(self.lake).build(STEP, [DAY], run=RunInfo("a-run"), progress=self.messages.append)
         return built.publications[0]
 
-    def _stage(self, table: str, ids: list[int]) -> None:
+    def _stage(self, table: str) -> None:
         read = {"raw_sales": {DAY: fingerprints.logical(1, 1)}}
         version, inputs = STEP.version(None).name, fingerprints.inputs(read)
         staged_as = fingerprints.input_fingerprint(version, "", inputs)
-        timeline = Timeline(self.small.storage, table, "20170401t000000-earlier")
-        entry = TimelineEntry(staged={DAY: StagedAs(input_fingerprint=staged_as)}).model_dump_json()
-        metadata = CommitProperties(custom_metadata={"userMetadata": entry})
-        rows = table_of(DAY, ids)
-        write_deltalake(timeline.uri, rows, mode="append", partition_by=["day"], commit_properties=metadata)
+        timeline = self.small.stage("20170401t000000-earlier", table, {DAY: [1]}, {DAY: staged_as})
         content = DayContent(rows=1, checksum="1", code_version=version, inputs=inputs)
         timeline.judge({DAY: GateVerdict(input_fingerprint=staged_as, passed=True, content=content)})
         timeline.open()
-
-
-def _no_spark() -> SparkSession:
-    raise AssertionError("The day was staged before.")
 
 
 @pytest.fixture

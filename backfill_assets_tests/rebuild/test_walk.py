@@ -42,11 +42,10 @@ from backfill_assets_tests.campaign.undo_lakehouse import (
     Died,
     Life,
     UndoLakehouse,
+    begun_lakehouse,
 )
-from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
 
 pytestmark = pytest.mark.protocol
-TESTS = Path(__file__).parents[1]
 SEED, WALKS = int(os.environ.get("WALKS_SEED", "20170401")), int(os.environ.get("WALKS", "4"))
 OWNER, BESIDE = f"{CAMPAIGN}walked", f"{CAMPAIGN}beside"
 MANY = 10_000
@@ -134,10 +133,7 @@ class Lived:
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
-    with pytest.MonkeyPatch.context() as patch:
-        staged_by_arrow(patch)
-        found = UndoLakehouse(tmp_path_factory.mktemp("begun"))
-        found.begin()
+    with begun_lakehouse(tmp_path_factory.mktemp("begun")) as found:
         yield found
 
 
@@ -348,4 +344,4 @@ def test_days_grow_only_by_rows_that_came_since_they_were_made_and_give_what_a_w
 
 def test_the_races_and_kills_of_each_walker_are_played() -> None:
     named = [each.split("::") for tests in RACES_AND_KILLS.values() for each in tests]
-    assert [test for file, test in named if f"def {test}(" not in (TESTS / file).read_text()] == []
+    assert [test for file, test in named if f"def {test}(" not in (Path(__file__).parents[1] / file).read_text()] == []

@@ -38,12 +38,9 @@ def lakehouse(tmp_path: Path) -> SmallLakehouse:
     return SmallLakehouse(tmp_path / "lakehouse")
 
 
-def ids(table: PublishedTable) -> list[int]:
-    return sorted(table.dataset().to_table().column("id").to_pylist())
-
-
 def pinned(lakehouse: SmallLakehouse, publication: str | None = None) -> list[list[int]]:
-    return [ids(read_published(lakehouse.storage, table, publication)) for table in ("fact", "revenue")]
+    read = (read_published(lakehouse.storage, table, publication) for table in ("fact", "revenue"))
+    return [sorted(each.dataset().to_table().column("id").to_pylist()) for each in read]
 
 
 def test_a_pinned_reader_sees_the_old_state_while_half_of_a_publication_is_in(lakehouse: SmallLakehouse) -> None:

@@ -1,18 +1,14 @@
 """Processes that cut a staged campaign over, and die at a chosen step.
 
-Run as ``python -m backfill_assets_tests.stories.cutting_over``. Each line of standard input, ``HOME [STEP NUMBER]``,
-starts one: it kills itself with SIGKILL at the NUMBERth time STEP is reached. Answers are its process id and, when it
-has ended, its status. It is forked from here, where everything is imported and nothing was opened.
+Served as :mod:`backfill_assets_tests.forks` does, with the words ``HOME [STEP NUMBER]``: one kills itself with SIGKILL
+at the NUMBERth time STEP is reached.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.errors import InvalidRequest
@@ -20,26 +16,17 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.publish.crash_points import CrashPoint, Reached
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.settings import Settings
+from backfill_assets_tests.forks import serve
+from backfill_assets_tests.played_lake import no_spark
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, RUN, steps
 
 REACHED = "reached.txt"
 
 
-def main() -> None:
-    for line in sys.stdin:
-        home, *kill_at = line.rstrip("\n").split("\t")
-        child = os.fork()
-        if child == 0:
-            os._exit(_cut_over(Path(home), kill_at))
-        print(child, flush=True)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-
-
-def _cut_over(home: Path, kill_at: list[str]) -> int:
+def run(home: str, *kill_at: str) -> int:
     """0 when it published, 3 when another process had published it already."""
-    builder = Builder.from_settings(Settings.at(home), CATALOG, _no_spark)
-    builder.lake.publisher.reached = _dying(home / REACHED, kill_at)
+    builder = Builder.from_settings(Settings.at(Path(home)), CATALOG, no_spark)
+    builder.lake.publisher.reached = _dying(Path(home) / REACHED, list(kill_at))
     try:
         cut_over(builder.lake, CAMPAIGN, steps(), RUN, lambda _: None)
     except InvalidRequest:
@@ -60,9 +47,5 @@ def _dying(reached: Path, kill_at: list[str]) -> Reached:
     return at
 
 
-def _no_spark() -> SparkSession:
-    raise AssertionError("Everything is staged, and nothing has moved: a cut-over computes nothing.")
-
-
 if __name__ == "__main__":
-    main()
+    serve(run)

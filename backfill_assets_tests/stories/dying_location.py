@@ -2,40 +2,24 @@
 
 import os
 import signal
-from collections.abc import Callable, Collection, Sequence
-from datetime import date
+from typing import Any
 
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.rebuild.outcome import BuildResult
 from backfill_assets.settings import Settings
 from backfill_assets_tests.conftest import SMALL_SPARK
-
-DIES_AFTER = "bronze_sales"
 
 
 class DyingBuilder(Builder):
     """Builds, publishes, and is gone as if the power had failed."""
 
-    def build(
-        self,
-        step: Step,
-        days: Sequence[date],
-        *,
-        run: RunInfo,
-        version: str | None = None,
-        force: bool = False,
-        later: Collection[date] = (),
-        verify: bool = False,
-        progress: Callable[[str], None] = print,
-    ) -> BuildResult:
-        result = super().build(
-            step, days, run=run, version=version, force=force, later=later, verify=verify, progress=progress
-        )
-        if step.name == DIES_AFTER:
+    def build(self, step: Step, *days: Any, **asked: Any) -> BuildResult:
+        result = super().build(step, *days, **asked)
+        if step.name == "bronze_sales":
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 

@@ -46,7 +46,6 @@ from backfill_assets.cli.dev.dev import Location, serve
 from backfill_assets.settings import Settings
 sys.exit(serve(Settings.from_environment(), int(sys.argv[2]), Location(sys.argv[1], sys.argv[1])))
 """
-_PATIENCE = 240.0
 _DAEMON = "dagster_internals daemon"
 _PARTS = ("letters", "code-server", _DAEMON, "dagster_webserver")
 """Words of their command lines; Spark is the one that all tests share."""
@@ -181,7 +180,7 @@ class RealDagster:
     # ------------------------------------------------------------------ waiting
 
     def wait_for(self, what: Callable[[], object], named: str) -> None:
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + 240.0
         while not what():
             dead = [name for name, process in self._running.items() if process.poll() is not None]
             if dead or time.monotonic() > until:

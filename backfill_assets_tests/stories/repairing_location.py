@@ -8,7 +8,7 @@ in the home names the moment in the tick at which it waits for its end; ``halted
 import os
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import wraps
 from pathlib import Path
@@ -21,8 +21,8 @@ from backfill_assets.defs.sensors import repairs
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.rebuild.builder import Builder, silent
-from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, RunInfo
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
 from backfill_assets.settings import Settings
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets_tests.defs.small_chain import inputs_of, publish_step
@@ -40,18 +40,7 @@ class SmallBuilder(Builder):
     def __init__(self, lakehouse: SmallLakehouse) -> None:
         self.lakehouse = lakehouse
 
-    def build(
-        self,
-        step: Step,
-        days: Sequence[date],
-        *,
-        run: RunInfo,
-        version: str | None = None,
-        force: bool = False,
-        later: Collection[date] = (),
-        verify: bool = False,
-        progress: Callable[[str], None] = silent,
-    ) -> BuildResult:
+    def build(self, step: Step, days: Sequence[date], *, force: bool = False, **_: Any) -> BuildResult:
         observed = observe(self.lakehouse.storage, TABLES)
         stale = [day for day in days if force or not _unchanged(step, day, observed)]
         if stale and step.source is None:

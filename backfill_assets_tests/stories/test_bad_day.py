@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import date, timedelta
 
 import pytest
-from click.testing import CliRunner, Result
 
-from backfill_assets.cli import main
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.rebuild.outcome import DaysFailed
+from backfill_assets_tests.cli.command import backfill, types
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
 from backfill_assets_tests.stories.landed_lines import land_corrected, land_lines
 from backfill_assets_tests.workshop import Workshop
@@ -19,16 +17,10 @@ from backfill_assets_tests.workshop import Workshop
 BAD_DAY = date(2017, 4, 10)
 BEFORE = f"{NINETY_DAYS.first}..{BAD_DAY - timedelta(days=1)}"
 AFTER = f"{BAD_DAY + timedelta(days=1)}..{NINETY_DAYS.last}"
-_SECONDS = 20
-
-
-def backfill(*words: str) -> Result:
-    return CliRunner().invoke(main, list(words))
 
 
 def statuses(table: str) -> dict[str, int]:
-    found = json.loads(backfill("status", table, "--days", str(NINETY_DAYS), "--json").stdout)
-    return {row["status"]: row["days"] for row in found["tables"]}
+    return {row["status"]: row["days"] for row in types("status", table, "--days", NINETY_DAYS)["tables"]}
 
 
 @pytest.mark.long
@@ -49,20 +41,19 @@ def test_the_other_days_are_published_by_one_command_that_computes_nothing(
     assert workshop.states("bronze_sales") == {}
 
     started = time.monotonic()
-    relaunched = backfill("run", "bronze_sales", "--days", BEFORE, "--days", AFTER, "--json")
+    relaunched = types("run", "bronze_sales", "--days", BEFORE, "--days", AFTER)
     seconds = time.monotonic() - started
     print(f"89 days by one relaunch: {seconds:.1f} s")
 
-    assert relaunched.exit_code == 0, relaunched.output
-    (ran,) = json.loads(relaunched.stdout)["steps"]
+    (ran,) = relaunched["steps"]
     assert (ran["periods"], ran["unchanged"], ran["rows"]) == (89, 0, 89 * 4)
-    assert seconds < _SECONDS
+    assert seconds < 20
     assert statuses("bronze_sales") == {"fresh": 89, "missing": 1}
     assert set(workshop.states("bronze_sales")) == set(NINETY_DAYS) - {BAD_DAY}
 
     land_corrected(workshop.settings.landing, BAD_DAY, "broken-till", '"12,50"', '"12.50"')
-    mended = backfill("run", "raw_sales", "--downstream", "--days", str(BAD_DAY), "--json")
-    assert json.loads(mended.stdout)["steps"][1]["rows"] == 29, mended.output
+    mended = types("run", "raw_sales", "--downstream", "--days", BAD_DAY, exit_code=1)
+    assert mended["steps"][1]["rows"] == 29, mended
     assert statuses("bronze_sales") == {"fresh": 90}, "rejected lines that came again, sound, are missing from nothing"
     assert "lacks" not in backfill("status").stdout and "rejected" not in backfill("status").stdout
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-BEFORE_CUT_OVER = [CampaignStep.ANNOUNCE, CampaignStep.VERIFY_SOURCE, CampaignStep.PIN]
-
 
 class Carried:
     """A campaign, and the steps of it that a story asks for."""
@@ -52,7 +50,7 @@ class Carried:
         return observe_context_of(self.workshop.settings, declared(), plan)
 
     def up_to_cut_over(self) -> None:
-        self.do(*BEFORE_CUT_OVER)
+        self.do(CampaignStep.ANNOUNCE, CampaignStep.VERIFY_SOURCE, CampaignStep.PIN)
         self.at.judge_wave(0, self.at.stage_wave(0))
         self.do(CampaignStep.SHADOW, CampaignStep.VALIDATE)
         self.at.approve()

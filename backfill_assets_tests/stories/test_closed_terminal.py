@@ -131,10 +131,6 @@ def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Termina
         shell.wait()
 
 
-STARTING = pytest.mark.parametrize("terminal", [("make dev", 600, 2)], indirect=True)
-WITH_NOHUP = pytest.mark.parametrize("terminal", [("nohup make dev &", 0, _PARTS)], indirect=True)
-
-
 def _close(terminal: Terminal) -> None:
     terminal.close()
 
@@ -159,14 +155,14 @@ def test_nothing_is_left_of_make_dev(terminal: Terminal, end: Callable[[Terminal
     assert terminal.wait_for(lambda: set(terminal.processes()) <= {terminal.shell}, 30), terminal.processes()
 
 
-@STARTING
+@pytest.mark.parametrize("terminal", [("make dev", 600, 2)], indirect=True)
 def test_nothing_is_left_of_one_that_starts(terminal: Terminal) -> None:
     """The code server does not answer yet."""
     terminal.close()
     assert terminal.wait_for(lambda: set(terminal.processes()) <= {terminal.shell}, 30), terminal.processes()
 
 
-@WITH_NOHUP
+@pytest.mark.parametrize("terminal", [("nohup make dev &", 0, _PARTS)], indirect=True)
 def test_nohup_keeps_it(terminal: Terminal) -> None:
     """Who types that wants it to go on."""
     terminal.close()

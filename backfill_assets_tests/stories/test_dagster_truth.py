@@ -29,10 +29,9 @@ from backfill_assets_tests.workshop import Workshop
 
 BAD_DAY = date(2017, 4, 10)
 SOME_DAYS = DayRange.parse("2017-05-01..2017-05-03")
-REFERENCE = ("fx_rates", "products")
 BEFORE_BRONZE_SALES = {
     "raw_sales",
-    *(f"{layer}_{name}" for layer in ("raw", "bronze", "quarantine") for name in REFERENCE),
+    *(f"{layer}_{name}" for layer in ("raw", "bronze", "quarantine") for name in ("fx_rates", "products")),
 }
 RATES = [table for table in TABLES if table.endswith("fx_rates")]
 DIED = ("bronze_sales", "quarantine_sales")

@@ -20,7 +20,6 @@ from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES, WE
 from backfill_assets_tests.workshop import Workshop
 
 REVENUE = "fact_daily_revenue"
-AFTER_APPROVAL = ("cut_over", "downstream_rebuilt", "completion_told")
 
 
 def by_pandas(before: pd.DataFrame, after: pd.DataFrame) -> dict[date, tuple[int, int]]:
@@ -47,7 +46,7 @@ def test_a_person_sees_what_approving_would_change(
     assert "is staged" in backfill("diff", plan, exit_code=1).output
     staged = backfill.json("run", plan)
     waiting = {each["step"].replace(" ", "_") for each in staged["times"] if each["spent"] is None}
-    assert waiting == {*AFTER_APPROVAL}
+    assert waiting == {"cut_over", "downstream_rebuilt", "completion_told"}
 
     asked_for = wrong.sessions
     with monkeypatch.context() as patch:

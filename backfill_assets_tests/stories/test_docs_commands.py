@@ -49,8 +49,6 @@ NARROWED = {
 }
 """The days that a command names, and those that it is typed with here."""
 ONE_LINE_OF = 60
-NOWHERE = "webhook:http://127.0.0.1:9/notices"
-_BACKFILL = [sys.executable, "-c", "from backfill_assets.cli import main; main()"]
 
 
 class Terminal:
@@ -85,7 +83,7 @@ class Terminal:
         """The command as a process with a Spark of its own and the settings that it has by default."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "SPARK_REMOTE"))}
         done = subprocess.run(
-            [*_BACKFILL, *self.words(line)],
+            [sys.executable, "-c", "from backfill_assets.cli import main; main()", *self.words(line)],
             env=kept | {"BACKFILL_HOME": str(self.settings.home)},
             capture_output=True,
             text=True,
@@ -138,9 +136,6 @@ def terminal(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatc
     signal.signal(signal.SIGINT, interrupt)
     logging.getLogger().filters = filters
     logging.getLogger("py4j").propagate = True
-
-
-Effect = Callable[[Terminal, str], None]
 
 
 def demo(terminal: Terminal) -> None:
@@ -201,7 +196,7 @@ def publishes_and_tells(terminal: Terminal, line: str) -> None:
 
 def is_undone_untold(terminal: Terminal, line: str) -> None:
     """Where notices go does not answer."""
-    terminal.environment.setenv("BACKFILL_NOTICES", NOWHERE)
+    terminal.environment.setenv("BACKFILL_NOTICES", "webhook:http://127.0.0.1:9/notices")
     assert "Not sent yet" in terminal(line).output
     assert notices_due(terminal) == 1
     terminal.environment.delenv("BACKFILL_NOTICES")
@@ -235,7 +230,7 @@ def is_maintained(terminal: Terminal, line: str) -> None:
     assert terminal.versions(docs.REVENUE) == before
 
 
-EFFECTS: Mapping[str, Effect] = {
+EFFECTS: Mapping[str, Callable[[Terminal, str], None]] = {
     effect.__name__: effect
     for effect in (
         builds_v2,

@@ -26,7 +26,6 @@ ARRIVED = DayRange.parse("2010-05-19..2010-05-21")
 FIRST, SECOND, THIRD = ARRIVED
 TOO_LATE, RIGHT = FIRST, date(2010, 5, 10)
 EARLY, MOVED, TOO_EARLY = date(2010, 5, 12), date(2010, 5, 13), date(2010, 5, 8)
-ALL = DayRange(EARLY, THIRD)
 STALE, FRESH = "stale: code changed", "fresh"
 
 
@@ -74,7 +73,7 @@ def refresh(workshop: Workshop, days: Sequence[date] | DayRange) -> RefreshResul
 
 
 def statuses(backfill: Backfill, table: str) -> dict[date, str]:
-    days = backfill.status_by_day(table, "--days", ALL)
+    days = backfill.status_by_day(table, "--days", DayRange(EARLY, THIRD))
     return {date.fromisoformat(day): status for day, status in days.items() if status != "missing"}
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from backfill_assets.cli import foreground, main
-from backfill_assets_tests.stories.landed_lines import land_lines
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY
+from backfill_assets.cli import foreground
+from backfill_assets_tests.cli.command import backfill, types
+from backfill_assets_tests.played_lake import no_spark
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, land_late
 from backfill_assets_tests.workshop import Workshop
 
 RAW, BRONZE = "raw_sales", "bronze_sales"
@@ -30,7 +29,7 @@ def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, monkey
     assert step(done, FACT)["staged"] == [str(DAYS)], "its current version is another one"
     assert arrived(done) == arrived(done, "arrived_since_last") == {} and raw(done)["now"] == sales
     with monkeypatch.context() as patch:
-        patch.setattr(foreground, "foreground_spark", refuse)
+        patch.setattr(foreground, "foreground_spark", no_spark)
         same = types("timeline", "forward", "again", "--version", "v1", "--without-arrivals", "--as", "logic-too")
     assert step(same, FACT)["staged"] == step(done, FACT)["staged"], "what both share is computed once"
     assert types("diff", "logic", "logic-too", "--table", FACT)["tables"] != []
@@ -42,7 +41,7 @@ def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, monkey
     assert raw(done)["now"]["landed_files"] == len(DAYS) + 1
 
     with monkeypatch.context() as patch:
-        patch.setattr(foreground, "foreground_spark", refuse)
+        patch.setattr(foreground, "foreground_spark", no_spark)
         done = types("timeline", "forward", "again", "--version", "v1")
     assert arrived(done, "arrived_since_last") == {} and arrived(done) == {str(LATE_DAY): 3}
 
@@ -51,7 +50,7 @@ def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, monkey
     assert arrived(done, "arrived_since_last") == {str(LATE_DAY): 2}
     assert arrived(types("timeline", "show", "again")) == {str(LATE_DAY): 5}
     assert len(wrong.read(RAW)) == then + 5 == raw(done)["now"]["rows"]
-    shown = CliRunner().invoke(main, ["timeline", "show", "again"]).output
+    shown = backfill("timeline", "show", "again").output
     assert f"raw_sales: {then} rows at its moment" in shown and f"5 rows since on {LATE_DAY}" in shown
 
 
@@ -74,9 +73,7 @@ def test_rows_that_main_has_not_taken_in_are_named(wrong: Workshop, monkeypatch:
 
 def arrive(workshop: Workshop, name: str, count: int) -> None:
     """Late rows, taken into raw alone."""
-    values = {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"}
-    land_lines(workshop.settings.landing, DAYS.last, name, count, values, first_basket=len(name) * 1000)
-    workshop.build(RAW, DAYS)
+    land_late(workshop, name, count, built=(RAW,))
 
 
 def step(done: dict[str, Any], name: str) -> dict[str, Any]:
@@ -89,13 +86,3 @@ def raw(done: dict[str, Any]) -> dict[str, Any]:
 
 def arrived(done: dict[str, Any], which: str = "arrived") -> dict[str, int]:
     return {each["day"]: each["rows"] for each in raw(done)[which]}
-
-
-def refuse(*_: object, **__: object) -> None:
-    raise AssertionError("Spark is started")
-
-
-def types(*words: str) -> Any:
-    result = CliRunner().invoke(main, [*words, "--json"])
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)

@@ -23,6 +23,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.defects import DEFECTS
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.spark.connect_server import ConnectServer
+from backfill_assets_tests.played_lake import no_spark
 from backfill_assets_tests.stories import killed_builder
 from backfill_assets_tests.workshop import Workshop
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 SEED = 20170301
 RANDOM_KILLS = 6
 DAYS = DayRange.parse("2017-03-01..2017-03-03")
-SPEC = SyntheticSpec(days=DAYS, rows_per_day=40, seed=SEED, defects=dict.fromkeys(DEFECTS, 2))
 PLACES = [
     "staged raw_sales",
     "table committed raw_sales",
@@ -122,7 +122,7 @@ def yard(
 ) -> Yard:
     home = tmp_path_factory.mktemp("yard") / "template"
     workshop = Workshop(home, lambda: connect_spark)
-    workshop.land_synthetic(SPEC)
+    workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=40, seed=SEED, defects=dict.fromkeys(DEFECTS, 2)))
     workshop.build_rates(DAYS)
     return Yard(home, connect_server_for_tests)
 
@@ -138,11 +138,7 @@ def undisturbed(yard: Yard, tmp_path_factory: pytest.TempPathFactory) -> Undistu
 
 
 def contents(home: Path) -> dict[str, object]:
-    return dict(Workshop(home, _no_spark).contents())
-
-
-def _no_spark() -> SparkSession:
-    raise AssertionError("comparing needs no Spark")
+    return dict(Workshop(home, no_spark).contents())
 
 
 def assert_all_or_nothing(home: Path, undisturbed: Undisturbed) -> None:
@@ -157,7 +153,7 @@ def assert_all_or_nothing(home: Path, undisturbed: Undisturbed) -> None:
 def assert_made_right(yard: Yard, home: Path, undisturbed: Undisturbed) -> None:
     assert yard.start(home).end() == 0
     assert contents(home) == undisturbed.contents
-    assert not Workshop(home, _no_spark).builder.lake.publisher.log.head().state.open
+    assert not Workshop(home, no_spark).builder.lake.publisher.log.head().state.open
 
 
 @pytest.mark.timeout(600)

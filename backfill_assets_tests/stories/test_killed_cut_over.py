@@ -9,8 +9,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,12 +23,12 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import timelines_of
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.state.reading import published_versions
+from backfill_assets_tests.forks import Forks, forks_of
 from backfill_assets_tests.stories import cutting_over
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, TABLES
 
 Files = frozenset[tuple[str, str]]
 RANDOM_KILLS = int(os.environ.get("BACKFILL_RANDOM_KILLS", "20"))
-FEW_RANDOM_KILLS = 3
 SEED = int(os.environ.get("BACKFILL_SEED", "6"))
 TRIES = 4
 """So many random moments are tried at most for each that is to hit."""
@@ -58,8 +56,8 @@ def shared(source: str, target: str) -> str:
 class CuttingOver:
     """Starts processes that cut over, each on a home of its own, and reads like a consistent reader meanwhile."""
 
-    def __init__(self, process: subprocess.Popen[str], staged: Path, scratch: Path) -> None:
-        self.process, self.staged, self.scratch = process, staged, scratch
+    def __init__(self, forks: Forks, staged: Path, scratch: Path) -> None:
+        self.forks, self.staged, self.scratch = forks, staged, scratch
         self.reads = 0
         self.seen: Counter[str] = Counter()
         self.old = files(staged)
@@ -72,12 +70,9 @@ class CuttingOver:
 
     def run(self, home: Path, *kill_at: str, kill_after: float | None = None) -> int:
         """The status of the process; what a reader sees until it ends is checked at every read."""
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.write("\t".join([str(home), *kill_at]) + "\n")
-        self.process.stdin.flush()
-        child = int(self.process.stdout.readline())
+        child = self.forks.start(home, *kill_at)
         until = None if kill_after is None else time.monotonic() + kill_after
-        while alive(child):
+        while psutil.pid_exists(child):  # its parent reaps it, and then writes its status
             self.read(home)
             if until is not None and time.monotonic() >= until:
                 with suppress(ProcessLookupError):  # it has ended during the read
@@ -85,7 +80,7 @@ class CuttingOver:
                 until = None
             time.sleep(BETWEEN_READS)
         self.read(home)
-        return int(self.process.stdout.readline())
+        return self.forks.end()[0]
 
     def read(self, home: Path) -> str:
         found = files(home)
@@ -103,26 +98,16 @@ def files(home: Path) -> Files:
     return frozenset((table, path) for table in TABLES for path in read_log(storage, table, versions[table]).active)
 
 
-def alive(process: int) -> bool:
-    """A child that has ended is reaped by its parent, which then writes its status."""
-    return psutil.pid_exists(process)
-
-
 @contextmanager
 def cutting(staged: Path, scratch: Path) -> Iterator[CuttingOver]:
-    command = [sys.executable, "-m", cutting_over.__name__]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield CuttingOver(process, staged, scratch)
-        finally:
-            if process.stdin:
-                process.stdin.close()
+    with forks_of(cutting_over, 0, 3) as forks:
+        yield CuttingOver(forks, staged, scratch)
 
 
 @pytest.mark.parametrize(
     ("random_kills", "each_time"),
     [
-        pytest.param(FEW_RANDOM_KILLS, False, id="each step once"),
+        pytest.param(3, False, id="each step once"),
         pytest.param(RANDOM_KILLS, True, id="each time", marks=pytest.mark.long),
     ],
 )

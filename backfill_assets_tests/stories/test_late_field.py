@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -11,15 +10,14 @@ from typing import Annotated, Any
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
 from pyspark.sql import types as T
 
-from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.datasets import sea_temperatures
 from backfill_assets.model.contract import Field
 from backfill_assets.plan.keep import open_plans
 from backfill_assets.publish.compact import compact
+from backfill_assets_tests.cli.command import backfill, types
 from backfill_assets_tests.declared import declare as declare_also
 from backfill_assets_tests.declared import declared
 from backfill_assets_tests.stories.landing_snippet import land_rows
@@ -51,20 +49,13 @@ def declare(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
     declare_also(monkeypatch, replace(found, steps=(*found.steps, *steps)))
 
 
-@pytest.fixture
-def carrying(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    """Eight days are built; from the fourth on, two of three readings carry the field."""
-    return build(workshop, monkeypatch)
-
-
-def build(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, bad: date | None = None) -> Workshop:
-    """With a value on the day ``bad`` that is none."""
+def build(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, bad: date | None = None) -> None:
+    """Eight days; from the fourth on, two of three readings carry the field, with no value of it on a ``bad`` day."""
     monkeypatch.setenv("BACKFILL_HOME", str(workshop.settings.home))
     for day in DAYS:
         land(workshop, day, carries=day >= FIRST, last="brackish" if day == bad else "33.5")
     for table in (RAW, BRONZE, REPORT):
         workshop.build(table, DAYS)
-    return workshop
 
 
 def land(workshop: Workshop, day: date, *, carries: bool, last: str = "33.5") -> None:
@@ -80,15 +71,16 @@ def reading(moment: datetime, salinity: str | None) -> dict[str, object]:
 
 
 def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_changes(
-    carrying: Workshop, monkeypatch: pytest.MonkeyPatch
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is asked of the source: raw kept the field of rows that came before it was declared."""
-    old, raw = carrying.read(BRONZE), carrying.contents()[RAW]
+    build(workshop, monkeypatch)
+    old, raw = workshop.read(BRONZE), workshop.contents()[RAW]
     moment = types("history", REPORT)["publications"][0]["publication"]
     declare(monkeypatch, rescued=True)
     types("timeline", "rewind", BRONZE, "--to", moment, "--days", str(DAYS), "--as", "before-salinity")
-    compact(carrying.builder.lake.publisher, RAW, list(DAYS), id="compacted")
-    shutil.rmtree(carrying.settings.landing)
+    compact(workshop.builder.lake.publisher, RAW, list(DAYS), id="compacted")
+    shutil.rmtree(workshop.settings.landing)
 
     done = types("timeline", "forward", "before-salinity", "--version", "v2", "--without-arrivals")
     steps = {each["table"]: each for each in done["steps"]}
@@ -99,7 +91,7 @@ def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_
     (verdict,) = types("diff", staged["plan"])["expected"]
     assert verdict == {"expected": EXPECTED, "outcome": "met", "where_not": []}
     types("approve", staged["plan"], "--yes")
-    new = carrying.read(BRONZE).sort_values("measured_at")
+    new = workshop.read(BRONZE).sort_values("measured_at")
     rows: list[Any] = new[["day", "measured_at", "salinity"]].to_dict("records")
     values = {(row["day"], row["measured_at"].hour): row["salinity"] for row in rows}
     filled = {(day, hour): Decimal(text) for day in DAYS if day >= FIRST for hour, text in ((0, "31.25"), (1, "33.5"))}
@@ -108,7 +100,7 @@ def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_
     pd.testing.assert_frame_equal(
         new[same].reset_index(drop=True), old.sort_values("measured_at")[same].reset_index(drop=True)
     )
-    assert carrying.contents()[RAW] == raw
+    assert workshop.contents()[RAW] == raw
 
 
 def test_a_day_on_which_more_would_change_breaks_the_expectation(
@@ -122,23 +114,11 @@ def test_a_day_on_which_more_would_change_breaks_the_expectation(
     types("timeline", "rewind", BRONZE, "--to", moment, "--days", f"{FIRST}..{DAYS.last}", "--as", "trial")
     types("timeline", "forward", "trial", "--version", "v2", "--without-arrivals")
     planned = types("timeline", "publish", "trial", "--expect", EXPECTED, "--dry-run")["plan"]
-    assert backfill("run", planned, "--limits", "deviation=100%").exit_code != 0
+    backfill("run", planned, "--limits", "deviation=100%", exit_code=1)
     (plan,) = [plan.id for plan in open_plans(workshop.builder.lake.storage)]
-    found = backfill("diff", plan, "--json")
-    assert found.exit_code == 1
-    (verdict,) = json.loads(found.stdout)["expected"]
+    (verdict,) = types("diff", plan, exit_code=1)["expected"]
     assert verdict["where_not"] == [
         f"{BRONZE} {bad}: 0 rows would be added, 1 removed",
         f"quarantine_sea_temperatures {bad}: 1 row would be added, 0 removed",
     ]
     assert "salinity" not in workshop.read(BRONZE).columns
-
-
-def types(*words: str) -> Any:
-    result = backfill(*words, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
-def backfill(*words: str) -> Result:
-    return CliRunner().invoke(main, list(words))

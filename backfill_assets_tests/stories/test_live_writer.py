@@ -33,7 +33,6 @@ from backfill_assets_tests.workshop import Workshop
 ARRIVAL = date(2017, 3, 10)
 EVERY_DAY = DayRange(DAYS.first, ARRIVAL)
 REVENUE = "fact_daily_revenue"
-_FIRST_BASKET = 90_000_000_000
 LIVE_ROWS, LATE_ROWS = 4200, 1800
 """Of a batch: rows of the day itself, and rows of days that the campaign rebuilds."""
 
@@ -100,7 +99,7 @@ class LiveWriter:
         late_day = list(DAYS)[self.batches % len(DAYS)]
         for day, count in ((ARRIVAL, LIVE_ROWS), (late_day, LATE_ROWS)):
             stamp = {"transaction_timestamp": f"{day}T10:00:00Z"}
-            basket, name = _FIRST_BASKET + len(self.tally), f"batch-{self.batches}-{day}"
+            basket, name = 90_000_000_000 + len(self.tally), f"batch-{self.batches}-{day}"
             land_lines(self.workshop.settings.landing, ARRIVAL, name, count, stamp, basket)
             self.tally += sent(self.workshop.settings.landing / "sales" / str(ARRIVAL) / f"{name}.jsonl.gz")
         self.workshop.build("raw_sales", [ARRIVAL])

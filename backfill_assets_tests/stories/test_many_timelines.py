@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
@@ -10,16 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 
-from backfill_assets.cli import main
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.timeline.opened import open_timeline
 from backfill_assets.upkeep.reclaim import reclaim
-from backfill_assets_tests.cli.command import work_with
-from backfill_assets_tests.stories.landed_lines import land_lines
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, TABLES
+from backfill_assets_tests.cli.command import backfill, types, work_with
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES, land_late
 from backfill_assets_tests.stories.wrong_on_mondays import DRAFT, declare_draft
 from backfill_assets_tests.workshop import Workshop
 
@@ -45,9 +41,7 @@ def test_five_timelines_are_read_by_every_engine_while_one_goes_and_files_are_re
     types("timeline", "rewind", FACT, "--to", before, "--days", str(DAYS), "--as", "before")
     for name in ("as-v1", "as-v2", "draft"):
         types("timeline", "forward", "before", "--version", VERSIONS[name], "--as", name)
-    land_lines(wrong.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
-    for table in ("raw_sales", "bronze_sales"):
-        wrong.build(table, DAYS)
+    land_late(wrong, built=("raw_sales", "bronze_sales"))
     types("timeline", "forward", "before", "--version", "v2", "--as", "with-late-rows")
     wrong.build(FACT, DAYS, "v2")
     expected["with late rows"] = main_rows(wrong)
@@ -63,7 +57,7 @@ def test_five_timelines_are_read_by_every_engine_while_one_goes_and_files_are_re
 
     assert_read_by_every_engine(wrong, wanted)
 
-    assert CliRunner().invoke(main, ["timeline", "delete", "as-v2", "--yes"]).exit_code == 0
+    backfill("timeline", "delete", "as-v2", "--yes")
     others = {name: rows for name, rows in wanted.items() if name != "as-v2"}
     deleted = reclaim_after_the_window(wrong)
     assert any(path.startswith(FACT) for path in deleted), "what nothing names any more is gone"
@@ -85,9 +79,7 @@ def assert_read_by_every_engine(workshop: Workshop, wanted: Mapping[str, Rows]) 
     """Spark by the view, pyarrow and DuckDB by the lines of Python: all as `timeline open` prints them."""
     spark = workshop.builder.lake.spark()
     for name, rows in wanted.items():
-        printed = CliRunner().invoke(main, ["timeline", "open", name, FACT])
-        assert printed.exit_code == 0, printed.output
-        view, recipe = split(printed.output)
+        view, recipe = split(backfill("timeline", "open", name, FACT).output)
         spark.sql(view)
         by_spark = spark.sql(f"SELECT transaction_id, CAST(day AS STRING) day, amount_eur FROM {FACT}").collect()  # noqa: S608
         assert sorted(map(tuple, by_spark)) == rows, f"{name} by Spark"
@@ -113,9 +105,3 @@ def main_rows(workshop: Workshop) -> Rows:
 
 def in_order(table: pa.Table) -> Rows:
     return sorted((row["transaction_id"], str(row["day"]), row["amount_eur"]) for row in table.to_pylist())
-
-
-def types(*words: str) -> Any:
-    result = CliRunner().invoke(main, [*words, "--json"])
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from decimal import Decimal
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from backfill_assets.cli import main
 from backfill_assets.difference.find import last_difference
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets_tests.cli.command import work_with
+from backfill_assets_tests.cli.command import backfill, types, work_with
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
 from backfill_assets_tests.workshop import Workshop
 
 MOVED = date(2017, 3, 7)
 EXPECTED = "amount_eur < 5% a day"
-
-
-def backfill(*words: str, exit_code: int = 0) -> Result:
-    result = CliRunner().invoke(main, list(words))
-    assert result.exit_code == exit_code, (result.output, result.exception)
-    return result
-
-
-def told(*words: str, exit_code: int = 0) -> Any:
-    return json.loads(backfill(*words, "--json", exit_code=exit_code).stdout)
 
 
 class Late:
@@ -71,8 +57,8 @@ def test_what_moved_after_the_approval_was_asked_for_is_judged_before_it_is_publ
     storage = wrong.builder.lake.storage
     old, late = sum_of(wrong), Late(wrong)
     asked = ("plan", FACT, "--days", str(DAYS), "--version", "v2")
-    plan = told(*asked, "--expect", EXPECTED)["plan"]
-    assert told("run", plan, "--waves", "100%")["waits"] == "it waits for approval"
+    plan = types(*asked, "--expect", EXPECTED)["plan"]
+    assert types("run", plan, "--waves", "100%")["waits"] == "it waits for approval"
     assert compared(storage, plan)[0] == old
     late.lands("100000.00")
 

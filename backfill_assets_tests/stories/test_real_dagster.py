@@ -48,7 +48,6 @@ STORES = (356, 296, 343)
 FACT = "fact_sales_transactions"
 DAILY = ("bronze_sales", "quarantine_sales", FACT, "fact_daily_revenue", "report_department_revenue")
 REBUILT = (FACT, "fact_daily_revenue", "report_department_revenue", "report_store_ranking", "report_monthly_close")
-DAYS_PER_RUN = 2
 ALL, DAEMON = "everything", "the daemon"
 BEFORE_APPROVAL = {
     f"journal {CampaignStep.ANNOUNCE}": ALL,
@@ -171,7 +170,7 @@ class Stage:
         variables = {
             "BACKFILL_HOME": str(home),
             "BACKFILL_NOTICES": f"file:{home / 'notices.jsonl'}",
-            "BACKFILL_POLICY": f"multi_run:{DAYS_PER_RUN}",
+            "BACKFILL_POLICY": "multi_run:2",
             "SPARK_REMOTE": self.url,
         }
         dagster = kind(workshop.settings, variables)

@@ -28,7 +28,6 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 from backfill_assets_tests.stories import repairing_location
 from backfill_assets_tests.stories.repairing_location import AFTER, BEFORE, HALT, HALTED, IN, LAKEHOUSE
 
-DAYS = list(DayRange.parse("2017-03-01..2017-03-12"))
 OVERWRITTEN = date(2017, 3, 11)
 LATE = {date(2017, 3, day): rows for day, rows in ((1, 9), (2, 9), (4, 8), (5, 8), (7, 8), (8, 8))}
 SALES = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_daily_revenue")
@@ -39,7 +38,6 @@ run_coordinator:
   class: QueuedRunCoordinator
   config: {dequeue_interval_seconds: 1}
 """
-_PATIENCE = 180
 
 
 class Repairs:
@@ -73,7 +71,7 @@ class Repairs:
             process.wait()
 
     def wait_for(self, what: Callable[[], bool]) -> None:
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + 180
         while not what():
             assert time.monotonic() < until, (self.home / "daemon.log").read_text()[-3000:]
             time.sleep(0.5)
@@ -117,7 +115,7 @@ def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repairs]:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     with dg.DagsterInstance.get() as instance:
         found = Repairs(tmp_path, instance)
-        publish_chain(found.lakehouse, "history", DAYS)
+        publish_chain(found.lakehouse, "history", list(DayRange.parse("2017-03-01..2017-03-12")))
         yield found
 
 

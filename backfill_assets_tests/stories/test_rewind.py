@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import date
 from decimal import Decimal
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from backfill_assets.cli import foreground, main
-from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
+from backfill_assets.cli import foreground
 from backfill_assets.rebuild import step_build
 from backfill_assets.upkeep.reclaim import reclaim
-from backfill_assets_tests.stories.landed_lines import land_lines
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY
+from backfill_assets_tests.cli.command import backfill, types
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, contents, held, land_late, refuse
 from backfill_assets_tests.stories.test_many_timelines import assert_read_by_every_engine, main_rows
 from backfill_assets_tests.workshop import Workshop
 
@@ -81,28 +77,22 @@ def test_a_timeline_is_published_as_a_plan_is_and_undone(wrong: Workshop, monkey
         staged = types("timeline", "publish", "trial", "--expect", "rows unchanged")
     assert contents(wrong) == old
     types("timeline", "forward", "trial", "--version", "v2", "--as", "same")
-    assert backfill("timeline", "delete", "trial", "--yes").exit_code == 0
+    backfill("timeline", "delete", "trial", "--yes")
     for table in ("raw_sales", FACT, "fact_daily_revenue"):
         reclaim(wrong.builder.lake.publisher, table, clock_checked=True)
     assert types("diff", staged["plan"])["tables"] != []
     published = types("approve", staged["plan"], "--yes")
     assert contents(wrong) == old | tried
-    assert "nothing to publish" in backfill("timeline", "publish", "same").output
+    assert "nothing to publish" in backfill("timeline", "publish", "same", exit_code=1).output
     types("rollback", published["publication"], "--yes")
     assert contents(wrong) == old
-
-
-def refuse(*_: object, **__: object) -> None:
-    raise AssertionError("a day is computed again")
 
 
 def test_rows_that_arrived_since_come_along_once(righted: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKFILL_HOME", str(righted.settings.home))
     before = types("history", FACT)["publications"][1]["publication"]
     types("timeline", "rewind", FACT, "--to", before, "--as", "again")
-    land_lines(righted.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
-    for table in ("raw_sales", "bronze_sales"):
-        righted.build(table, DAYS)
+    land_late(righted, built=("raw_sales", "bronze_sales"))
     done = types("timeline", "forward", "again", "--version", "v1")
     staged = {step["table"]: step["staged"] for step in done["steps"] if step["staged"]}
     assert staged[FACT] == [str(LATE_DAY)]
@@ -110,31 +100,3 @@ def test_rows_that_arrived_since_come_along_once(righted: Workshop, monkeypatch:
     righted.build_reports(DAYS)
     main = contents(righted)
     assert held(righted, "again") == {key: main[key] for key in held(righted, "again")}
-
-
-def contents(workshop: Workshop) -> dict[tuple[str, str], object]:
-    return {(table, str(day)): what for table, days in workshop.contents().items() for day, what in days.items()}
-
-
-def held(workshop: Workshop, name: str) -> dict[tuple[str, str], object]:
-    found = _timeline(workshop, name)
-    return {
-        (table, str(each.day)): (each.content.rows, each.content.checksum) if each.content else None
-        for table, days in found.days.items()
-        for each in days
-    }
-
-
-def _timeline(workshop: Workshop, name: str) -> NamedTimeline:
-    publisher = workshop.builder.lake.publisher
-    return find_timeline(publisher.storage, name, publisher.now())
-
-
-def types(*words: str) -> Any:
-    result = backfill(*words, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
-def backfill(*words: str) -> Result:
-    return CliRunner().invoke(main, list(words))

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from backfill_assets.cli import foreground, main
+from backfill_assets.cli import foreground
 from backfill_assets.lakehouse import named_timelines
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
 from backfill_assets.rebuild import step_build
 from backfill_assets.timeline import build
 from backfill_assets.timeline.opened import open_timeline
+from backfill_assets_tests.cli.command import backfill, types
 from backfill_assets_tests.stories.landed_lines import land_lines
-from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, REPORTS, TABLES
+from backfill_assets_tests.stories.staged_campaign import (
+    DAYS,
+    FACT,
+    LATE_DAY,
+    REPORTS,
+    TABLES,
+    contents,
+    held,
+    land_late,
+    refuse,
+    timeline,
+)
 from backfill_assets_tests.workshop import Workshop
 
 WITHOUT_LATE = ("--days", f"{DAYS.first}..2017-03-06", "--days", f"2017-03-08..{DAYS.last}")
@@ -130,9 +140,7 @@ def test_a_failed_gate_keeps_the_timeline_as_it_was_and_good_days_are_used_by_th
 def test_inputs_are_those_of_the_base_however_main_moves(workshop: Workshop) -> None:
     before = types("history", "bronze_sales")["publications"][0]["publication"]
     backfill("timeline", "create", "now")
-    land_lines(workshop.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
-    for table in ("raw_sales", "bronze_sales"):
-        workshop.build(table, DAYS)
+    land_late(workshop, built=("raw_sales", "bronze_sales"))
     backfill("timeline", "create", "then", "--at", before)
     backfill("timeline", "create", "later")
     rows = {}
@@ -177,38 +185,7 @@ def another_is_first(storage: Any, timeline: NamedTimeline, change: str, now: An
     return named_timelines.change_timeline(storage, timeline, change, now)
 
 
-def refuse(*_: object, **__: object) -> None:
-    raise AssertionError("a day is computed again")
-
-
 def statuses(name: str | None, *tables: str) -> set[str]:
     on = ("--on", name) if name else ()
     found = types("status", "--days", str(DAYS), *on)["tables"]
     return {row["status"] for row in found if row["table"] in tables}
-
-
-def contents(workshop: Workshop) -> dict[tuple[str, str], object]:
-    return {(table, str(day)): what for table, days in workshop.contents().items() for day, what in days.items()}
-
-
-def held(workshop: Workshop, name: str) -> dict[tuple[str, str], object]:
-    return {
-        (table, str(each.day)): (each.content.rows, each.content.checksum) if each.content else None
-        for table, days in timeline(workshop, name).days.items()
-        for each in days
-    }
-
-
-def timeline(workshop: Workshop, name: str) -> NamedTimeline:
-    publisher = workshop.builder.lake.publisher
-    return find_timeline(publisher.storage, name, publisher.now())
-
-
-def types(*words: str) -> Any:
-    return json.loads(backfill(*words, "--json").stdout)
-
-
-def backfill(*words: str, exit_code: int = 0) -> Result:
-    result = CliRunner().invoke(main, list(words))
-    assert result.exit_code == exit_code, (result.output, result.exception)
-    return result

@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
-from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
 from backfill_assets.plan.records import days_of
 from backfill_assets_tests import oracle
-from backfill_assets_tests.cli.command import work_with
+from backfill_assets_tests.cli.command import types, work_with
 from backfill_assets_tests.conftest import INTERPRETED
 from backfill_assets_tests.stories.against_pandas import assert_published
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
@@ -122,10 +120,9 @@ class Story:
 
     def types(self, *words: str) -> Any:
         print(f"\n$ backfill {' '.join(words)}")
-        result = CliRunner().invoke(main, [*words, "--json"])
-        assert result.exit_code == 0, result.output
-        found = json.loads(result.stdout)
-        print(_short(found))
+        found = types(*words)
+        text = json.dumps(found, indent=1)
+        print(text if len(text) < 1500 else f"{text[:1500]} ...")
         return found
 
     def told(self) -> list[str]:
@@ -149,11 +146,6 @@ class Story:
         self.workshop.build(FACT, days, "v2")
         for table in ("fact_daily_revenue", *REPORTS):
             self.workshop.build(table, CATALOG.step(table).cadence.starts(days))
-
-
-def _short(told: Any) -> str:
-    text = json.dumps(told, indent=1)
-    return text if len(text) < 1500 else f"{text[:1500]} ..."
 
 
 @contextmanager

@@ -6,7 +6,6 @@ each promise on made-up lines.
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -18,16 +17,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from deltalake import DeltaTable
 
-from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.plan.records import days_of
 from backfill_assets.timeline.opened import open_timeline
 from backfill_assets_tests import oracle
-from backfill_assets_tests.cli.command import work_with
+from backfill_assets_tests.cli.command import backfill, types, work_with
 from backfill_assets_tests.stories.against_pandas import assert_published
 from backfill_assets_tests.stories.real_lines import deliver, land_sold, withhold, without
 from backfill_assets_tests.stories.staged_campaign import FACT, TABLES, Contents, contents
@@ -60,10 +57,9 @@ class RewindStory:
         """What a person types, in this process; the terminal of `make story-rewind` shows it."""
         print(f"\n$ backfill {' '.join(words)}")
         began = time.monotonic()
-        result = CliRunner().invoke(main, [*words, "--json"])
-        assert result.exit_code == 0, result.output
+        answer = types(*words)
         print(f"  {time.monotonic() - began:.1f} s")
-        return json.loads(result.stdout)
+        return answer
 
     def arrive(self) -> None:
         """What a nightly run does with the late lines, of raw and bronze: facts are not built yet."""
@@ -178,7 +174,7 @@ def test_wrong_logic_is_put_right_on_timelines_and_published(
     right = story.main()
     assert_is_sound(story, sound_home(story, tmp_path / "sound", spark))
     assert story.opened("before-v1") == original
-    shown = CliRunner().invoke(main, ["show", FACT, str(WRONG.last), "--on", "before-v1"])
+    shown = backfill("show", FACT, WRONG.last, "--on", "before-v1")
     assert shown.exit_code == 0 and "amount_eur" in shown.output
 
     undone = story.types("rollback", published, "--yes")["publication"]

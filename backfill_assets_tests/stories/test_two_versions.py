@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from pyspark.sql import SparkSession
 
-from backfill_assets.cli import foreground, main
+from backfill_assets.cli import foreground
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets_tests.cli.command import types
+from backfill_assets_tests.played_lake import no_spark
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, LATE_DAY, REPORTS
 from backfill_assets_tests.two_versions import FORMER
@@ -23,23 +22,11 @@ EARLIER = DAYS.first
 TABLES = (FACT, *REPORTS)
 
 
-@pytest.fixture
-def only_one(wrong_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
-    """Another lakehouse from the same files, whose days are of one version alone."""
-    shutil.copytree(wrong_home, tmp_path / "only-one")
-    return Workshop(tmp_path / "only-one", lambda: spark)
-
-
-def types(*arguments: object) -> Any:
-    result = CliRunner().invoke(main, [*map(str, arguments), "--json"])
-    assert result.exit_code == 0, (result.output, result.exception)
-    return json.loads(result.stdout)
-
-
 @pytest.mark.long
 def test_both_are_kept_up_to_date_and_the_switch_there_and_back_is_each_of_them_whole(
-    wrong: Workshop, only_one: Workshop, monkeypatch: pytest.MonkeyPatch
+    wrong: Workshop, wrong_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    only_one = Workshop(shutil.copytree(wrong_home, tmp_path / "only-one"), wrong.builder.lake.spark)
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
     types("timeline", "create", "by-v1", "--version", f"{FACT}=v1")
     types("timeline", "keep", "by-v1", "--fresh")
@@ -84,12 +71,8 @@ def test_both_are_kept_up_to_date_and_the_switch_there_and_back_is_each_of_them_
 
 def _switch(workshop: Workshop, name: str, version: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Without Spark, and in seconds at most on a machine that does much else."""
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("Spark is started")
-
     with monkeypatch.context() as patch:
-        patch.setattr(foreground, "foreground_spark", refuse)
+        patch.setattr(foreground, "foreground_spark", no_spark)
         began = time.monotonic()
         done = types("timeline", "publish", name, "--as-current", "--yes")
         days = sum(row["days"] for row in done["changes"])

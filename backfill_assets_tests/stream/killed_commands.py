@@ -22,7 +22,6 @@ from typing import IO, Any
 
 import psutil
 
-_BACKFILL = (sys.executable, "-c", "from backfill_assets.cli import main; main()")
 _CHANCE_OF_THE_JVM = 0.5
 _SHOWN = 600
 """Characters of a message that are kept."""
@@ -60,7 +59,7 @@ class Processes:
         self, arguments: Sequence[str], output: IO[bytes], problems: IO[bytes], variables: Mapping[str, str]
     ) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [*_BACKFILL, *arguments],
+            [sys.executable, "-c", "from backfill_assets.cli import main; main()", *arguments],
             env=self.environment() | dict(variables),
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -31,8 +31,6 @@ RAW, BRONZE, QUARANTINE = "raw_sales", "bronze_sales", "quarantine_sales"
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
 _LANDED = ("basket_id", "product_id", "sales_value", "transaction_timestamp", "updated_at")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECONDS = 1_000_000
-_SHOWN = 3
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -191,12 +189,12 @@ def _missing_or_extra(table: str, wanted: Iterable[object], found: Counter[Any])
     extra = list(found - Counter(list(wanted)))
     for what, places in (("lost", lost), ("there too often", extra)):
         if places:
-            yield f"{table}: {len(places):,} are {what}: {', '.join(map(str, places[:_SHOWN]))}"
+            yield f"{table}: {len(places):,} are {what}: {', '.join(map(str, places[:3]))}"
 
 
 def _row_checksum(row: Mapping[str, Any]) -> int:
     moment = row["updated_at"] - _EPOCH if row["updated_at"].tzinfo else row["updated_at"].replace(tzinfo=UTC) - _EPOCH
-    micros = (moment.days * 86_400 + moment.seconds) * _MICROSECONDS + moment.microseconds
+    micros = (moment.days * 86_400 + moment.seconds) * 1_000_000 + moment.microseconds
     cents = int(row["sales_value"].scaleb(2))
     return zlib.crc32(f"{row['transaction_id']}|{row['day']}|{cents}|{micros}".encode())
 

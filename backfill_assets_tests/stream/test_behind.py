@@ -14,8 +14,8 @@ from backfill_assets.publish.compact import compact
 from backfill_assets.rebuild import decide
 from backfill_assets.stream.batches import stream_name
 from backfill_assets.stream.follower import days_behind, find_days_behind
+from backfill_assets_tests.played_lake import lake_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
-from backfill_assets_tests.stream.played_lake import lake_of
 
 pytestmark = pytest.mark.protocol
 RAW, BRONZE = "raw_sales", CATALOG.step("bronze_sales")

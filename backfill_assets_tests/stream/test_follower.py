@@ -23,8 +23,8 @@ from backfill_assets.rebuild.walk import HeldBack, first_line
 from backfill_assets.stream import follower as module
 from backfill_assets.stream import run
 from backfill_assets.stream.follower import Follower
+from backfill_assets_tests.played_lake import lake_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
-from backfill_assets_tests.stream.played_lake import lake_of
 
 FIRST = date(2026, 3, 2)
 DAYS = [FIRST + timedelta(days=number) for number in range(6)]

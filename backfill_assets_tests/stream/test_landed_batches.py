@@ -13,8 +13,8 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import Checkpoint
 from backfill_assets.stream.landed import LandingReading
 from backfill_assets.stream.live import latest_offsets
+from backfill_assets_tests.played_lake import lake_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
-from backfill_assets_tests.stream.played_lake import lake_of
 
 WHOLE = gzip.compress(b"{}\n" * 1000)
 

@@ -24,14 +24,13 @@ SPEC = LiveSpec(
     events_per_second=1_000,
     shares={**SHARES, "late": 0.2, "moved": 0.02},
 )
-DAYS = DayRange(SPEC.first_day, SPEC.moment(EVENTS).date())
 
 
 def test_the_facts_of_live_events_are_the_winners_of_their_tally(tmp_path: Path, spark: SparkSession) -> None:
     workshop = Workshop(tmp_path, lambda: spark)
     events = list(islice(live_events(SPEC), EVENTS))
     LiveLanding(SPEC, workshop.settings.landing).land(events)
-    workshop.build_all(DAYS)
+    workshop.build_all(DayRange(SPEC.first_day, SPEC.moment(EVENTS).date()))
     tally = LiveTally(events)
     assert len(tally.days()) == 7 and tally.superseded() and tally.deduplicated
     facts = str(workshop.settings.lakehouse / "fact_sales_transactions")

@@ -9,9 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 
 import psutil
 import pytest
@@ -32,31 +30,13 @@ from backfill_assets.stream.lease import (
     read_stream,
     read_streams,
 )
+from backfill_assets_tests.clock import NOON, Clock
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.deeds import refusable
 from backfill_assets_tests.protocol.names import SteppedStorage
 from backfill_assets_tests.waiting import wait_until
 
-NOON = datetime(2017, 3, 10, 12, tzinfo=UTC)
 TABLE = "raw_sales"
-
-
-@dataclass
-class Clock:
-    """A clock that is set by hand."""
-
-    moment: datetime = NOON
-
-    def __call__(self) -> datetime:
-        return self.moment
-
-    def pass_seconds(self, seconds: float) -> None:
-        self.moment += timedelta(seconds=seconds)
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(str(tmp_path))
 
 
 @pytest.fixture

@@ -20,24 +20,10 @@ from backfill_assets.stream.broker import BrokerAway
 from backfill_assets.stream.lease import StreamBatch
 from backfill_assets.stream.live import LiveStream, Trigger
 from backfill_assets.stream.throttle import ReadLimit, Throttle
+from backfill_assets_tests.clock import NOON, Clock
 
 DAY = date(2026, 3, 2)
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
-
-
-@dataclass
-class Clock:
-    """Time passes only while the stream waits."""
-
-    now: datetime = datetime(2026, 3, 2, 12, tzinfo=UTC)
-    waited: float = 0.0
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
-        self.waited += seconds
 
 
 @dataclass
@@ -155,9 +141,9 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
 
         monkeypatch.setattr(live, "start_query", start)
         clock, marks = Clock(), list[float]()
-        reporter = FakeReporter(lambda batch: marks.append(clock.waited))
+        reporter = FakeReporter(lambda batch: marks.append(clock.seconds()))
         live_stream(source, clock, reporter, throttle=Throttle(limit)).run()
-        ends = [*marks[1:], clock.waited]
+        ends = [*marks[1:], clock.seconds()]
         return Played(
             reporter.batches, [round(end - mark, 1) for mark, end in zip(marks, ends, strict=True)], reporter.waits
         )
@@ -274,7 +260,7 @@ def test_days_that_were_left_are_tried_again_each_minute_of_a_quiet_source(monke
     tried: list[datetime] = []
     stream, _ = quiet_stream(monkeypatch, lambda clock: tried.append(clock()))
     stream.run()
-    first_quiet = Clock().now + timedelta(seconds=30)
+    first_quiet = NOON + timedelta(seconds=30)
     assert tried == [first_quiet + timedelta(seconds=60), first_quiet + timedelta(seconds=120)]
 
 
@@ -294,7 +280,7 @@ def test_they_are_tried_again_while_the_broker_is_away(monkeypatch: pytest.Monke
     away = FakeSource([10, 10], errors=8, live_from=0)
     stream, reporter = quiet_stream(monkeypatch, lambda clock: tried.append(clock()), away)
     stream.run()
-    assert len(reporter.waits) == 8 and Clock().now + timedelta(seconds=60) in tried
+    assert len(reporter.waits) == 8 and NOON + timedelta(seconds=60) in tried
 
 
 def test_a_full_disk_while_they_are_tried_again_ends_the_stream_with_the_reason(

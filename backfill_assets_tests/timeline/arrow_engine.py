@@ -32,7 +32,6 @@ from backfill_assets.model.declaration import Reads, Source, Step, Table, Versio
 from backfill_assets.rebuild import place as overlay
 from backfill_assets.rebuild import stage as staging
 
-COLUMNS = ["name", "day"]
 STAGED = "staged"
 SCHEMA = json.dumps(
     {
@@ -141,7 +140,7 @@ def staged_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let builds read and write rows by Arrow."""
     monkeypatch.setattr(overlay, "published_rows", _published_rows)
     monkeypatch.setattr(overlay, "rows_of_main_files", _rows_of_main_files)
-    monkeypatch.setattr(staging, "struct_type", lambda _: SimpleNamespace(names=COLUMNS))
+    monkeypatch.setattr(staging, "struct_type", lambda _: SimpleNamespace(names=["name", "day"]))
     monkeypatch.setattr(staging, "environment_of", lambda *_: Environment(git_commit="c0ffee"))
     monkeypatch.setattr(staging, "stage", _stage)
     monkeypatch.setattr(staging, "measured_days", _measured_days)

@@ -1,9 +1,8 @@
 """Processes that each run one command, and die at its beginning or after a chosen write.
 
-Run as ``python -m backfill_assets_tests.timeline.dying_commands``. Each line of standard input, with tabs between
-``HOME KILL_AT WORD...``, starts one: it kills itself with SIGKILL at the place of that number; 0 is never. A place is
-the beginning, and each write that is done. The answer is the status of the process and how many places it reached. It
-is forked from here, where everything is imported and nothing was opened.
+Served as :mod:`backfill_assets_tests.forks` does, with the words ``HOME KILL_AT WORD...``: one kills itself with
+SIGKILL at the place of that number; 0 is never. A place is the beginning, and each write that is done; how many were
+reached is in a file of the home.
 
 Days are staged without Spark: the rows of a day are made up, from what it is computed from.
 """
@@ -14,7 +13,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from datetime import date
 from pathlib import Path
@@ -28,6 +27,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.rebuild import step_build
 from backfill_assets.rebuild.stage import Chunk, StagedTableDay, record_verdicts
+from backfill_assets_tests.forks import serve
 from backfill_assets_tests.small_lakehouse import staged_rows
 
 REACHED = "reached.txt"
@@ -37,29 +37,15 @@ IMPORTED = (
     *("backfill_assets.campaign.run", "backfill_assets.campaign.timeline_plan", "backfill_assets.plan.keep"),
 )
 """What commands import when they run."""
-WRITES = ("put_if_absent", "write_bytes", "replace_bytes", "delete")
 
 
-def serve() -> None:
-    for name in IMPORTED:
-        importlib.import_module(name)
-    for line in sys.stdin:
-        home, kill_at, *words = line.rstrip("\n").split("\t")
-        child = os.fork()
-        if child == 0:
-            os._exit(_run(Path(home), int(kill_at), words))
-        _, status = os.waitpid(child, 0)
-        reached = Path(home) / REACHED
-        print(os.waitstatus_to_exitcode(status), reached.read_text() if reached.exists() else 0, flush=True)
-
-
-def _run(home: Path, kill_at: int, words: Sequence[str]) -> int:
+def run(home: str, kill_at: str, *words: str) -> int:
     """The exit code of the command, whose output goes to standard error."""
-    os.environ["BACKFILL_HOME"] = str(home)
-    _count_writes(home / REACHED, kill_at)
+    os.environ["BACKFILL_HOME"] = home
+    _count_writes(Path(home) / REACHED, int(kill_at))
     setattr(foreground, "foreground_spark", lambda *_: object())  # noqa: B010 - it is another type
     setattr(step_build, "write_chunk", _stage_without_spark)  # noqa: B010
-    result = CliRunner().invoke(main, list(words))
+    result = CliRunner().invoke(main, words)
     print(result.output, file=sys.stderr)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -84,7 +70,7 @@ def _count_writes(reached: Path, kill_at: int) -> None:
         return written
 
     at_a_write()
-    for name in WRITES:
+    for name in ("put_if_absent", "write_bytes", "replace_bytes", "delete"):
         setattr(Storage, name, dying(getattr(Storage, name)))
     for name in ("_add", "judge"):
         setattr(Timeline, name, dying(getattr(Timeline, name)))
@@ -112,4 +98,6 @@ def _staged(chunk: Chunk, table: str, timeline: Timeline, ids: Mapping[date, int
 
 
 if __name__ == "__main__":
-    serve()
+    for name in IMPORTED:
+        importlib.import_module(name)
+    serve(run)

@@ -13,7 +13,7 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_time
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import timeline_based_on
 from backfill_assets.upkeep.reclaim import reclaim
-from backfill_assets_tests.small_lakehouse import SmallLakehouse
+from backfill_assets_tests.small_lakehouse import SmallLakehouse, published_twice
 
 pytestmark = pytest.mark.protocol
 REVENUE = "fact_daily_revenue"
@@ -23,10 +23,7 @@ A_CENTURY = 60 * 24 * 365 * 100
 
 @pytest.fixture
 def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    found = SmallLakehouse(tmp_path)
-    found.publish("one", {REVENUE: {FIRST: [1, 2], SECOND: [3]}})
-    found.publish("two", {REVENUE: {SECOND: [4, 5]}})
-    return found
+    return published_twice(tmp_path, REVENUE, FIRST, SECOND)
 
 
 def create(lakehouse: SmallLakehouse, base: str, name: str = "x") -> NamedTimeline:

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -20,12 +17,12 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, kept_timeli
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.state.history import history
 from backfill_assets.timeline.opened import OpenedTimeline
+from backfill_assets_tests.forks import forks_of
 from backfill_assets_tests.streamed_lakehouse import BRONZE, StreamedLakehouse
 from backfill_assets_tests.timeline import dying_commands
 
 pytestmark = pytest.mark.protocol
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
-LATER = datetime(2030, 1, 1, tzinfo=UTC)
 COMMANDS = {
     "rewind": (("timeline", "rewind", BRONZE, "--to", "bronze-1", "--as", "back"), {"back"}),
     "create": (("timeline", "create", "empty"), {"back", "empty"}),
@@ -40,31 +37,24 @@ STOPPED = 1
 """The plan is made, and says that these made-up rows do not fit the table."""
 
 
-@dataclass
-class Commands:
-    process: subprocess.Popen[str]
-
-    def run(self, home: Path, words: Sequence[str], kill_at: int = 0) -> tuple[int, int]:
-        """Exit code, and how many places it reached."""
-        assert self.process.stdin and self.process.stdout
-        (home / dying_commands.REACHED).unlink(missing_ok=True)
-        self.process.stdin.write("\t".join([str(home), str(kill_at), *words]) + "\n")
-        self.process.stdin.flush()
-        status, reached = self.process.stdout.readline().split()
-        return int(status), int(reached)
+Run = Callable[..., tuple[int, int]]
 
 
 @pytest.fixture(scope="module")
-def commands() -> Iterator[Commands]:
-    command = [sys.executable, "-m", dying_commands.__name__]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Commands(process)
-        assert process.stdin
-        process.stdin.close()
+def run() -> Iterator[Run]:
+    """A command on a home: its exit code, and how many places it reached."""
+    with forks_of(dying_commands, 0, 1, 2) as forks:
+
+        def run(home: Path, words: Sequence[str], kill_at: int = 0) -> tuple[int, int]:
+            (home / dying_commands.REACHED).unlink(missing_ok=True)
+            status, _ = forks.run(home, kill_at, *words)
+            return status, int((home / dying_commands.REACHED).read_text())
+
+        yield run
 
 
 @pytest.fixture(scope="module")
-def homes(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path, int]]:
+def homes(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path, int]]:
     """Of each command: a home before and after it, undisturbed, and how many places it reaches."""
     home = tmp_path_factory.mktemp("homes") / "start"
     lakehouse = StreamedLakehouse(home / "lakehouse")
@@ -77,7 +67,7 @@ def homes(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> dict[
     for name, (words, there) in COMMANDS.items():
         after = home.with_name(name.replace(" ", "-"))
         shutil.copytree(home, after)
-        status, reached = commands.run(after, words)
+        status, reached = run(after, words)
         assert status == (STOPPED if name == "publish" else 0)
         assert {each.name for each in timelines(after)} == there
         found[name] = home, after, reached
@@ -86,7 +76,7 @@ def homes(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 def timelines(home: Path) -> list[NamedTimeline]:
-    return kept_timelines(Storage(str(home / "lakehouse")), LATER)
+    return kept_timelines(Storage(str(home / "lakehouse")), datetime(2030, 1, 1, tzinfo=UTC))
 
 
 def contents(home: Path) -> dict[str, dict[date, str]]:
@@ -105,7 +95,7 @@ def contents(home: Path) -> dict[str, dict[date, str]]:
 @pytest.mark.parametrize("one_in", [20, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", list(COMMANDS), ids=lambda name: str(name).replace(" ", "_"))
 def test_killed_at_every_write(
-    name: str, one_in: int, homes: dict[str, tuple[Path, Path, int]], commands: Commands, tmp_path: Path
+    name: str, one_in: int, homes: dict[str, tuple[Path, Path, int]], run: Run, tmp_path: Path
 ) -> None:
     """At its beginning, after its first write and its last one, and after one in so many of the others."""
     before, after, reached = homes[name]
@@ -116,12 +106,12 @@ def test_killed_at_every_write(
     for number in places:
         home = tmp_path / str(number)
         shutil.copytree(before, home)
-        status, died_at = commands.run(home, words, number)
+        status, died_at = run(home, words, number)
         assert (status, died_at) == (-signal.SIGKILL, number), "it must have died there"
         names = {each.name for each in timelines(home)}
         assert {each.name for each in timelines(before)} & there <= names <= there | {n.name for n in timelines(before)}
         is_done = contents(home) == contents(after)
-        status, _ = commands.run(home, words)
+        status, _ = run(home, words)
         assert status == 0 or is_done, "typed again when it was just done, it may say so"
         assert contents(home) == contents(after), number
         assert [each.publication for each in history(Storage(str(home / "lakehouse")))] == published

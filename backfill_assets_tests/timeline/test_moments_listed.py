@@ -30,7 +30,7 @@ from backfill_assets.timeline.moments_listed import (
     with_switches,
 )
 from backfill_assets_tests.protocol.lake import D1, Lake
-from backfill_assets_tests.small_lakehouse import SmallLakehouse
+from backfill_assets_tests.small_lakehouse import SmallLakehouse, published_twice
 
 NOW = datetime(2017, 6, 1, tzinfo=UTC)
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
@@ -93,10 +93,7 @@ def test_of_a_gate_that_failed_again_and_again_the_first_bad_day_counts() -> Non
 
 @pytest.fixture
 def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    found = SmallLakehouse(tmp_path)
-    found.publish("one", {REVENUE: {FIRST: [1, 2], SECOND: [3]}})
-    found.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2")
-    return found
+    return published_twice(tmp_path, REVENUE, FIRST, SECOND)
 
 
 @pytest.mark.protocol

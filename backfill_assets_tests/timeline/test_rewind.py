@@ -23,7 +23,7 @@ from backfill_assets.timeline.rewind import (
 )
 from backfill_assets.timeline.view import inputs_shown
 from backfill_assets.upkeep.reclaim import reclaim
-from backfill_assets_tests.small_lakehouse import SmallLakehouse
+from backfill_assets_tests.small_lakehouse import SmallLakehouse, published_twice
 
 pytestmark = pytest.mark.protocol
 FACT, REVENUE, RANKING = "fact_sales_transactions", "fact_daily_revenue", "report_store_ranking"
@@ -108,10 +108,7 @@ def test_a_version_that_is_gone_and_a_foreign_write_come_along_only_as_they_are_
 
 @pytest.fixture
 def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    found = SmallLakehouse(tmp_path)
-    found.publish("one", {REVENUE: {FIRST: [1, 2], SECOND: [3]}})
-    found.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2")
-    return found
+    return published_twice(tmp_path, REVENUE, FIRST, SECOND)
 
 
 def test_reclaiming_keeps_what_a_timeline_names_until_it_is_deleted(lakehouse: SmallLakehouse) -> None:

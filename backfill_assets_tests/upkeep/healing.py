@@ -23,7 +23,6 @@ from backfill_assets_tests.protocol.names import SteppedStorage
 from backfill_assets_tests.upkeep.weeks import ALL, STEPS
 
 YEAR, WEEKS = DayRange.parse("2017-01-02..2017-12-31"), DayRange.parse("2017-01-02..2017-01-22")
-BEGIN = datetime(2018, 1, 1, tzinfo=UTC)
 
 
 class Dies(BaseException):
@@ -59,7 +58,7 @@ class Life:
 
     storage: Storage
     world: Lakehouse = field(default_factory=lambda: Lakehouse({}, {}, {}, STEPS))
-    now: datetime = BEGIN
+    now: datetime = datetime(2018, 1, 1, tzinfo=UTC)
     bounds: RepairBounds = field(default_factory=RepairBounds)
     steps: Sequence[Step] = STEPS
     watches: dict[TableDay, FailedWatch] = field(default_factory=dict)

@@ -14,12 +14,10 @@ from backfill_assets.timeline.rewind import new_timeline
 from backfill_assets.upkeep.reclaim import believed_now, not_borne_out, reclaim, reclaimable
 from backfill_assets_tests.protocol.lake import Lake
 
-NOON = datetime(2017, 6, 1, 12, tzinfo=UTC)
-
 
 def steps(*days: float) -> timedelta:
     """What is not counted at the last of ``days``, which are moments of entries in the order of the log."""
-    *entries, now = (NOON + timedelta(days=day) for day in days)
+    *entries, now = (datetime(2017, 6, 1, 12, tzinfo=UTC) + timedelta(days=day) for day in days)
     return not_borne_out(reversed(entries), now, timedelta(days=60))
 
 

@@ -11,7 +11,6 @@ from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
 
 DAY = date(2017, 3, 1)
-KEY = TableDay("bronze", DAY)
 
 
 def _state(publication: str, sequence: int, *, day: date = DAY, withdrawn: bool = False) -> DayState:
@@ -50,7 +49,7 @@ P1, P2, UNDO = _state("p1", 4), _state("p2", 7), _state("undo", 9, withdrawn=Tru
 def test_what_is_reported_of_a_day(
     state: DayState, reported: str | None, under_way: tuple[str, ...], settled: int, found: Corrections
 ) -> None:
-    told = {} if reported is None else {KEY: reported}
+    told = {} if reported is None else {TableDay("bronze", DAY): reported}
     assert statuses_to_put_right([state], told, under_way, settled=settled) == found
 
 

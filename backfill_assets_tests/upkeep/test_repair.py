@@ -35,7 +35,6 @@ from backfill_assets_tests.upkeep.weeks import (
 
 SALES = ("bronze", "quarantine", "fact", "revenue")
 OLD = two_version_world
-OLD_FACTS = "fact 2017-03-06..2017-03-12: built by other code -> "
 MOST_ATTEMPTS = DEFAULT_BOUNDS.attempts
 RUN, OTHER_RUN = "the run 0123", "the run 4567"
 
@@ -76,7 +75,6 @@ def _of(days: set[date], *tables: str, weeks: set[date]) -> dict[str, set[date]]
 
 LATE_SALES = _of({D}, *SALES, weeks={MONDAY})
 FACT_AND_REPORTS = _of({D}, "fact", "revenue", weeks={MONDAY})
-ROLLBACKS = {"rollbacks": lambda: ROLLED_BACK}
 UNDONE_FACT = (published("bronze", D, checksum="8"), published_by("undo", "fact", D))
 DAMAGED_OF_GONE = (published("fact", D, code="v0"), overwritten("fact", D))
 GONE_FACT = (
@@ -168,7 +166,7 @@ CASES = (
         {"bronze": {D}, "quarantine": {D}},
         StaleReason.LATE_ROWS,
         people=("fact 2017-03-07: a person has rolled it back",),
-        seen=ROLLBACKS,
+        seen={"rollbacks": lambda: ROLLED_BACK},
     ),
     Case(
         "days before the first partition are for people",
@@ -214,7 +212,7 @@ CASES = (
             "weekly": {NEXT_WEEK},
         },
         StaleReason.LATE_ROWS,
-        people=(OLD_FACTS,),
+        people=("fact 2017-03-06..2017-03-12: built by other code -> ",),
         world=OLD,
     ),
     Case(

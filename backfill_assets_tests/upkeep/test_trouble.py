@@ -294,7 +294,6 @@ def test_another_table_day_and_reason_are_other_evidence(world: World) -> None:
 
 NOON = datetime(2017, 3, 15, 12, tzinfo=UTC)
 OF_STREAM, OF_BACKFILL = "20170315t115900-stream-raw-sales-1", "20170315t115900-bronze-1"
-SOON = timedelta(seconds=12)
 LEFT = "left to the running stream for 10 minutes"
 BATCH = (
     published("fact", D, checksum="8"),
@@ -313,7 +312,7 @@ class Streamed:
     repaired: dict[str, tuple[date, ...]]
     waiting: tuple[str, ...] = ()
     tables: tuple[str, ...] = ("raw",)
-    ago: timedelta = SOON
+    ago: timedelta = timedelta(seconds=12)
 
 
 LATE_BY_STREAM = (late(D), published_by(OF_STREAM, "raw", D))

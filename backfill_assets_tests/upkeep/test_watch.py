@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 DAYS = DayRange.parse("2017-03-01..2017-03-03")
 SPEC = SyntheticSpec(days=DAYS, rows_per_day=30, seed=7, defects={})
 OVERWRITTEN, EMPTIED = date(2017, 3, 2), date(2017, 3, 3)
-Found = dict[tuple[str, date], set[str]]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +55,7 @@ def _look(workshop: Workshop, spark: SparkSession, days: DayRange = DAYS) -> lis
     return Watch(CATALOG, lake.storage, lake.publisher.log, lambda: spark).look(CATALOG.tables, days)
 
 
-def _failures(found: list[WatchedDay]) -> Found:
+def _failures(found: list[WatchedDay]) -> dict[tuple[str, date], set[str]]:
     return {(d.table, d.day): {rule.rule for rule in d.rules if not rule.passed} for d in found if not d.passed}
 
 

@@ -42,13 +42,7 @@ TWO_VERSIONS = tuple(
 
 def one_version_world() -> World:
     """Nine days of everything, in two weeks."""
-    world = World({}, {}, {}, STEPS)
-    for table in ALL:
-        for day in DAYS:
-            world.publish(table, day)
-    for monday in (MONDAY, NEXT_WEEK):
-        world.publish("weekly", monday)
-    return world
+    return plan_world.world_of(STEPS, DAYS)
 
 
 def two_version_world() -> World:

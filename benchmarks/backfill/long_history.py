@@ -7,8 +7,7 @@ logs that ``status`` and ``plan`` read, and stages what ``publish`` publishes, a
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from backfill_assets.days import DayRange
@@ -48,7 +47,7 @@ def _publish(folder: str, days: DayRange) -> None:
     class StagedBefore(SmallLakehouse):
         """Its days were staged by another process."""
 
-        def stage(self, name: str, table: str, days: Mapping[date, Sequence[int]]) -> Timeline:
+        def stage(self, name: str, table: str, *_: object) -> Timeline:
             return Timeline(self.storage, table, name)
 
     lake = StagedBefore(Path(folder) / _PUBLISHED)

@@ -16,7 +16,6 @@ import pytest
 from backfill_assets.spark.connect_server import answers
 from backfill_assets_tests.waiting import wait_until
 
-ROOT = Path(__file__).parents[3]
 _PART = """
 import json, os, socket, subprocess, sys, time
 child = subprocess.Popen(["sleep", "600"])
@@ -46,7 +45,7 @@ def test_its_spark_is_started_again_and_everything_ends_with_it(tmp_path: Path) 
         env=environment | {"BACKFILL_HOME": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,
-        cwd=ROOT,
+        cwd=Path(__file__).parents[3],
         start_new_session=True,
     ) as dev:
         try:

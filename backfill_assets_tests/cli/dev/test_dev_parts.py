@@ -20,7 +20,6 @@ from backfill_assets.errors import LakehouseUnusable
 from backfill_assets_tests.waiting import wait_until
 
 SLEEP = ("sleep", "600")
-WITH_A_CHILD = ("sh", "-c", "sleep 600 & wait")
 
 
 @pytest.fixture
@@ -68,7 +67,7 @@ def test_a_killed_part_is_started_again_and_the_others_go_on(run: Callable[..., 
 
 def test_what_a_killed_part_had_started_is_stopped_at_the_end(run: Callable[..., DevParts]) -> None:
     """Runs outlive the code server that started them, so that their work is not lost; never the command."""
-    parts = run(WITH_A_CHILD)
+    parts = run(("sh", "-c", "sleep 600 & wait"))
     (leader,) = _pids(parts)
     wait_until(lambda: _children(leader))
     (orphan,) = _children(leader)

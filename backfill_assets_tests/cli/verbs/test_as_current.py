@@ -23,6 +23,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.settings import Settings
 from backfill_assets.timeline.of_version import fresh_timelines, take_days
 from backfill_assets_tests.cli.command import Backfill, built_once
+from backfill_assets_tests.played_lake import no_spark
 from backfill_assets_tests.small_lakehouse import Crashed, SmallLakehouse
 from backfill_assets_tests.two_versions import (
     DAYS,
@@ -39,7 +40,6 @@ from backfill_assets_tests.two_versions import (
 
 FIRST, SECOND = "v1", "v2"
 SWITCH = ("timeline", "publish", READY, "--as-current", "--yes")
-SWITCH_BACK = ("timeline", "publish", FORMER, "--as-current", "--yes")
 
 
 kept_first_version = built_once(keep_first_version)
@@ -48,7 +48,7 @@ kept_first_version = built_once(keep_first_version)
 @pytest.fixture
 def kept(kept_first_version: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
     """v1 is on a timeline and v2 is in main; no Spark may be started from here on."""
-    monkeypatch.setattr(foreground, "foreground_spark", lambda *_: pytest.fail("Spark is started"))
+    monkeypatch.setattr(foreground, "foreground_spark", no_spark)
     return kept_first_version
 
 
@@ -91,7 +91,7 @@ def test_a_switch_and_the_way_back_bring_days_and_version_together(kept: Backfil
     assert (newest["publication"], newest["table"]) == (there["publication"], FACT)
     assert newest["code"] == {"from": "", "to": FIRST} and "backfill timeline publish --as-current" in newest["by"]
     assert newest["reason"] == f"switch of {FACT} from {SECOND} to {FIRST}"
-    back = kept.json(*SWITCH_BACK)
+    back = kept.json("timeline", "publish", FORMER, "--as-current", "--yes")
     assert (_ids(kept), _ids(kept, REVENUE)) == (NEW, NEW)
     assert _files(kept) == files, "no file was copied"
     assert _current(kept) == (SECOND, back["publication"])
@@ -312,7 +312,7 @@ def test_a_current_version_that_is_not_declared_any_more_stops_runs_and_plans_an
 
 def test_timelines_of_what_is_not_declared_any_more_are_reported_and_can_be_deleted(kept: Backfill) -> None:
     """A version that is gone, and a step that is."""
-    lake = Builder.from_settings(Settings.at(kept.home), CATALOG, lambda: pytest.fail("Spark is started")).lake
+    lake = Builder.from_settings(Settings.at(kept.home), CATALOG, no_spark).lake
     made, _ = take_days(lake, TimelineVersion(step=FACT, version="v0"), {}, "created", "ana")
     assert f"v0 of {FACT} is not declared any more" in kept("timeline", "forward", made.name).output
     assert "days_behind" not in kept.json("timeline", "show", made.name)

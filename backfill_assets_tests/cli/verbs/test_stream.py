@@ -39,14 +39,10 @@ def batches(stdout: str) -> list[dict[str, Any]]:
     return [event for event in events if event["event"] == "batch"]
 
 
-@pytest.fixture
-def spec() -> LiveSpec:
-    return LiveSpec(seed=5, start=datetime.now(UTC) - timedelta(seconds=30), events_per_second=50)
-
-
 @pytest.mark.timeout(420)
-def test_facts_follow_landed_events_of_today(backfill: Backfill, spark: SparkSession, spec: LiveSpec) -> None:
+def test_facts_follow_landed_events_of_today(backfill: Backfill, spark: SparkSession) -> None:
     """Batch by batch; the facts of today and of late days equal the tally, and each day is fresh."""
+    spec = LiveSpec(seed=5, start=datetime.now(UTC) - timedelta(seconds=30), events_per_second=50)
     landing, events = LiveLanding(spec, backfill.home / "landing"), list(islice(live_events(spec), EVENTS))
     landing.land(events[:400])
     stream = ("stream", "raw_sales", "--from", "landing", "--available-now", "--json")

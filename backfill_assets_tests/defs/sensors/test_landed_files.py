@@ -10,7 +10,6 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.location import code_location
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.defs.under_way import launch_backfill
@@ -20,21 +19,17 @@ from backfill_assets.landing.zone import LandingZone, position_id
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import acquire_stream
-from backfill_assets_tests.defs.conftest import evaluate_tick, target_of
-from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
-from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, SMALL_TABLES, TABLES
+from backfill_assets_tests.defs.conftest import DagsterLake, target_of
+from backfill_assets_tests.defs.small_dataset import SMALL_TABLES, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
 
 DAYS = (date(2017, 3, 1), date(2017, 3, 2))
 
 
-class World:
-    """A landing zone, an instance, and a sensor that keeps its cursor from tick to tick as the daemon does."""
+class World(DagsterLake):
+    """With a landing zone, and a sensor that keeps its cursor from tick to tick as the daemon does."""
 
-    def __init__(self, home: Path, instance: dg.DagsterInstance) -> None:
-        self.home, self.instance, self.cursor = home, instance, ""
-        self.resources = fake_resources(FakeBuilder(), home)
-        self.defs = code_location(SMALL_CATALOG, self.resources)
+    cursor = ""
 
     def land(self, day: date, name: str = "a") -> None:
         path = self.home / "landing" / "sales" / str(day) / f"{name}.jsonl.gz"
@@ -42,21 +37,16 @@ class World:
         path.write_bytes(b"")
 
     def take_in(self, day: date, *names: str) -> None:
-        lakehouse = SmallLakehouse(self.home / "lakehouse")
-        lakehouse.publish(f"raw-{day}", {"raw_sales": {day: [1]}}, mode="append")
+        self.lakehouse.publish(f"raw-{day}", {"raw_sales": {day: [1]}}, mode="append")
         taken = [Transaction(position_id("sales", f"sales/{day}/{name}.jsonl.gz"), 7) for name in names]
         properties = CommitProperties(app_transactions=taken)
-        uri = lakehouse.storage.uri("raw_sales")
+        uri = self.lakehouse.storage.uri("raw_sales")
         write_deltalake(uri, table_of(day, []), mode="append", commit_properties=properties)
 
     def tick(self) -> str:
-        sensor = landed_file_sensor(SMALL_TABLES)
-        found = evaluate_tick(sensor, self.instance, self.defs, self.resources, self.cursor)
+        found = self.evaluate(landed_file_sensor(SMALL_TABLES), self.cursor)
         self.cursor = found.cursor or ""
         return str(found.skip_message)
-
-    def backfills(self) -> list[PartitionBackfill]:
-        return list(self.instance.get_backfills())
 
 
 @pytest.fixture

@@ -12,13 +12,12 @@ from uuid import uuid4
 
 import dagster as dg
 import pytest
-from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._core.execution.backfill import BulkActionStatus
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.defs.checks import AS_USUAL, evaluations
 from backfill_assets.defs.dagster_internals import report_checks
-from backfill_assets.defs.location import code_location
 from backfill_assets.defs.sensors import repairs
 from backfill_assets.defs.sensors.repairs import REPAIR_TAG, repair_sensor
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
@@ -34,11 +33,10 @@ from backfill_assets.state.observed import observe
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets.upkeep.watch import WatchedDay
-from backfill_assets_tests.defs.conftest import evaluate_tick, range_tags, target_of
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder, built_day, fake_resources
+from backfill_assets_tests.defs.conftest import DagsterLake, range_tags, target_of
+from backfill_assets_tests.defs.fake_builder import FakeBackfill, built_day
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
-from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES, TABLES
-from backfill_assets_tests.defs.test_watchdogs import fake_watch
+from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_TABLES, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 PARTITION = "dagster/partition"
@@ -46,22 +44,13 @@ DAY, OTHER = date(2017, 3, 4), date(2017, 3, 6)
 SENSOR = repair_sensor(SMALL_TABLES)
 
 
-class World:
-    """A lakehouse, an instance, and a sensor that is evaluated as the daemon does."""
-
-    def __init__(self, lakehouse: SmallLakehouse, instance: dg.DagsterInstance, home: Path) -> None:
-        self.lakehouse, self.instance = lakehouse, instance
-        self.watch = fake_watch(lakehouse)
-        self.resources = fake_resources(FakeBuilder(log=lakehouse.publisher.log, watch=self.watch), home)
-        self.defs = code_location(SMALL_CATALOG, self.resources)
+class World(DagsterLake):
+    """With a sensor that is evaluated as the daemon does."""
 
     def tick(self) -> str:
-        found = evaluate_tick(SENSOR, self.instance, self.defs, self.resources)
+        found = self.evaluate(SENSOR)
         requests = [str(each.run_key) for each in found.run_requests or ()]
         return f"Asked: {', '.join(requests)}" if requests else str(found.skip_message)
-
-    def backfills(self) -> list[PartitionBackfill]:
-        return list(self.instance.get_backfills())
 
     def end(self, status: BulkActionStatus = BulkActionStatus.COMPLETED_FAILED) -> None:
         for backfill in self.backfills():
@@ -86,7 +75,7 @@ def world(published: SmallLakehouse, dagster_instance: dg.DagsterInstance, tmp_p
     shutil.copytree(published.storage.root, tmp_path / "lakehouse")
     lakehouse = SmallLakehouse(tmp_path / "lakehouse")
     lakehouse.minutes = published.minutes
-    return World(lakehouse, dagster_instance, tmp_path)
+    return World(tmp_path, dagster_instance, lakehouse)
 
 
 def test_nothing_wrong_launches_nothing(world: World) -> None:
@@ -219,9 +208,7 @@ def _watchdog_fails(world: World) -> None:
     rule = RuleOutcome("content_as_published", "consistency", False, "6 rows", "7 rows", "Build it again.")
     watched = WatchedDay("fact_sales_transactions", DAY, state.publication, state.physical, 6, (rule,))
     world.watch.look = lambda tables, days: [watched]  # type: ignore[method-assign]
-    config = {"ops": {STEP: {"config": {"days": str(DAY), "tables": ["fact_sales_transactions"]}}}}
-    job = world.defs.resolve_job_def(JOB)
-    assert job.execute_in_process(instance=world.instance, run_config=config).success
+    assert world.run_job(JOB, STEP, days=str(DAY), tables=["fact_sales_transactions"]).success
 
 
 def _run_daily(world: World) -> None:

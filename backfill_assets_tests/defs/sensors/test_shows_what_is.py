@@ -39,216 +39,186 @@ from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
 
-STEPS = build_order(SMALL.steps)
 DATES = (date(2017, 3, 1), date(2017, 3, 2))
 DAYS = tuple(map(str, DATES))
 BRONZE = dg.AssetKey("bronze_sales")
 BRONZE_DAYS = SMALL_TABLES.by_table["bronze_sales"]
 
 
+class Reported:
+    """A lakehouse, and what Dagster was told of it."""
+
+    def __init__(self, root: Path, instance: dg.DagsterInstance) -> None:
+        self.lakehouse, self.instance = SmallLakehouse(root), instance
+        self.days = ShownDays(instance, self.lakehouse.publisher.log, SMALL_TABLES)
+
+    def publish(self, id: str, *ids: int) -> None:
+        self.lakehouse.publish(id, {"bronze_sales": dict.fromkeys(DATES, ids)})
+
+    def put_right(self) -> int:
+        found = put_statuses_right(self.days, ReportedUpTo(), datetime.now(UTC))
+        return len(found.published) + len(found.withdrawn)
+
+    def tick(self, builder: FakeBuilder, cursor: str | None = None) -> dg.SensorExecutionData:
+        resources = fake_resources(builder)
+        with dg.build_sensor_context(instance=self.instance, cursor=cursor, resources=resources) as context:
+            return shows_what_is_sensor(SMALL_TABLES, {}).evaluate_tick(context)
+
+    def newest(self, day: str) -> dg.AssetMaterialization:
+        chosen = dg.AssetRecordsFilter(BRONZE, asset_partitions=[day])
+        (record,) = self.instance.fetch_materializations(chosen, limit=1).records
+        assert record.asset_materialization
+        return record.asset_materialization
+
+    def check(self, day: str, check: str = "contract_holds", table: str = "bronze_sales") -> dg.AssetCheckEvaluation:
+        return newest_evaluations(self.instance, check_key(table, check), day=day)[0]
+
+    def failed(self) -> set[str]:
+        status = get_and_update_asset_status_cache_value(self.instance, BRONZE, BRONZE_DAYS, self.instance)
+        return set(status.deserialize_failed_partition_subsets(BRONZE_DAYS).get_partition_keys()) if status else set()
+
+
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    return SmallLakehouse(tmp_path)
+def reported(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Reported:
+    return Reported(tmp_path, dagster_instance)
 
 
-def _shown(instance: dg.DagsterInstance, lakehouse: SmallLakehouse) -> ShownDays:
-    return ShownDays(instance, lakehouse.publisher.log, SMALL_TABLES)
-
-
-def _put_right(instance: dg.DagsterInstance, lakehouse: SmallLakehouse) -> int:
-    found = put_statuses_right(_shown(instance, lakehouse), ReportedUpTo(), datetime.now(UTC))
-    return len(found.published) + len(found.withdrawn)
-
-
-def _publish(lakehouse: SmallLakehouse, id: str, *ids: int) -> None:
-    lakehouse.publish(id, {"bronze_sales": dict.fromkeys(DATES, ids)})
-
-
-def _newest(instance: dg.DagsterInstance, day: str) -> dg.AssetMaterialization:
-    (record,) = instance.fetch_materializations(dg.AssetRecordsFilter(BRONZE, asset_partitions=[day]), limit=1).records
-    assert record.asset_materialization
-    return record.asset_materialization
-
-
-def _check(
-    instance: dg.DagsterInstance, day: str, check: str = "contract_holds", table: str = "bronze_sales"
-) -> dg.AssetCheckEvaluation:
-    return newest_evaluations(instance, check_key(table, check), day=day)[0]
-
-
-def _failed(instance: dg.DagsterInstance) -> set[str]:
-    status = get_and_update_asset_status_cache_value(instance, BRONZE, BRONZE_DAYS, instance)
-    return set(status.deserialize_failed_partition_subsets(BRONZE_DAYS).get_partition_keys()) if status else set()
-
-
-def test_published_days_without_an_event_become_materialized(
-    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
-) -> None:
+def test_published_days_without_an_event_become_materialized(reported: Reported) -> None:
     """Their row count, publication and gates are those of the log, and say who reported them; once is enough."""
-    _publish(lakehouse, "p1", 1, 2, 3)
-    assert _put_right(dagster_instance, lakehouse) == 2
-    assert materialized(dagster_instance, "bronze_sales") == list(DAYS)
-    event, gates = _newest(dagster_instance, DAYS[0]), _check(dagster_instance, DAYS[0])
+    reported.publish("p1", 1, 2, 3)
+    assert reported.put_right() == 2
+    assert materialized(reported.instance, "bronze_sales") == list(DAYS)
+    event, gates = reported.newest(DAYS[0]), reported.check(DAYS[0])
     assert event.metadata["dagster/partition_row_count"].value == 3
     assert event.metadata["publication"].value == "p1"
     assert REPORTED_BY in event.metadata
     assert gates.passed
     assert gates.target_materialization_data
-    assert _put_right(dagster_instance, lakehouse) == 0
+    assert reported.put_right() == 0
 
 
 @pytest.mark.parametrize("by", ["the sensor", "the campaign"])
-def test_inputs_are_reported_before_what_is_made_of_them(
-    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, by: str
-) -> None:
+def test_inputs_are_reported_before_what_is_made_of_them(reported: Reported, by: str) -> None:
     """Dagster shows a day as outdated that was materialized before its inputs were."""
     tables = ("raw_sales", "bronze_sales", "fact_daily_revenue")
-    lakehouse.publish("p1", {table: dict.fromkeys(DATES, (1,)) for table in reversed(tables)})
+    reported.lakehouse.publish("p1", {table: dict.fromkeys(DATES, (1,)) for table in reversed(tables)})
     if by == "the sensor":
-        _put_right(dagster_instance, lakehouse)
+        reported.put_right()
     else:
-        report_publication(_shown(dagster_instance, lakehouse), "p1", "a-run")
+        report_publication(reported.days, "p1", "a-run")
     told = {
-        table: [record.storage_id for record in dagster_instance.fetch_materializations(dg.AssetKey(table), 9).records]
+        table: [record.storage_id for record in reported.instance.fetch_materializations(dg.AssetKey(table), 9).records]
         for table in tables
     }
     assert all(max(told[made]) < min(told[of]) for made, of in pairwise(tables))
     assert {len(ids) for ids in told.values()} == {len(DAYS)}
 
 
-def test_a_rollback_is_reported_and_a_withdrawn_day_is_not_fresh(
-    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
-) -> None:
+def test_a_rollback_is_reported_and_a_withdrawn_day_is_not_fresh(reported: Reported) -> None:
     """Dagster must not go on showing rows that a person has undone; it cannot forget a single partition."""
-    _publish(lakehouse, "p1", 1, 2, 3)
-    _publish(lakehouse, "p2", 4)
-    _put_right(dagster_instance, lakehouse)
-    roll_back(lakehouse.publisher, "p2", id="undo-p2", steps=CATALOG.steps)
-    assert _put_right(dagster_instance, lakehouse) == 2
-    assert _newest(dagster_instance, DAYS[0]).metadata["dagster/partition_row_count"].value == 3
-    roll_back(lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
-    assert _put_right(dagster_instance, lakehouse) == 2
-    fresh = _check(dagster_instance, DAYS[0], FRESH)
+    reported.publish("p1", 1, 2, 3)
+    reported.publish("p2", 4)
+    reported.put_right()
+    roll_back(reported.lakehouse.publisher, "p2", id="undo-p2", steps=CATALOG.steps)
+    assert reported.put_right() == 2
+    assert reported.newest(DAYS[0]).metadata["dagster/partition_row_count"].value == 3
+    roll_back(reported.lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
+    assert reported.put_right() == 2
+    fresh = reported.check(DAYS[0], FRESH)
     assert not fresh.passed
     assert "undo-p1" in str(fresh.description)
 
 
-def test_a_campaign_that_withdraws_days_when_it_is_undone_shows_no_empty_day(
-    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
-) -> None:
+def test_a_campaign_that_withdraws_days_when_it_is_undone_shows_no_empty_day(reported: Reported) -> None:
     """A day that it had built for the first time: nothing is published there, and materialized means published."""
-    shown = _shown(dagster_instance, lakehouse)
-    _publish(lakehouse, "p1", 1, 2, 3)
+    shown = reported.days
+    reported.publish("p1", 1, 2, 3)
     report_publication(shown, "p1", "the-campaign")
-    roll_back(lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
+    roll_back(reported.lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
     assert report_publication(shown, "undo-p1", "the-undo") == 2
-    assert _newest(dagster_instance, DAYS[0]).metadata["publication"].value == "p1"
-    fresh = _check(dagster_instance, DAYS[0], FRESH)
+    assert reported.newest(DAYS[0]).metadata["publication"].value == "p1"
+    fresh = reported.check(DAYS[0], FRESH)
     assert not fresh.passed
     assert "undo-p1" in str(fresh.description)
 
 
-def test_many_withdrawn_days_are_reported_tick_by_tick(
-    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
-) -> None:
+def test_many_withdrawn_days_are_reported_tick_by_tick(reported: Reported, builder: FakeBuilder) -> None:
     """What was published after them is reported as well."""
-    builder.log, sensor = lakehouse.publisher.log, shows_what_is_sensor(SMALL_TABLES, {})
+    builder.log = reported.lakehouse.publisher.log
     days = [date(2017, 3, 1) + timedelta(days=n) for n in range(205)]
-    lakehouse.publish("p1", {"bronze_sales": dict.fromkeys(days, (1,))})
+    reported.lakehouse.publish("p1", {"bronze_sales": dict.fromkeys(days, (1,))})
     for day in days:
-        dagster_instance.report_runless_asset_event(dg.AssetMaterialization(BRONZE, partition=str(day)))
-    roll_back(lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
-    _publish(lakehouse, "p2", 2)
+        reported.instance.report_runless_asset_event(dg.AssetMaterialization(BRONZE, partition=str(day)))
+    roll_back(reported.lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
+    reported.publish("p2", 2)
     cursor: str | None = None
     words: list[str | None] = []
     for _ in range(3):
-        resources = fake_resources(builder)
-        with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:
-            tick = sensor.evaluate_tick(context)
+        tick = reported.tick(builder, cursor)
         cursor, words = tick.cursor, [*words, tick.skip_message]
     assert words == [
         "Reported 200 days to Dagster.",
         "Reported 5 days to Dagster. Reported 2 days as fresh or stale.",
         "Dagster shows what is.",
     ]
-    assert _newest(dagster_instance, DAYS[0]).metadata["publication"].value == "p2"
-    assert not _check(dagster_instance, str(days[-1]), FRESH).passed
+    assert reported.newest(DAYS[0]).metadata["publication"].value == "p2"
+    assert not reported.check(str(days[-1]), FRESH).passed
 
 
-def test_failed_stays_failed_unless_something_was_published(
-    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, run: Run, builder: FakeBuilder
-) -> None:
+def test_failed_stays_failed_unless_something_was_published(reported: Reported, run: Run, builder: FakeBuilder) -> None:
     """Failed means that the last attempt published nothing; one that did publish, and died, was no failure."""
-    _publish(lakehouse, "p1", 1)
-    _put_right(dagster_instance, lakehouse)
+    reported.publish("p1", 1)
+    reported.put_right()
     builder.failing = {"bronze_sales": [date(2017, 3, 1)]}
     assert not run("..".join(DAYS)).success
-    assert _failed(dagster_instance) == set(DAYS)
-    assert _put_right(dagster_instance, lakehouse) == 0
-    assert _failed(dagster_instance) == set(DAYS)
-    _publish(lakehouse, "p2", 1, 2)
-    assert _put_right(dagster_instance, lakehouse) == 2
-    assert _failed(dagster_instance) == set()
+    assert reported.failed() == set(DAYS)
+    assert reported.put_right() == 0
+    assert reported.failed() == set(DAYS)
+    reported.publish("p2", 1, 2)
+    assert reported.put_right() == 2
+    assert reported.failed() == set()
 
 
-def test_a_run_that_is_under_way_is_given_time_to_report_its_days_itself(
-    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
-) -> None:
+def test_a_run_that_is_under_way_is_given_time_to_report_its_days_itself(reported: Reported) -> None:
     """A process killed with -9 stays started in Dagster for ever: its days are reported after ten minutes."""
     started = dg.DagsterRun(job_name="daily", run_id=PROVENANCE.run, status=dg.DagsterRunStatus.STARTED)
-    dagster_instance.add_run(started)
-    _publish(lakehouse, "p1", 1)
-    shown, at = _shown(dagster_instance, lakehouse), lakehouse.now()
+    reported.instance.add_run(started)
+    reported.publish("p1", 1)
+    shown, at = reported.days, reported.lakehouse.now()
     soon = put_statuses_right(shown, ReportedUpTo(), at + timedelta(minutes=9))
     assert soon.published == ()
     later = put_statuses_right(shown, ReportedUpTo(settled=soon.settled), at + timedelta(minutes=11))
     assert len(later.published) == 2
 
 
-def test_the_sensor_looks_at_each_publication_once(
-    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
-) -> None:
+def test_the_sensor_looks_at_each_publication_once(reported: Reported, builder: FakeBuilder) -> None:
     """It is on without being turned on, so it must cost next to nothing and must never launch a run."""
-    sensor = shows_what_is_sensor(SMALL_TABLES, {})
-    assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
-    resources = fake_resources(builder)
-
-    def tick(cursor: str | None) -> dg.SensorExecutionData:
-        with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:
-            return sensor.evaluate_tick(context)
-
-    assert tick(None).skip_message == "Dagster shows what is."
-    builder.log = lakehouse.publisher.log
-    _publish(lakehouse, "p1", 1)
-    first = tick(None)
+    assert shows_what_is_sensor(SMALL_TABLES, {}).default_status == dg.DefaultSensorStatus.RUNNING
+    assert reported.tick(builder).skip_message == "Dagster shows what is."
+    builder.log = reported.lakehouse.publisher.log
+    reported.publish("p1", 1)
+    first = reported.tick(builder)
     assert first.skip_message == "Reported 2 days to Dagster. Reported 2 days as fresh or stale."
     assert not first.run_requests
-    second = tick(first.cursor)
+    second = reported.tick(builder, first.cursor)
     assert (second.skip_message, second.cursor) == ("Dagster shows what is.", first.cursor)
 
 
 def test_a_lakehouse_that_is_made_again_at_the_same_place_is_looked_at_from_its_beginning(
-    tmp_path: Path, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
+    reported: Reported, builder: FakeBuilder
 ) -> None:
     """Its entries have the numbers of entries that were looked at."""
-    sensor = shows_what_is_sensor(SMALL_TABLES, {})
-
-    def tick(cursor: str | None) -> dg.SensorExecutionData:
-        resources = fake_resources(builder)
-        with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:
-            return sensor.evaluate_tick(context)
-
-    first, place = SmallLakehouse(tmp_path), Path(SmallLakehouse(tmp_path).storage.root)
-    builder.log = first.publisher.log
+    builder.log = reported.lakehouse.publisher.log
     for number in range(3):
-        _publish(first, f"p{number}", 1, number)
-    seen = tick(None)
-    shutil.rmtree(place)
-    second = SmallLakehouse(tmp_path)
-    builder.log = second.publisher.log
-    _publish(second, "again", 1)
-    assert tick(seen.cursor).skip_message == "Reported 2 days to Dagster. Reported 2 days as fresh or stale."
-    assert _newest(dagster_instance, DAYS[0]).metadata["publication"].value == "again"
+        reported.publish(f"p{number}", 1, number)
+    seen = reported.tick(builder)
+    shutil.rmtree(reported.lakehouse.storage.root)
+    again = Reported(Path(reported.lakehouse.storage.root), reported.instance)
+    builder.log = again.lakehouse.publisher.log
+    again.publish("again", 1)
+    told = again.tick(builder, seen.cursor).skip_message
+    assert told == "Reported 2 days to Dagster. Reported 2 days as fresh or stale."
+    assert reported.newest(DAYS[0]).metadata["publication"].value == "again"
 
 
 def test_days_that_get_a_partition_later_are_reported_then() -> None:
@@ -271,46 +241,42 @@ def _until(day: int) -> Partitions:
     return dg.DailyPartitionsDefinition(start_date=datetime(2017, 3, 1), end_date=datetime(2017, 3, day))  # noqa: DTZ001
 
 
-def test_days_that_a_switch_brought_are_reported_with_their_version(
-    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
-) -> None:
+def test_days_that_a_switch_brought_are_reported_with_their_version(reported: Reported) -> None:
     """No run of Dagster's reports them: a switch is a command."""
-    _publish(lakehouse, "p1", 1)
-    assert _put_right(dagster_instance, lakehouse) == 2
-    asked = lakehouse.request("s1", {"bronze_sales": {day: [2, 3] for day in DATES}}, code="v2")
-    lakehouse.publisher.publish(asked.model_copy(update={"switches": {"bronze_sales": Switch(version="v2")}}))
-    assert _put_right(dagster_instance, lakehouse) == 2
-    event = _newest(dagster_instance, DAYS[0])
+    reported.publish("p1", 1)
+    assert reported.put_right() == 2
+    asked = reported.lakehouse.request("s1", {"bronze_sales": {day: [2, 3] for day in DATES}}, code="v2")
+    reported.lakehouse.publisher.publish(asked.model_copy(update={"switches": {"bronze_sales": Switch(version="v2")}}))
+    assert reported.put_right() == 2
+    event = reported.newest(DAYS[0])
     assert (event.metadata["publication"].value, event.metadata["dagster/partition_row_count"].value) == ("s1", 2)
     assert event.metadata["code_version"].value == "v2"
-    roll_back(lakehouse.publisher, "s1", id="undo", steps=CATALOG.steps)
-    assert _put_right(dagster_instance, lakehouse) == 2
-    assert _newest(dagster_instance, DAYS[0]).metadata["code_version"].value == "v1"
+    roll_back(reported.lakehouse.publisher, "s1", id="undo", steps=CATALOG.steps)
+    assert reported.put_right() == 2
+    assert reported.newest(DAYS[0]).metadata["code_version"].value == "v1"
 
 
-def test_a_day_whose_inputs_have_changed_is_shown_as_stale_until_it_is_built_again(
-    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
-) -> None:
+def test_a_day_whose_inputs_have_changed_is_shown_as_stale_until_it_is_built_again(reported: Reported) -> None:
     """Against what is published of its inputs now: nothing is read but logs. What is shown already is left alone."""
-    shown = _shown(dagster_instance, lakehouse)
+    shown = reported.days
 
     def put_right() -> int:
         put_statuses_right(shown, ReportedUpTo(), datetime.now(UTC))
         return put_freshness_right(shown)
 
-    publish_chain(lakehouse, "p", DATES)
+    publish_chain(reported.lakehouse, "p", DATES)
     assert put_right() == 0
-    lakehouse.publish("late", {"raw_sales": {DATES[0]: [9]}}, mode="append")
+    reported.lakehouse.publish("late", {"raw_sales": {DATES[0]: [9]}}, mode="append")
     assert put_right() == 2, "bronze and what is set aside; the fact is as its input is"
-    stale = _check(dagster_instance, DAYS[0], FRESH)
+    stale = reported.check(DAYS[0], FRESH)
     assert (stale.passed, stale.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "stale: input changed" in str(stale.description)
-    assert _check(dagster_instance, DAYS[1], FRESH).passed
+    assert reported.check(DAYS[1], FRESH).passed
     assert put_right() == 0
-    step = next(each for each in STEPS if each.name == "bronze_sales")
-    publish_step(lakehouse, "again", step, {DATES[0]: 2})
+    step = next(each for each in build_order(SMALL.steps) if each.name == "bronze_sales")
+    publish_step(reported.lakehouse, "again", step, {DATES[0]: 2})
     put_right()
-    assert _check(dagster_instance, DAYS[0], FRESH).passed
+    assert reported.check(DAYS[0], FRESH).passed
 
 
 # ------------------------------------------------------------------- partitions of data that has ended grow with it

@@ -23,13 +23,11 @@ from backfill_assets.examples.lab.counts import (
 )
 from backfill_assets_tests.examples.lab.played import CAREFUL, PLAIN, PLAYED, SAFE, TEXT, WORKED, way
 
-DAY = date(2017, 3, 4)
-
 
 @given(st.lists(st.sampled_from("abcdef"), unique=True), st.lists(st.sampled_from("abcdef")))
 def test_an_event_is_missing_once_or_doubled_by_each_row_more(sent: list[str], rows: list[str]) -> None:
     """Against a count event by event."""
-    keys = [Counter((DAY, name) for name in names) for names in (sent, rows)]
+    keys = [Counter((date(2017, 3, 4), name) for name in names) for names in (sent, rows)]
     found = count_table("sales", *keys)
     assert found.rows == len(rows)
     assert found.missing == len(set(sent) - set(rows))

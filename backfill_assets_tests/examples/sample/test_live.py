@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -26,6 +25,7 @@ from backfill_assets.examples.sample.live import (
 from backfill_assets.examples.sample.real import land_real
 from backfill_assets.examples.sample.sales_line import FIELDS
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets_tests.clock import Clock
 from backfill_assets_tests.examples.sample.landed_lines import fingerprint, landed_lines
 from backfill_assets_tests.examples.sample.live_tally import SaleVersion, version_of
 
@@ -110,38 +110,21 @@ NOON = LiveSpec(seed=1, start=datetime(2026, 11, 23, 12, tzinfo=UTC), events_per
 TODAY = date(2026, 11, 23)
 
 
-@dataclass
-class Clock:
-    """Time passes only while someone sleeps; at each sleep it may do something."""
-
-    now: float = 100.0
-    slept: list[float] = field(default_factory=list)
-    at_sleep: Callable[[], None] = lambda: None
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-        self.at_sleep()
-
-
 def live_lines(root: Path) -> list[str]:
     return [text for path, lines in landed_lines(root, "sales").items() if "live-2" in path for text in lines]
 
 
 def test_a_file_lands_each_second_and_all_events_once(tmp_path: Path) -> None:
     clock, live = Clock(), LiveLanding(NOON, tmp_path)
-    live.land_for(3.5, clock=clock, sleep=clock.sleep)
+    live.land_for(3.5, clock=clock.seconds, sleep=clock.sleep)
     assert (live.files, live.lines, clock.slept) == (4, 105, [1, 1, 1, 0.5])
     assert live_lines(tmp_path) == [event.text for event in islice(live_events(NOON), 105)]
     names = [file.path for file in LandingZone(tmp_path).files("sales", [TODAY])]
     assert names == [
         f"sales/{TODAY}/live-20261123T120000.000000-1-{number:06d}-{TODAY}.jsonl.gz" for number in (1, 2, 3, 4)
     ]
-    clock.at_sleep = lambda: setattr(clock, "now", clock.now + 2)
-    live.land_for(10, clock=clock, sleep=clock.sleep)
+    clock.at_sleep = lambda: clock.pass_seconds(2)
+    live.land_for(10, clock=clock.seconds, sleep=clock.sleep)
     assert live.lines == 105 + 300, "slow seconds are made up for"
 
 
@@ -160,7 +143,7 @@ def test_two_that_start_within_one_second_land_beside_each_other(tmp_path: Path)
 def test_after_midnight_they_land_on_the_next_day(tmp_path: Path) -> None:
     spec = LiveSpec(1, datetime(2026, 11, 23, 23, 59, 59, tzinfo=UTC), 30)
     clock, live = Clock(), LiveLanding(spec, tmp_path)
-    live.land_for(2, clock=clock, sleep=clock.sleep)
+    live.land_for(2, clock=clock.seconds, sleep=clock.sleep)
     zone = LandingZone(tmp_path)
     assert [len(zone.files("sales", [day])) for day in DayRange.parse("2026-11-23..2026-11-24")] == [1, 1]
     assert len(zone.files("fx_rates", [date(2026, 11, 24)])) == 1
@@ -170,12 +153,12 @@ def test_interrupted_it_leaves_whole_files_and_knows_how_many(tmp_path: Path) ->
     clock, live = Clock(), LiveLanding(NOON, tmp_path)
 
     def interrupt_after_two_seconds() -> None:
-        if clock.now > 102.5:
+        if clock.seconds() > 1_002.5:
             raise KeyboardInterrupt
 
     clock.at_sleep = interrupt_after_two_seconds
     with pytest.raises(KeyboardInterrupt):
-        live.land_for(None, clock=clock, sleep=clock.sleep)
+        live.land_for(None, clock=clock.seconds, sleep=clock.sleep)
     assert live.lines == len(live_lines(tmp_path)) == 60
 
 

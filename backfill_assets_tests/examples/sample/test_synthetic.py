@@ -25,13 +25,12 @@ from backfill_assets_tests.examples.sample.landed_lines import fingerprint, land
 from backfill_assets_tests.examples.sample.synthetic_tally import SyntheticTally
 
 DAYS = DayRange.parse("2017-03-01..2017-03-12")
-FIVE_EACH = SyntheticSpec(DAYS, rows_per_day=40, seed=11, defects=dict.fromkeys(DEFECTS, 5))
 
 
 @pytest.fixture(scope="module")
 def landed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SyntheticTally]:
     root = tmp_path_factory.mktemp("landing")
-    return root, SyntheticTally(FIVE_EACH, root)
+    return root, SyntheticTally(SyntheticSpec(DAYS, rows_per_day=40, seed=11, defects=dict.fromkeys(DEFECTS, 5)), root)
 
 
 def accounted(root: Path) -> dict[date, Counter[str]]:
