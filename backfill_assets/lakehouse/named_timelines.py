@@ -205,9 +205,9 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
     try:
         _end(storage, ended, f"renamed to {name}", now)
     except PublicationRefused:
-        newest = _newest(storage, timeline.name)
-        if newest is not None and (newest.id, newest.went_to) == (ended.id, ended.went_to):
-            return renamed  # Another process has brought the same renaming to its end.
+        # Another process may have brought the same renaming to its end, and others have taken the name since.
+        if _revisions(storage, timeline.name).at(timeline.revision + 1).went_to == ended.went_to:
+            return renamed
         _end(storage, renamed, f"{timeline.name} was changed meanwhile", now)
         raise
     return renamed

@@ -77,20 +77,25 @@ def test_a_renaming_that_died_between_its_two_names_ends_when_it_is_typed_again(
     assert [each.name for each in kept_timelines(storage, NOW)] == ["other"]
 
 
-def test_two_that_rename_it_to_one_name_have_renamed_it_both(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("then", [[], ["fx-again"]], ids=["both", "and-the-name-is-taken-again"])
+def test_two_that_rename_it_to_one_name_have_renamed_it_both(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, then: list[str]
+) -> None:
     """The slower one finds the name written and the old one ended: it takes nothing back."""
     made, end = create_timeline(storage, timeline()), named_timelines._end
 
     def ends_after_another(*given: Any) -> None:
         monkeypatch.setattr(named_timelines, "_end", end)
         assert rename_timeline(storage, made, "other", NOW).name == "other"
+        for name in then:
+            create_timeline(storage, timeline(name))
         end(*given)
 
     begun = made.model_copy(update={"name": "other", "change": "renamed from fx-again"})
     create_timeline(storage, begun)
     monkeypatch.setattr(named_timelines, "_end", ends_after_another)
-    assert rename_timeline(storage, made, "other", NOW).id == made.id
-    assert [each.name for each in kept_timelines(storage, NOW)] == ["other"]
+    assert rename_timeline(storage, made, "other", NOW + timedelta(seconds=1)).id == made.id
+    assert [each.name for each in kept_timelines(storage, NOW)] == [*then, "other"]
 
 
 def test_a_name_has_one_holder_until_it_is_renamed_or_deleted(storage: Storage) -> None:
