@@ -113,24 +113,29 @@ class Storage:
         return [(path, None if info.type == fs.FileType.NotFound else info.size) for path, info in found]
 
     def files(self, path: str, *, recursive: bool = False) -> list[StoredFile]:
-        filesystem, full = self._open(path)
         base = self._open("")[1].rstrip("/")
-        infos = filesystem.get_file_info(fs.FileSelector(full, recursive=recursive, allow_not_found=True))
         return [
             StoredFile(
                 info.path[len(base) + 1 :],
                 info.size,
                 int((info.mtime_ns or 0) // 1_000_000),
             )
-            for info in infos
+            for info in self._below(path, recursive=recursive)
             if info.type == fs.FileType.File
         ]
 
     def folders(self, path: str) -> list[str]:
         """Names of the folders directly below ``path``, sorted."""
+        return sorted(info.base_name for info in self._below(path) if info.type == fs.FileType.Directory)
+
+    def _below(self, path: str, *, recursive: bool = False) -> list[fs.FileInfo]:
+        """Nothing of a folder that is not there."""
         filesystem, full = self._open(path)
-        infos = filesystem.get_file_info(fs.FileSelector(full, allow_not_found=True))
-        return sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
+        selector = fs.FileSelector(full, recursive=recursive, allow_not_found=True)
+        try:
+            return filesystem.get_file_info(selector)
+        except FileNotFoundError:  # Others made it, or deleted it, between two looks that Arrow takes.
+            return filesystem.get_file_info(selector)
 
     def read_bytes(self, path: str) -> bytes:
         filesystem, full = self._open(path)

@@ -74,6 +74,23 @@ def test_two_processes_delete_one_empty_folder(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "dead").exists()
 
 
+def test_a_folder_that_another_process_makes_meanwhile_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow cannot list it, then finds that it is there, and raises."""
+
+    class Raced:
+        def get_file_info(self, asked: fs.FileSelector) -> list[fs.FileInfo]:
+            if not (folder := Path(asked.base_dir)).exists():
+                (folder / "below").mkdir(parents=True)
+                raise FileNotFoundError(2, f"Cannot list directory '{folder}'.")
+            return fs.LocalFileSystem().get_file_info(asked)
+
+    monkeypatch.setattr(Storage, "_open", lambda self, path: (Raced(), str(tmp_path / path)))
+    assert Storage(str(tmp_path)).files("first") == []
+    assert Storage(str(tmp_path)).folders("second") == ["below"]
+
+
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     """A writer that dies in the middle leaves the old bytes, and its own file is taken away."""
     storage = Storage(str(tmp_path))
