@@ -133,9 +133,10 @@ class Storage:
         filesystem, full = self._open(path)
         selector = fs.FileSelector(full, recursive=recursive, allow_not_found=True)
         try:
-            return filesystem.get_file_info(selector)
+            found: list[fs.FileInfo] = filesystem.get_file_info(selector)
         except FileNotFoundError:  # Others made it, or deleted it, between two looks that Arrow takes.
-            return filesystem.get_file_info(selector)
+            found = filesystem.get_file_info(selector)
+        return found
 
     def read_bytes(self, path: str) -> bytes:
         filesystem, full = self._open(path)

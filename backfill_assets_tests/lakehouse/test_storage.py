@@ -84,7 +84,8 @@ def test_a_folder_that_another_process_makes_meanwhile_is_listed(
             if not (folder := Path(asked.base_dir)).exists():
                 (folder / "below").mkdir(parents=True)
                 raise FileNotFoundError(2, f"Cannot list directory '{folder}'.")
-            return fs.LocalFileSystem().get_file_info(asked)
+            found: list[fs.FileInfo] = fs.LocalFileSystem().get_file_info(asked)
+            return found
 
     monkeypatch.setattr(Storage, "_open", lambda self, path: (Raced(), str(tmp_path / path)))
     assert Storage(str(tmp_path)).files("first") == []
