@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import date
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -38,7 +37,7 @@ def main() -> None:
         lake = SmallLakehouse(Path(folder))
         content = {table: {day: [1] for day in DAYS} for table in TABLES}
         publish = [_publish(lake, f"p{n}", content) for n in range(ROUNDS)]
-        back = [milliseconds(partial(roll_back, lake.publisher, f"p{ROUNDS - 1}", id="back"))]
+        back = [milliseconds(lambda: roll_back(lake.publisher, f"p{ROUNDS - 1}", id="back", steps=()))]
         _row(rows, "publish 90 days of 4 tables", publish)
         _row(rows, "roll back 90 days of 4 tables", back)
         for entries in (20, 500, 2000):

@@ -17,7 +17,7 @@ from backfill_assets.spark.session import profile
 from benchmarks.backfill import __main__ as bench
 from benchmarks.backfill import contest as contests
 from benchmarks.backfill import data as data_module
-from benchmarks.backfill import peers, rebuild
+from benchmarks.backfill import peers, rebuild, without_spark
 from benchmarks.backfill.contenders import sqlmesh_rebuild, wide
 from benchmarks.backfill.contest import Contender, Result, contest
 from benchmarks.backfill.data import Data
@@ -117,6 +117,12 @@ def test_a_skewed_day_has_ten_times_the_rows(tmp_path: Path, monkeypatch: pytest
     }
     assert len(lines) == 5 and 1_990 < lines["2017-03-03"] < 2_030
     assert all(190 < count < 215 for day, count in lines.items() if day != "2017-03-03")
+
+
+@pytest.mark.protocol
+def test_publishing_and_rolling_back_are_measured() -> None:
+    lines = without_spark._publishing(Data.of(2), rounds=1, rows=3)
+    assert [line.what.split(" 2 days")[0] for line in lines] == ["publish", "roll back"]
 
 
 def test_day_by_day_has_no_goal_any_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from typing import ParamSpec
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -20,6 +20,7 @@ from benchmarks.backfill.timed import Timed, timed
 
 MANY_DAYS = 3_000
 _TABLES = ("raw", "bronze", "fact", "report")
+_Asked = ParamSpec("_Asked")
 
 
 def unchanged(data: Data, rounds: int) -> list[Line]:
@@ -42,8 +43,8 @@ def _publishing(data: Data, rounds: int, rows: int) -> list[Line]:
         lake.publish("before", content)
         for number in range(rounds):
             request = lake.request(f"p{number}", content)
-            publish.append(_elapsed(partial(lake.publisher.publish, request)))
-            back.append(_elapsed(partial(roll_back, lake.publisher, f"p{number}", id=f"r{number}")))
+            publish.append(_elapsed(lake.publisher.publish, request))
+            back.append(_elapsed(roll_back, lake.publisher, f"p{number}", id=f"r{number}", steps=()))
     what = f"{len(data.days)} days of 4 tables, {rows:,} rows a day"
     return [figure(f"publish {what}", publish, "s", Goal(1)), figure(f"roll back {what}", back, "s", Goal(1))]
 
@@ -93,7 +94,7 @@ def _jvm(runs: list[Timed]) -> str:
     return "a JVM was started" if any(run.jvm for run in runs) else "no JVM"
 
 
-def _elapsed(work: Callable[[], object]) -> float:
+def _elapsed(work: Callable[_Asked, object], *args: _Asked.args, **named: _Asked.kwargs) -> float:
     started = time.perf_counter()
-    work()
+    work(*args, **named)
     return round(time.perf_counter() - started, 3)
