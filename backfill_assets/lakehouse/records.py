@@ -107,6 +107,15 @@ class Provenance(Record):
     """The publication whose before-images this one puts back."""
 
 
+class Fact(Record):
+    """One thing that a person is told beside a sentence: since when, what is affected, who owns it, who wrote."""
+
+    label: str
+    words: str = ""
+    link: str = ""
+    """An address that shows more; empty for none."""
+
+
 class Notice(Record):
     """A message that is sent once to the readers of reports: plain sentences that need no knowledge of tables."""
 
@@ -125,6 +134,10 @@ class Notice(Record):
     """The incident that it tells of: what is told of one incident belongs together."""
     resolved: bool = False
     """Whether it says that its incident is over."""
+    to_do: str = ""
+    """The one thing that a person does now: a command or a step; empty where nothing is to be done."""
+    facts: tuple[Fact, ...] = ()
+    """What is known beside the sentences, in the order in which it is read."""
 
 
 @dataclass(frozen=True, slots=True)

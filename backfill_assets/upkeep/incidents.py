@@ -16,7 +16,7 @@ from pydantic import Field
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.document import Documents
-from backfill_assets.lakehouse.records import Notice, Record
+from backfill_assets.lakehouse.records import Fact, Notice, Record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.notice_routes import Severity
 from backfill_assets.publish.log import Entry, Head, PublicationLog
@@ -54,8 +54,20 @@ class Happened(Record):
     words: str
 
 
+class Acknowledgement(Record):
+    """That a person looks after an incident. It is a file of its own: the sensor alone changes an incident."""
+
+    by: str
+    at: datetime
+    until: datetime | None = None
+    """When it ends by itself; None for as long as the evidence is the same."""
+    reason: str = ""
+    evidence: str = ""
+    """What was seen when it was given: it holds until that changes."""
+
+
 class Incident(Record):
-    """Days of one table that are wrong for one cause."""
+    """Days of one table that are wrong for one cause, and what follows from them further down."""
 
     id: str
     table: str
@@ -82,6 +94,13 @@ class Incident(Record):
     closed: datetime | None = None
     outcome: str = ""
     history: tuple[Happened, ...] = ()
+    follows: Mapping[str, tuple[date, ...]] = Field(default_factory=dict)
+    """Days of tables further down that are wrong because of it, by table."""
+    evidence: str = ""
+    """A digest of what was seen: a person's word about the incident holds until it changes."""
+    acknowledged: Acknowledgement | None = None
+    facts: tuple[Fact, ...] = ()
+    """What a person is told beside the words: since when, what is affected, who owns it, who wrote."""
 
     @property
     def under_way(self) -> RepairAttempt | None:
@@ -113,6 +132,8 @@ class Closing(Record):
     table: str
     cause: Cause
     days: tuple[date, ...]
+    evidence: str = ""
+    """What was seen when it was closed: the word holds until that changes; empty: for good."""
 
 
 def incident_id(table: str, cause: Cause, first: date, number: int) -> str:
