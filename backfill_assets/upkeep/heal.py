@@ -18,16 +18,7 @@ from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.outbox import announce
 from backfill_assets.state.observed import LogView
 from backfill_assets.text import format_count
-from backfill_assets.upkeep.incident_course import (
-    Progress,
-    advance,
-    first_builds,
-    launches,
-    proofs_to_ask,
-    proven,
-    unrecorded,
-    with_failed_builds,
-)
+from backfill_assets.upkeep.incident_course import Progress, advance, launches, proofs_to_ask, proven
 from backfill_assets.upkeep.incidents import (
     Incident,
     IncidentBook,
@@ -39,6 +30,7 @@ from backfill_assets.upkeep.incidents import (
 )
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import RepairContext
+from backfill_assets.upkeep.wanted import first_builds, unrecorded, with_failed_builds
 
 KEPT_CLOSED = timedelta(days=90)
 

@@ -164,6 +164,9 @@ def test_a_week_on_call(weeks: Lakehouse, tmp_path: Path, minutes: int, count: i
 # ------------------------------------------------------------------ in any order
 
 
+_NEVER_BUILT = {"never built", "run died", "neighbours failed"}
+
+
 @dataclass
 class Shift:
     """Faults that come, go and overlap anywhere, with all that is heard meanwhile."""
@@ -174,6 +177,7 @@ class Shift:
     heard: list[tuple[int, str, Incident]] = field(default_factory=list)
     """At which look, at which stage, and the incident as it was then."""
     told: dict[str, set[str]] = field(default_factory=dict)
+    once_unbuilt: set[date] = field(default_factory=set)
 
     def look(self, times: int = 1) -> None:
         for _ in range(times):
@@ -187,9 +191,12 @@ class Shift:
             self.check(open_)
 
     def begins(self, name: str, day: date) -> None:
-        if (name, day) not in self.going and not any(day == other for _, other in self.going):
-            FAULTS[name].begins(self.life, day)
-            self.going[name, day] = self.number
+        """One at a time on a day; and a day that was built once is never again one that never was."""
+        if any(day == other for _, other in self.going) or (name in _NEVER_BUILT and day in self.once_unbuilt):
+            return
+        self.once_unbuilt |= {day + n * A_DAY for n in (-1, 0, 1)} if name in _NEVER_BUILT else set()
+        FAULTS[name].begins(self.life, day)
+        self.going[name, day] = self.number
 
     def end(self, which: int) -> None:
         if self.going:
