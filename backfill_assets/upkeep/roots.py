@@ -169,8 +169,10 @@ class _Grouping:
     def _leads_to(self, root: Root, finding: WrongDay, owner: Root | None) -> bool:
         if root.silent:
             return owner is None and finding.cause in (Cause.UNUSUAL, Cause.DISAGREES)
-        # What is open already goes on within a fault above it, but for one that is only built again.
-        return owner is None or root.cause not in PENDING
+        if owner is None or owner.incident is None:
+            return True
+        # What was told just now goes on within a fault above it; what was told before is another one.
+        return root.cause not in PENDING and self._now - owner.incident.opened < ONE_EVENT
 
     def _held_back_with(self, finding: WrongDay) -> Root | None:
         """The days that failed their gates in the run that did not build this one: a run builds all days or none."""
@@ -188,6 +190,8 @@ class _Grouping:
 
     def _is_joined_by(self, root: Root, finding: WrongDay) -> bool:
         if root.silent or (root.table, root.cause) != (finding.table, finding.cause):
+            return False
+        if root.is_over and not root.findings and finding.cause not in PENDING:
             return False
         if finding.cause not in PENDING and root.saying not in ("", finding.saying):
             return False

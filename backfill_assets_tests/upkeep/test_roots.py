@@ -157,6 +157,11 @@ ROWS = (
         follows={"bronze": (D,)},
     ),
     Row(
+        "what was told long before is another cause, and the graver one is told",
+        [unusual("rows 12", table="fact"), hours(2), says("as_sent", "expected rows 9, observed rows 1")],
+        {"fact: unusual figures: 1: person": "opened", "raw: delivery incomplete: 1: waiting": "opened"},
+    ),
+    Row(
         "and it is over with all that followed",
         [typed(), unusual("rows 12", table="fact"), fine(), fine("fact"), hours(1)],
         {"raw: fields changed: 1: closed": "opened closed"},
