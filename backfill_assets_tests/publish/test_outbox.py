@@ -25,7 +25,9 @@ from backfill_assets.lakehouse.records import Notice, Provenance, Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.notice_routes import parse_routes
 from backfill_assets.publish.crash_points import CrashPoint, Reached
-from backfill_assets.publish.outbox import DueNotice, Outlet, announce, deliver, due_notices
+from backfill_assets.publish.delivery import Outlet, deliver
+from backfill_assets.publish.due_notice import DueNotice
+from backfill_assets.publish.outbox import announce, due_notices
 from backfill_assets.publish.senders import (
     AlertmanagerSender,
     FileSender,
