@@ -55,6 +55,6 @@ def in_one_message(dues: Sequence[DueNotice]) -> DueNotice:
     still = [each.notice.severity for each in dues if not each.notice.resolved]
     severity: Severity = max(still, key=SEVERITIES.index, default="info")
     over = len(dues) - len(still)
-    title = f"{format_count(len(dues), 'notice')} about {first.about}{f', {over} over' if over else ''}"
+    title = f"{format_count(len(dues), 'notice')} about {first.about}{f', {over} over' if over and still else ''}"
     notice = Notice(title=title, severity=severity, dataset=first.notice.dataset, resolved=not still)
     return DueNotice(first.key, notice, together=tuple(sorted(dues, key=lambda due: due.notice.resolved)))

@@ -21,7 +21,8 @@ _FIRES = timedelta(days=365)
 """An alert without an end is over after some minutes; an incident, only when it is closed."""
 _MOST_TITLE, _MOST_TEXT, _MOST_FIELD, _MOST_FIELDS, _MOST_BLOCKS = 150, 3000, 2000, 10, 50
 """What Slack takes: of a header, a section, one of its fields, how many of these, and how many blocks."""
-_MOST_PLAIN = 4000
+_MOST_PLAIN, _MOST_LINK = 4000, 1000
+_WEB = ("http://", "https://")
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -121,28 +122,29 @@ def _slack_single(due: DueNotice) -> Iterator[dict[str, Any]]:
         yield {"type": "section", "fields": fields[start : start + _MOST_FIELDS]}
     for label, command in (("To do", notice.to_do), ("To undo", notice.undo)):
         if command:
-            yield _section(f"*{label}*\n{_code(command)}")
+            yield _section(f"*{label}*\n{_code(command, _MOST_FIELD)}")
     about = [notice.severity, *filter(None, (notice.dataset,)), due.key]
     yield {"type": "context", "elements": [_mrkdwn(_escaped(each, _MOST_FIELD)) for each in about]}
 
 
 def _slack_group(due: DueNotice) -> Iterator[dict[str, Any]]:
-    """As many parts as fit into a section each: what comes after the last block would be lost."""
-    text = ""
+    """As many parts as fit into a section; what no block is left for is counted."""
+    sections: list[list[str]] = [[]]
     for part in map(_slack_part, due.parts):
-        if text and len(text) + len(part) + 2 > _MOST_TEXT:
-            yield _section(text)
-            text = ""
-        text = f"{text}\n\n{part}" if text else part
-    yield _section(text)
+        if sum(map(len, sections[-1])) + len(part) + 2 * len(sections[-1]) > _MOST_TEXT:
+            sections.append([])
+        sections[-1].append(part)
+    shown, left = sections[: _MOST_BLOCKS - 2], sections[_MOST_BLOCKS - 2 :]
+    yield from (_section("\n\n".join(parts)) for parts in shown)
+    if more := sum(map(len, left)):
+        yield _section(f"and {more} more: {_code('backfill incident list', _MOST_TEXT)}")
 
 
 def _slack_part(part: DueNotice) -> str:
-    notice, room = part.notice, _MOST_TEXT // 4
-    lines = [f"*{_escaped(headline(notice), room)}*"]
-    lines += [
-        f"{label}: {_code(words)}" for label, words in (("To do", notice.to_do), ("To undo", notice.undo)) if words
-    ]
+    """At most as long as a section."""
+    notice, steps = part.notice, (("To do", part.notice.to_do), ("To undo", part.notice.undo))
+    lines = [f"*{_escaped(headline(notice), _MOST_TEXT // 4)}*"]
+    lines += [f"{label}: {_code(words, _MOST_TEXT // 6)}" for label, words in steps if words]
     lines += [_slack_link(_link(notice), "more")] if _link(notice) else []
     return "\n".join([*lines, f"`{part.key}`"])
 
@@ -154,10 +156,10 @@ def _slack_fact(fact: Fact) -> str:
 
 def _slack_link(link: str, words: str) -> str:
     """``words`` are escaped. Slack follows whole addresses alone; a path is shown."""
-    if not link.startswith(("http://", "https://")):
-        return f"{words} ({_escaped(link, _MOST_FIELD // 4)})"
-    address = link.replace("|", "%7C").replace(">", "%3E").replace("<", "%3C")
-    return f"<{address.replace('&', '&amp;')}|{words}>"
+    address = link.replace("|", "%7C").replace(">", "%3E").replace("<", "%3C").replace("&", "&amp;")
+    if len(address) > _MOST_LINK:
+        return words
+    return f"<{address}|{words}>" if link.startswith(_WEB) else f"{words} ({address})"
 
 
 def _section(text: str) -> dict[str, Any]:
@@ -168,8 +170,8 @@ def _mrkdwn(text: str) -> dict[str, Any]:
     return {"type": "mrkdwn", "text": text}
 
 
-def _code(command: str) -> str:
-    return f"```{_escaped(command.replace('`', chr(39)), _MOST_TEXT // 4)}```"
+def _code(command: str, most: int) -> str:
+    return f"```{_escaped(command.replace('`', chr(39)), most - 6)}```"
 
 
 def _escaped(text: str, most: int) -> str:
@@ -222,7 +224,7 @@ def _alert(due: DueNotice, severity: Severity, starts: datetime, ends: datetime 
         "to_do": notice.to_do,
         "undo": notice.undo,
     }
-    link = _link(notice) if _link(notice).startswith(("http://", "https://")) else ""
+    link = _link(notice) if _link(notice).startswith(_WEB) else ""
     return {
         "labels": {**about, **({"dataset": notice.dataset} if notice.dataset else {}), "severity": severity},
         "annotations": {name: text for name, text in words.items() if text},

@@ -38,6 +38,8 @@ class Places:
     in_doubt: set[str] = field(default_factory=set)
     """They take it, and say nothing."""
     doubts: int = 0
+    refused: set[str] = field(default_factory=set)
+    """Keys that no place takes."""
 
     @property
     def sender(self) -> Routed:
@@ -56,6 +58,8 @@ class _Place:
     def send(self, due: DueNotice) -> None:
         if self.kind in self.places.down:
             raise NotDelivered(f"{self.kind} is down")
+        if due.key in self.places.refused:
+            raise NotDelivered(f"{self.kind} does not take {due.key}")
         self.places.sent += [(self.kind, each.key) for each in due.parts]
         if self.kind in self.places.in_doubt:
             self.places.doubts += 1
