@@ -152,7 +152,8 @@ class MailAddresses:
     @classmethod
     def parse(cls, url: str) -> MailAddresses:
         """Raises :class:`ValueError` for what names no server, or not one sender and at least one receiver."""
-        address, query = urlsplit(url), parse_qs(urlsplit(url).query)
+        address = urlsplit(url)
+        query = parse_qs(address.query.replace("+", "%2B"))  # A plus is a part of many addresses, and no space.
         (sender,) = query.get("from", [])
         to = tuple(each.strip() for text in query.get("to", []) for each in text.split(","))
         is_encrypted = address.scheme == "smtps"
