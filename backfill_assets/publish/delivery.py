@@ -212,8 +212,7 @@ class _Round:
                     self.waiting[key] = name
                 else:
                     about = due.about if self.grouped and route.groups else ""
-                    told = self.told.get(due.notice.incident, {}).get(name)
-                    together.setdefault(f"about {about}" if about else key, []).append(replace(due, before=told))
+                    together.setdefault(f"about {about}" if about else key, []).append(due)
         return (in_one_message(each) for each in together.values())
 
     def _next(self, name: str) -> DueNotice | None:
@@ -225,19 +224,18 @@ class _Round:
                 self._fail(due, "what comes before it was not sent")
             still = [due for due in message.parts if due not in stuck]
             if still := [due for due in still if not outbox.is_taken(self.publisher, name, due)]:
-                found = in_one_message(still)
-                self._begin(found, name)
-                return found
+                return in_one_message([self._begun(due, name, still[0].key) for due in still])
         return None
 
-    def _begin(self, message: DueNotice, name: str) -> None:
-        for due in message.parts:
-            notice = due.notice
-            if notice.incident and not notice.resolved:
-                told = self.told[notice.incident].get(name) or Told()
-                now = told.and_now(due.key, notice.severity, message.key, self.publisher.now())
-                if now != told:
-                    self._write_told(notice.incident, name, now)
+    def _begun(self, due: DueNotice, name: str, message: str) -> DueNotice:
+        """With what the place was told before, which is more from now on."""
+        notice = due.notice
+        told = self.told.get(notice.incident, {}).get(name)
+        if notice.incident and not notice.resolved:
+            now = (told or Told()).and_now(due.key, notice.severity, message, self.publisher.now())
+            if now != told:
+                self._write_told(notice.incident, name, now)
+        return replace(due, before=told)
 
     def _hand_over(self, name: str, message: DueNotice) -> None:
         self.routed.outlets[name].send(message)
@@ -260,24 +258,26 @@ class _Round:
             self.publisher.reached(CrashPoint.NOTICE_MARKED, due.key)
 
     def _refused(self, answer: Answered[DueNotice], error: NotDelivered) -> None:
+        incidents: dict[str, DueNotice] = {}
         for due in answer.message.parts:
             self._fail(due, error.message)
             if due.notice.incident:
                 self.stuck.add((answer.place, due.notice.incident))
-            if due.notice.incident and not due.notice.resolved and not self._may_have_it(answer.place, due, error):
-                self._take_back(due, answer.place)
+                incidents.setdefault(due.notice.incident, due)
+        for first in incidents.values():
+            if not first.notice.resolved and not self._may_have_it(answer.place, first, error):
+                self._take_back(first, answer.place)
 
     def _may_have_it(self, place: str, due: DueNotice, error: NotDelivered) -> bool:
         """An alert that fires until its end is told is not left without one; people are told of no end in doubt."""
         in_doubt = isinstance(error, NoAnswer) and self.wanted[due.key][place].kind == "alertmanager"
         return in_doubt or outbox.is_taken(self.publisher, place, due)
 
-    def _take_back(self, due: DueNotice, place: str) -> None:
-        """It was not told there: another process did not do it either."""
-        incident = due.notice.incident
-        if due.before is not None and due.before.keys:
-            if due.key not in due.before.keys:
-                self._write_told(incident, place, due.before)
+    def _take_back(self, first: DueNotice, place: str) -> None:
+        """The place was told no more of the incident than before its ``first`` notice in the message."""
+        incident = first.notice.incident
+        if first.before is not None:
+            self._write_told(incident, place, first.before)
             return
         self.told[incident].pop(place, None)
         outbox.told_of(self.publisher.storage, incident).delete(place)

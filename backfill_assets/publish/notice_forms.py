@@ -203,7 +203,7 @@ def _alerts(due: DueNotice, now: datetime) -> Iterator[dict[str, Any]]:
     notice, told = due.notice, due.before
     began = min(told.at, now) if told and told.at else now
     if notice.resolved:
-        for severity in told.severities if told else SEVERITIES:
+        for severity in (told.severities if told else ()) or SEVERITIES:
             yield _alert(due, severity, began, now)
         return
     for severity in told.severities if told else ():

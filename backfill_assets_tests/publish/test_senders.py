@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
 from email.message import Message
 from pathlib import Path
@@ -61,6 +61,33 @@ def test_slack_and_an_alertmanager_get_their_own_form() -> None:
     assert [block["type"] for block in server.bodies[BEGAN.key]["blocks"]] == ["header", *["section"] * 3, "context"]
     (began,), (ended,) = server.bodies["k1"], server.bodies["k2"]
     assert began["labels"] == ended["labels"] and began["endsAt"] > ended["endsAt"] >= ended["startsAt"]
+
+
+def test_of_one_incident_one_alert_fires(lake: Lake) -> None:
+    """It was opened and given up before the Alertmanager was asked; later it became critical; then it is over."""
+    with serving() as server:
+        sender = sender_of(parse_routes(f"alertmanager:{server.url}"))
+        warning = BEGAN.notice.model_copy(update={"severity": "warning"})
+        for incident in ("i1", "i2"):
+            announce(lake.storage, f"{incident}-a-opened", warning.model_copy(update={"incident": incident}))
+        announce(lake.storage, "i1-b-worse", BEGAN.notice.model_copy(update={"incident": "i1"}))
+        deliver(lake.publisher(), sender)
+        announce(lake.storage, "i2-b-worse", BEGAN.notice.model_copy(update={"incident": "i2"}))
+        deliver(lake.publisher(), sender)
+        for incident in ("i1", "i2"):
+            over = ENDED.notice.model_copy(update={"incident": incident})
+            announce(lake.storage, f"{incident}-c-over", over)
+        deliver(lake.publisher(), sender)
+    fires = dict[tuple[str, str], bool]()
+    for key, expected in (
+        ("i1-a-opened", {("i1", "critical"), ("i2", "warning")}),
+        ("i2-b-worse", {("i1", "critical"), ("i2", "critical")}),
+        ("i1-c-over", set()),
+    ):
+        for alert in server.bodies[key]:
+            labels = alert["labels"]
+            fires[labels["incident"], labels["severity"]] = alert["endsAt"] > datetime.now(UTC).isoformat()
+        assert {which for which, is_firing in fires.items() if is_firing} == expected
 
 
 # ------------------------------------------------------------------ mail
