@@ -28,12 +28,14 @@ from backfill_assets.defs.start_here import (
     state_answer,
     state_metadata,
 )
+from backfill_assets.errors import NotDelivered
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Plan, PlanRequest
+from backfill_assets.publish.places import forget_failures, note_failure
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.text import escape_markdown
 from backfill_assets_tests.defs.campaigns.campaigns import started
@@ -140,6 +142,20 @@ def test_what_waits_for_a_person_is_there(page: Page) -> None:
     assert f"{escape_markdown('raw_sales')} 2017-03-01" in str(shown[PEOPLE])
     assert shown["waiting for people"] == 1
     assert "1 thing below needs a person." in str(shown[STATE])
+
+
+def test_a_place_that_takes_no_notices_is_there(page: Page) -> None:
+    """With since when, why, and the command that tries it now; it goes when the place takes one."""
+    page.publish()
+    storage = page.lakehouse.storage
+    note_failure(storage, "log", NotDelivered("the handler is gone"), MADE)
+    page.tick()
+    shown = str(page.shown()[0][PEOPLE])
+    assert "takes no notices since 2017-06-01 00:00 UTC" in shown and "the handler is gone" in shown
+    assert shown.endswith("`backfill maintain --send-notices`")
+    forget_failures(storage, "log")
+    page.tick()
+    assert page.shown()[0][PEOPLE] == "Nothing."
 
 
 def test_a_journal_that_cannot_be_read_hides_nothing_else(page: Page) -> None:

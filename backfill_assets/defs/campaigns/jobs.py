@@ -51,8 +51,8 @@ from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.keep import look_again, observe_context_of, plan_and_keep, require_carried_out
 from backfill_assets.plan.records import PlanRequest, Scope
 from backfill_assets.plan.waves import Shares
+from backfill_assets.publish.delivery import deliver
 from backfill_assets.publish.log import anything_published
-from backfill_assets.publish.outbox import deliver
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.senders import log_writer, sender_of
 from backfill_assets.report.markdown import markdown
