@@ -153,8 +153,11 @@ def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
 
 
 def step_answer(step: CampaignStep, report: Mapping[str, Any]) -> Answer:
-    """All that a step has reported, but a difference, which is a page of its own."""
-    parts = tuple(_reported(name, value) for name, value in report.items() if name != "difference")
+    """All that a step has reported, without what is empty, and without a difference, which is a page of its own."""
+    said = {
+        name: value for name, value in report.items() if name != "difference" and value not in (None, "", (), [], {})
+    }
+    parts = tuple(_reported(name, value) for name, value in said.items())
     return Answer(step.value.replace("_", " "), parts)
 
 

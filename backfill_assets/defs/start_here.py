@@ -15,6 +15,7 @@ import dagster as dg
 from backfill_assets.answers.incidents import incident_answer, incidents_answer
 from backfill_assets.answers.maintenance import failing_line
 from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
+from backfill_assets.campaign.standing import is_page_of
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
@@ -214,7 +215,7 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
     """A campaign that a command has carried so far has no page here: its commands are named then."""
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     for name in (name for name, newest in newest_entries(storage).items() if not why_over(newest)):
-        page = asset_page(CAMPAIGN, name) if name in shown else ""
+        page = next((asset_page(CAMPAIGN, page) for page in shown if is_page_of(page, name)), "")
         try:
             state, plan = state_of(name, entries(storage, name)), plan_of(name)
         except (BackfillError, ValueError):

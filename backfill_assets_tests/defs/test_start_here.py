@@ -15,6 +15,7 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData
 
+from backfill_assets.campaign.standing import PlanStanding, page_of
 from backfill_assets.days import TableDay
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS
 from backfill_assets.defs.start_here import (
@@ -38,6 +39,7 @@ from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.publish.places import forget_failures, note_failure
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.text import escape_markdown
+from backfill_assets.ui_addresses import asset_page
 from backfill_assets_tests.defs.campaigns.campaigns import started
 from backfill_assets_tests.defs.conftest import shown_on
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
@@ -122,11 +124,12 @@ def test_a_campaign_that_waits_is_linked_only_if_its_page_has_something(page: Pa
         f"{name} waits for approval: backfill status {PLAN.id} shows the difference; to publish it: "
         f"`backfill approve {PLAN.id}`"
     )
-    page.instance.add_dynamic_partitions(CAMPAIGNS, [name])
+    shown = page_of(PLAN, PlanStanding.WAITING)
+    page.instance.add_dynamic_partitions(CAMPAIGNS, [shown])
     page.tick()
     assert page.shown()[0][PEOPLE] == (
         f"[{name} waits for approval: its page has the difference, and how to approve it]"
-        f"(/assets/campaign?view=partitions&partition={name})"
+        f"({asset_page('campaign', shown)})"
     )
     journal.write(storage, name, JournalEntry(kind="stopped", at=MADE, reason="a limit"))
     page.tick()
