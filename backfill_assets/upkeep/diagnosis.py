@@ -30,6 +30,7 @@ class Cause(enum.StrEnum):
     DRIFT = "fields changed"
     UNUSUAL = "unusual figures"
     ROLLED_BACK = "rolled back"
+    UNDONE_WITH_RAW = "undone with rows of raw"
     GONE_VERSION = "version not declared"
     HELD_BACK = "held back by gates"
     TOO_LATE = "too late by declaration"
@@ -72,6 +73,9 @@ class Symptoms:
     asks: str = ""
     """Why its dataset leaves these late rows to a person."""
     rolled_back: bool = False
+    """A person has put it back, and none of its inputs has changed since."""
+    undone_with_raw: bool = False
+    """A person has put it back together with rows of raw that it was made of, and its inputs have changed since."""
     version_gone: bool = False
     incomplete: str = ""
     """What the check of a delivery said: less came than was sent, or nothing by its time."""
@@ -115,6 +119,8 @@ def _differs(seen: Symptoms) -> bool:
 
 
 _SAME_ROWS = "its files, rows and inputs are as published, and its sums disagree: a rebuild makes the same rows"
+_HELD = "a person has rolled it back, and nothing that it is made of has changed since"
+_UNDONE_WITH_RAW = "a person has undone it and withdrawn rows of raw, and its inputs have changed since"
 CASES: tuple[Case, ...] = (
     _case(Cause.LOST_RAW, Action.RESTORE, 95, lambda s: s.is_raw and s.lost, "raw lost files", "critical"),
     _case(Cause.FOREIGN_RAW, _ASK, 100, _is_foreign_raw, "raw is not what was published", "critical"),
@@ -123,7 +129,8 @@ CASES: tuple[Case, ...] = (
     ),
     _case(Cause.DRIFT, _ASK, 90, lambda s: bool(s.drifted), "the check `as_declared` fails"),
     _case(Cause.UNUSUAL, _ASK, 60, lambda s: bool(s.unusual), "`as_usual` fails, and of no table that it is made of"),
-    _case(Cause.ROLLED_BACK, _ASK, 100, lambda s: s.rolled_back, "a person has rolled it back"),
+    _case(Cause.UNDONE_WITH_RAW, _ASK, 100, lambda s: s.undone_with_raw, _UNDONE_WITH_RAW),
+    _case(Cause.ROLLED_BACK, _ASK, 100, lambda s: s.rolled_back, _HELD),
     _case(Cause.GONE_VERSION, _ASK, 100, lambda s: s.version_gone, "its version is not declared any more"),
     _case(Cause.HELD_BACK, _ASK, 100, lambda s: bool(s.gates), "its gates held it back, built from just these inputs"),
     _case(Cause.TOO_LATE, _ASK, 100, lambda s: bool(s.asks), "its rows are later than its dataset takes by itself"),

@@ -19,6 +19,7 @@ TABLE = [
     (Symptoms(is_raw=True, drifted="loyalty_tier"), Cause.DRIFT, Action.ASK),
     (Symptoms(unusual="rows 10"), Cause.UNUSUAL, Action.ASK),
     (Symptoms(late=True, rolled_back=True), Cause.ROLLED_BACK, Action.ASK),
+    (Symptoms(late=True, undone_with_raw=True), Cause.UNDONE_WITH_RAW, Action.ASK),
     (Symptoms(foreign=True, version_gone=True), Cause.GONE_VERSION, Action.ASK),
     (Symptoms(late=True, gates="30 %"), Cause.HELD_BACK, Action.ASK),
     (Symptoms(missing=True, gates="30 %", run_failed=True), Cause.HELD_BACK, Action.ASK),
