@@ -155,6 +155,12 @@ def not_run(table: str, check: str, day: str, run: str) -> dg.AssetCheckEvaluati
     return verdict_of(table, check, day, words, about, passed=False, is_warning=True)
 
 
+def without_data(table: str, check: str, day: str) -> dg.AssetCheckEvaluation:
+    """Of a day that a run planned and that there is nothing to build from: nothing can be wrong with it."""
+    words = "Nothing to judge: nothing has landed for this day, or for a day that it is made of."
+    return verdict_of(table, check, day, words, {}, passed=True)
+
+
 def of_rule(
     table: str, day: date, rule: RuleOutcome, publication: str = "", target: Target | None = None
 ) -> dg.AssetCheckEvaluation:

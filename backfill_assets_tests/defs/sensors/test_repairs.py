@@ -251,7 +251,7 @@ def test_a_rollback_is_remembered_after_a_compaction(world: World) -> None:
 
 
 def test_a_rollback_holds_until_an_input_changes(world: World) -> None:
-    """Lines that were corrected land after it: the day is built again with what it was put back with, and its readers."""
+    """Lines that were corrected land after it: the day is built again as it was put back, and so are its readers."""
     _roll_back(world, "undo")
     world.tick()
     world.lakehouse.publish("corrected", {"raw_sales": {DAY: [10]}}, mode="append")
