@@ -26,6 +26,7 @@ from backfill_assets.state.status import DayStatus
 FRESH, WATCHDOG = "fresh", "watchdog"
 """The checks of each table that are not about its rules: against the log, and against the files."""
 AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED = "as_usual", "as_sent", "as_declared", "delivered"
+DELIVERED_AS_USUAL = "delivered_as_usual"
 """Checks that need the log and the names of landed files alone, and no rows: against the recent past, against what the
 source says that it sent, against the declared fields, and against the time at which a delivery is due."""
 PUBLICATION, PHYSICAL = "publication", "physical"

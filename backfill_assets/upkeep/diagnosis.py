@@ -27,6 +27,7 @@ class Cause(enum.StrEnum):
     LOST_RAW = "raw lost files"
     FOREIGN_RAW = "foreign write to raw"
     INCOMPLETE = "delivery incomplete"
+    OVERDUE = "delivery overdue"
     DRIFT = "fields changed"
     UNUSUAL = "unusual figures"
     ROLLED_BACK = "rolled back"
@@ -79,6 +80,8 @@ class Symptoms:
     version_gone: bool = False
     incomplete: str = ""
     """What the check of a delivery said: less came than was sent, or nothing by its time."""
+    overdue: str = ""
+    """What was said of a delivery that is usually there by now."""
     drifted: str = ""
     unusual: str = ""
 
@@ -127,6 +130,7 @@ CASES: tuple[Case, ...] = (
     _case(
         Cause.INCOMPLETE, Action.WAIT, 90, lambda s: bool(s.incomplete), "`delivered` or `as_sent` fails", "critical"
     ),
+    _case(Cause.OVERDUE, Action.WAIT, 60, lambda s: bool(s.overdue), "`delivered_as_usual` fails"),
     _case(Cause.DRIFT, _ASK, 90, lambda s: bool(s.drifted), "the check `as_declared` fails"),
     _case(Cause.UNUSUAL, _ASK, 60, lambda s: bool(s.unusual), "`as_usual` fails, and of no table that it is made of"),
     _case(Cause.UNDONE_WITH_RAW, _ASK, 100, lambda s: s.undone_with_raw, _UNDONE_WITH_RAW),
@@ -168,6 +172,7 @@ def diagnose(seen: Symptoms, least: Decimal = Decimal(0)) -> Diagnosis:
         raise LookupError("Nothing of this is a symptom.")
     said = {
         Cause.INCOMPLETE: seen.incomplete,
+        Cause.OVERDUE: seen.overdue,
         Cause.DRIFT: seen.drifted,
         Cause.UNUSUAL: seen.unusual,
         Cause.HELD_BACK: seen.gates,

@@ -73,6 +73,7 @@ _NEXT_STEPS: Mapping[Cause, str] = {
     Cause.DISAGREES: "find out which table is wrong (backfill trace), and put its logic or its source right",
     Cause.TOO_LATE: "look at the rows (backfill trace); to take them in, launch the days",
     Cause.INCOMPLETE: "wait for the delivery, or ask the source for it; a repeated delivery is taken in by itself",
+    Cause.OVERDUE: "ask the source for it, or land an empty file if the day really has no rows",
     Cause.DRIFT: "declare the field, or tell the source (backfill status names fields and since when)",
     Cause.UNUSUAL: "look at the day (backfill show); if it is right, backfill incident close",
 }
@@ -112,6 +113,7 @@ def after_most_attempts(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagno
 
 _CAUSES: Mapping[str, Callable[[str], Symptoms]] = {
     "delivered": lambda words: Symptoms(incomplete=words),
+    "delivered_as_usual": lambda words: Symptoms(overdue=words),
     "as_sent": lambda words: Symptoms(incomplete=words),
     "as_declared": lambda words: Symptoms(drifted=words),
     "as_usual": lambda words: Symptoms(unusual=words),

@@ -131,8 +131,9 @@ def test_checks_that_a_run_was_killed_before_say_that_they_were_not_run(place: P
 
 
 def test_checks_of_a_day_that_never_had_data_are_not_failed(place: Place) -> None:
-    """A range holds two days that nothing has landed for: its run fails, and the table is as sound as before. A day that
-    has landed and was not built was not judged.
+    """A range holds two days that nothing has landed for: its run fails, and the table is as sound as before.
+
+    A day that has landed and was not built was not judged.
     """
     landing = place.land("2017-03-03")
     run = place.planned("2017-03-05")

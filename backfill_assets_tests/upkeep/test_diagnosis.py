@@ -16,6 +16,7 @@ TABLE = [
     (Symptoms(is_raw=True, foreign=True), Cause.FOREIGN_RAW, Action.ASK),
     (Symptoms(is_raw=True, broken={CONTENT}), Cause.FOREIGN_RAW, Action.ASK),
     (Symptoms(is_raw=True, incomplete="nothing landed"), Cause.INCOMPLETE, Action.WAIT),
+    (Symptoms(is_raw=True, overdue="nothing yet"), Cause.OVERDUE, Action.WAIT),
     (Symptoms(is_raw=True, drifted="loyalty_tier"), Cause.DRIFT, Action.ASK),
     (Symptoms(unusual="rows 10"), Cause.UNUSUAL, Action.ASK),
     (Symptoms(late=True, rolled_back=True), Cause.ROLLED_BACK, Action.ASK),
