@@ -163,11 +163,15 @@ def fewer_rows(step: Step, days: DaysMetrics, day: date, least: float = _WORTH_A
     A note: a tenth of the rows may well be missing, and days vary by more than that.
     """
     kind = _kind(day, step.cadence)
-    same = [days[each]["rows"] for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
-    usual, rows = median(map(float, same)) if len(same) >= _LEAST_SAME else 0.0, float(days[day]["rows"])
+    same = [days[each] for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
+    usual, rows = median(map(_rows, same)) if len(same) >= _LEAST_SAME else 0.0, _rows(days[day])
     if step.source is None or usual <= 0 or usual - rows < least * usual:
         return ""
     return f"{1 - rows / usual:.0%} fewer rows than usual on a {kind} (median {_number(usual)})".replace("%", " %")
+
+
+def _rows(day: Metrics) -> float:
+    return float(day["rows"] or 0)
 
 
 def _band(figure: Figure, days: DaysMetrics, day: date, cadence: Cadence, beyond: float) -> tuple[Band | None, str]:

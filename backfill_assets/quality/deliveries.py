@@ -84,7 +84,7 @@ class UsualDelivery:
 def usual_delivery(day: date, landed: Mapping[date, datetime]) -> UsualDelivery | None:
     """When the files of ``day`` are usually there, from when the first file of each day ``landed``.
 
-    None with fewer than four days of the weekday or twelve in all: a source that rests on Sundays is not asked for them.
+    None with fewer than four days of the weekday, or twelve in all: a source may rest on Sundays.
     """
     kinds: dict[int, list[float]] = {}
     for before in (day - timedelta(n) for n in range(1, LEARNED_DAYS + 1)):
