@@ -296,9 +296,8 @@ class RepairContext:
         if not self.has_partition(table, day):
             return False
         step, undo = self.step_of[table], self.undo(table, day)
-        if undo is not None and (
-            undo.state is UndoIs.ASKED or (undo.state is UndoIs.HELD and not self._is_fresh(step, day))
-        ):
+        is_kept = undo is not None and undo.state is UndoIs.HELD and self._is_fresh(step, day)
+        if self.is_rolled_back(table, day) and not is_kept:
             return False
         return step.source is not None or self.version(table, day) is not None
 
