@@ -24,17 +24,20 @@ PENDING = frozenset({Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT, 
 """What is rebuilt as soon as it can be: a day that waits for what it is made of."""
 FOLLOWING = frozenset({Cause.UNUSUAL, Cause.DISAGREES, Cause.HELD_BACK})
 """What a wrong day leads to further down."""
-SUSPECTED = frozenset({Cause.INCOMPLETE, Cause.DRIFT, Cause.UNUSUAL})
+SUSPECTED = frozenset({Cause.INCOMPLETE, Cause.OVERDUE, Cause.DRIFT, Cause.UNUSUAL})
 """What checks say that need no rows."""
 _FAMILIES: tuple[frozenset[Cause], ...] = (
     SUSPECTED,
-    frozenset({*PENDING, Cause.HELD_BACK, Cause.TOO_LATE, Cause.GONE_VERSION, Cause.ROLLED_BACK}),
+    frozenset(
+        {*PENDING, Cause.HELD_BACK, Cause.TOO_LATE, Cause.GONE_VERSION, Cause.ROLLED_BACK, Cause.UNDONE_WITH_RAW}
+    ),
     frozenset({Cause.LOST_FILES, Cause.FOREIGN_WRITE, Cause.CONTENT, Cause.DISAGREES}),
     frozenset({Cause.LOST_RAW, Cause.FOREIGN_RAW}),
 )
 """Causes that are one fault, seen better: an incident of one may be diagnosed anew with another."""
 _CHECKS: Mapping[str, str] = {
     "delivered": "incomplete",
+    "delivered_as_usual": "overdue",
     "as_sent": "incomplete",
     "as_declared": "drifted",
     "as_usual": "unusual",
