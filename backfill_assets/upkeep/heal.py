@@ -30,6 +30,7 @@ from backfill_assets.upkeep.incidents import (
 )
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import RepairContext
+from backfill_assets.upkeep.wanted import first_builds, unrecorded, with_failed_builds
 
 KEPT_CLOSED = timedelta(days=90)
 
@@ -69,7 +70,7 @@ class Healed:
     @property
     def proofs(self) -> Mapping[str, Mapping[str, Sequence[date]]]:
         """The days that the watchdog is to read now, by attempt and table."""
-        return proofs_to_ask(self.open)
+        return proofs_to_ask((*self.open, *self.closed))
 
 
 def heal(storage: Storage, hands: Hands, now: datetime) -> Healed:
@@ -85,20 +86,21 @@ def heal(storage: Storage, hands: Hands, now: datetime) -> Healed:
         ended,
         proofs=dict(_verdicts(hands, known, seen.observed)),
         closings=book.closings(),
+        acknowledgements=book.acknowledgements() if known else {},
         figures=lambda key: _figures(seen.observed, key),
         dataset_of=hands.dataset_of,
         free_number=book.free_number,
     )
     before = {each.id: each for each in known}
     known = proven(known, progress)
-    decision = repairs_needed(replace(seen, incidents=by_days(known)))
+    decision = _decision(replace(seen, incidents=by_days(known), closings=progress.closings), hands, now)
     found = advance(known, decision, progress)
     closed = [each for each in found if each.closed]
     opened = [_with_plan(each, decision, hands, now) for each in found if not each.closed]
     for each in opened:
         if each != before.get(each.id):
             book.write(each)
-    for attempt in launches(opened):
+    for attempt in (*launches(opened), *unrecorded(decision, opened, now)):
         hands.launch(attempt)
     for each in opened:
         if (told := _told(storage, each)) != each:
@@ -108,6 +110,12 @@ def heal(storage: Storage, hands: Hands, now: datetime) -> Healed:
         book.write(_told(storage, each))
     book.forget_closed(now - KEPT_CLOSED)
     return Healed(decision, opened, closed)
+
+
+def _decision(seen: RepairContext, hands: Hands, now: datetime) -> RepairDecision:
+    decision = repairs_needed(seen)
+    builds = first_builds(decision, now)
+    return with_failed_builds(decision, hands.ended(builds)) if builds else decision
 
 
 def _verdicts(hands: Hands, known: Sequence[Incident], observed: LogView) -> Iterator[tuple[TableDay, bool]]:
