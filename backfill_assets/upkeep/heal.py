@@ -6,19 +6,28 @@ done, under the same id: a backfill, a proof and a notice exist once, however of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Protocol
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.foreign_commits import ForeignCommit, find_foreign_commits
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.outbox import announce
 from backfill_assets.state.observed import LogView
-from backfill_assets.text import format_count
-from backfill_assets.upkeep.incident_course import Progress, advance, launches, proofs_to_ask, proven
+from backfill_assets.upkeep.effect import NO_ADDRESSES, Addresses, Surroundings, with_facts
+from backfill_assets.upkeep.held_days import HeldDays
+from backfill_assets.upkeep.incident_course import (
+    PROVEN_BY_WATCHDOG,
+    Progress,
+    advance,
+    launches,
+    proofs_to_ask,
+    proven,
+)
 from backfill_assets.upkeep.incidents import (
     Incident,
     IncidentBook,
@@ -72,7 +81,7 @@ class Healed:
         return proofs_to_ask(self.open)
 
 
-def heal(storage: Storage, hands: Hands, now: datetime) -> Healed:
+def heal(storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRESSES) -> Healed:
     """How backfills ended is asked before the lakehouse is looked at: what they published then is seen."""
     book = IncidentBook(storage)
     known = book.open()
@@ -80,12 +89,13 @@ def heal(storage: Storage, hands: Hands, now: datetime) -> Healed:
         hands.launch(attempt)
     ended = hands.ended(launches(known))
     seen = hands.look(known)
+    held = HeldDays(storage, seen.steps, seen.observed, _doubted(seen, known))
     progress = Progress(
         now,
         ended,
         proofs=dict(_verdicts(hands, known, seen.observed)),
         closings=book.closings(),
-        figures=lambda key: _figures(seen.observed, key),
+        figures=lambda key: str(held.of(key)),
         dataset_of=hands.dataset_of,
         free_number=book.free_number,
     )
@@ -94,7 +104,9 @@ def heal(storage: Storage, hands: Hands, now: datetime) -> Healed:
     decision = repairs_needed(replace(seen, incidents=by_days(known)))
     found = advance(known, decision, progress)
     closed = [each for each in found if each.closed]
-    opened = [_with_plan(each, decision, hands, now) for each in found if not each.closed]
+    planned = [_with_plan(each, decision, hands, now) for each in found if not each.closed]
+    around = _surroundings(storage, seen, held)
+    opened = [with_facts(each, around, at, before.get(each.id)) for each in planned]
     for each in opened:
         if each != before.get(each.id):
             book.write(each)
@@ -119,9 +131,29 @@ def _verdicts(hands: Hands, known: Sequence[Incident], observed: LogView) -> Ite
                 yield TableDay(table, day), passed
 
 
-def _figures(observed: LogView, key: TableDay) -> str:
-    content = observed.content(key)
-    return f"{format_count(content.rows, 'row')}, content {content.logical[:8]}" if content else "nothing"
+def _doubted(seen: RepairContext, known: Sequence[Incident]) -> set[TableDay]:
+    """Days that are read although the log knows them: a watchdog or an incident says that they are not as published."""
+    wrong = (each for each in known if each.cause in PROVEN_BY_WATCHDOG)
+    return {*seen.watches, *(TableDay(each.table, day) for each in wrong for day in each.days)}
+
+
+def _surroundings(storage: Storage, seen: RepairContext, held: HeldDays) -> Surroundings:
+    def commits(table: str, days: Collection[date]) -> Sequence[ForeignCommit]:
+        files = seen.observed.files.get(table)
+        if files is None:
+            return ()
+        publications = {day: seen.publication(TableDay(table, day)) for day in days}
+        return find_foreign_commits(storage, table, files.version, publications)
+
+    return Surroundings(
+        steps=seen.steps,
+        published=seen.published,
+        content=seen.observed.content,
+        held=held.of,
+        commits=commits,
+        disagreements=lambda key: seen.watches[key].disagreements if key in seen.watches else (),
+        run_of=lambda key: seen.ended_runs.get(key, ""),
+    )
 
 
 def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: datetime) -> Incident:

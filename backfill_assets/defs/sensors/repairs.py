@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.days import DayRange, TableDay, parse_day
+from backfill_assets.defs.campaigns.pages import Launchpads
 from backfill_assets.defs.checks import (
     AS_DECLARED,
     AS_SENT,
@@ -25,6 +26,7 @@ from backfill_assets.defs.checks import (
     NOT_RUN,
     PHYSICAL,
     PUBLICATION,
+    RULES,
     WATCHDOG,
     check_key,
     gate_keys,
@@ -45,6 +47,8 @@ from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_
 from backfill_assets.defs.upkeep import RESTORE as RESTORE_JOB
 from backfill_assets.defs.upkeep import RESTORE_OP
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
+from backfill_assets.difference.find import last_difference
+from backfill_assets.difference.letter import headline
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
@@ -56,6 +60,8 @@ from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.text import format_range
 from backfill_assets.upkeep.bounds import RepairBounds
+from backfill_assets.upkeep.diagnosis import Disagreement
+from backfill_assets.upkeep.effect import Addresses
 from backfill_assets.upkeep.for_people import cause_of
 from backfill_assets.upkeep.heal import heal
 from backfill_assets.upkeep.incident_course import PROVEN_BY_WATCHDOG, launches
@@ -75,7 +81,7 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
     def repair(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         hands = _Hands(context.instance, backfill, tables, asset_graph(context))
         stopped = trip_backfills(context.instance, backfill)
-        healed = heal(backfill.storage, hands, datetime.now(UTC))
+        healed = heal(backfill.storage, hands, datetime.now(UTC), _addresses(context, backfill, tables))
         lines = [*stopped, *healed.lines()]
         for line in lines:
             context.log.info(line)
@@ -120,6 +126,20 @@ def restore_sensor() -> dg.SensorDefinition:
         restore,
         job_name=RESTORE_JOB,
     )
+
+
+def _addresses(context: dg.SensorEvaluationContext, backfill: Backfill, tables: PartitionedTables) -> Addresses:
+    origin = context.code_location_origin
+    pads = Launchpads(origin.location_name) if origin else Launchpads()
+
+    def owners(table: str) -> tuple[str, ...]:
+        return tables.catalog.dataset_of(table).owners if table in tables.by_table else ()
+
+    def difference(plan: str) -> str:
+        found = last_difference(backfill.storage, plan)
+        return headline(found) if found else ""
+
+    return Addresses(backfill.settings.ui or "", pads.start, owners, difference)
 
 
 @dataclass(frozen=True)
@@ -195,7 +215,7 @@ def look(
         for day in days
     }
     watchdogs = [check_key(table, WATCHDOG) for table in names]
-    gates, not_run = _failed_gates(instance, gate_keys(tables.catalog.steps))
+    gates, ended_runs = _failed_gates(instance, gate_keys(tables.catalog.steps))
     return RepairContext(
         observed.with_current(tables.catalog.steps),
         observed,
@@ -207,7 +227,8 @@ def look(
         core_hour_price=backfill.settings.core_hour_price,
         now=now,
         suspicions=_suspicions(instance, names, accepted),
-        not_run=not_run,
+        not_run=ended_runs.keys(),
+        ended_runs=ended_runs,
         busy=busy,
         failed_gates=gates,
         has_partition=tables.has,
@@ -277,7 +298,17 @@ def _failed_watch(of: TableDay, said: dg.AssetCheckEvaluation) -> FailedWatch:
     values = {name: str(value.value) for name, value in said.metadata.items()}
     broken, lost = values.get(BROKEN), bool(values.get(LOST))
     more = {"broken": tuple(broken.split(","))} if broken else {}
-    return FailedWatch(of.table, of.day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""), lost=lost, **more)
+    publication, physical = values.get(PUBLICATION, ""), values.get(PHYSICAL, "")
+    said_apart = tuple(_disagreements(said))
+    return FailedWatch(of.table, of.day, publication, physical, lost=lost, disagreements=said_apart, **more)
+
+
+def _disagreements(said: dg.AssetCheckEvaluation) -> Iterator[Disagreement]:
+    """What the rules that failed expected and observed, as the watchdog's verdict has them."""
+    rules = said.metadata.get(RULES)
+    for record in rules.records if isinstance(rules, dg.TableMetadataValue) else ():
+        if not record.data["passed"]:
+            yield Disagreement(*(str(record.data[name]) for name in ("rule", "expected", "observed")))
 
 
 def _suspicions(
@@ -293,13 +324,13 @@ def _suspicions(
 
 def _failed_gates(
     instance: dg.DagsterInstance, gates: Sequence[dg.AssetCheckKey]
-) -> tuple[dict[TableDay, HeldByGates], set[TableDay]]:
-    """Days that a gate holds back; and those whose run was killed before: nothing was found wrong with them."""
+) -> tuple[dict[TableDay, HeldByGates], dict[TableDay, str]]:
+    """Days that a gate holds back; and those whose run was killed before, with that run: nothing was found wrong."""
     failed: dict[TableDay, HeldByGates] = {}
-    not_run: set[TableDay] = set()
+    not_run: dict[TableDay, str] = {}
     for key, said in _said_of_failed(instance, gates):
         if NOT_RUN in said.metadata:
-            not_run.add(key)
+            not_run[key] = str(said.metadata[NOT_RUN].value)
         elif said.severity is dg.AssetCheckSeverity.ERROR:
             made_of = said.metadata.get(MADE_OF)
             before = [failed[key].words] if key in failed else []
