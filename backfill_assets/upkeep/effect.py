@@ -13,7 +13,7 @@ from decimal import Context, Decimal
 
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.lakehouse.foreign_commits import ForeignCommit
-from backfill_assets.lakehouse.records import TOTAL, DayContent, Fact
+from backfill_assets.lakehouse.records import TOTAL, DayContent, Fact, Notice
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, step_by_table, walk_downstream
 from backfill_assets.text import currency_of, format_count, measure_name, money
@@ -74,7 +74,7 @@ class Addresses:
     """Where what is told leads to, and whose tables are whose."""
 
     ui: str = ""
-    """Dagster's UI; without it no message has a link."""
+    """Dagster's UI; without it no message has a link. Facts are kept without it: their links are those of any UI."""
     plan_page: Callable[[str], str] = lambda _: ""
     """Where a person starts a plan."""
     owners: Callable[[str], Sequence[str]] = lambda _: ()
@@ -82,8 +82,12 @@ class Addresses:
     difference: Callable[[str], str] = lambda _: ""
     """What approving a plan would change, in a sentence; empty while that is not known."""
 
-    def link(self, page: str) -> str:
-        return f"{self.ui}{page}" if self.ui and page else ""
+    def told(self, notice: Notice) -> Notice:
+        """``notice`` with whole addresses, or with none; what is nothing but a link goes with it."""
+        wanted = (each for each in notice.facts if self.ui or each.label != PAGE)
+        links = {each: f"{self.ui}{each.link}" if self.ui and each.link else "" for each in wanted}
+        facts = tuple(each.model_copy(update={"link": link}) for each, link in links.items())
+        return notice.model_copy(update={"facts": facts})
 
 
 NO_ADDRESSES = Addresses()
@@ -103,7 +107,7 @@ def facts_of(incident: Incident, around: Surroundings, at: Addresses) -> tuple[F
         Fact(label=OWNER, words=", ".join(at.owners(incident.table))),
         Fact(label=DISAGREES, words=_some(sums, _MOST_SUMS)),
         Fact(label=WRITTEN_BY, words=_written_by(commits) if incident.cause in _FOREIGN else ""),
-        Fact(label=RUN, words=run, link=at.link(run_page(run)) if run else ""),
+        Fact(label=RUN, words=run, link=run_page(run) if run else ""),
     )
     return tuple(each for each in found if each.words)
 
@@ -115,9 +119,9 @@ def standing_facts(incident: Incident, at: Addresses) -> tuple[Fact, ...]:
     found = (
         Fact(label=DONE, words=_what_is_done(incident)),
         Fact(label=LOOKED_AFTER, words=looked_after(incident)),
-        Fact(label=PAGE, words="incidents" if at.ui else "", link=at.link(asset_page("incidents"))),
-        Fact(label=REPAIR, words=last.id if last else "", link=at.link(_repair_page(last)) if last else ""),
-        Fact(label=PLAN, words=f"{plan}: {changes}" if changes else plan, link=at.link(at.plan_page(plan))),
+        Fact(label=PAGE, words="incidents", link=asset_page("incidents")),
+        Fact(label=REPAIR, words=last.id if last else "", link=_repair_page(last) if last else ""),
+        Fact(label=PLAN, words=f"{plan}: {changes}" if changes else plan, link=at.plan_page(plan) if plan else ""),
     )
     return tuple(each for each in found if each.words)
 
@@ -183,11 +187,19 @@ def _than_published(keys: Sequence[TableDay], held: Sequence[HeldDay], around: S
     before = _summed(_totals(content) for _, content in changed)
     after = _summed(each.totals for each, _ in changed)
     sums = {name: _EXACT.subtract(after[name], before[name]) for name in before.keys() & after.keys()}
-    parts = [f"{rows:+,} {'row' if abs(rows) == 1 else 'rows'}"] if rows else []
     name = first_total(sums)
+    parts = [(rows, format_count(abs(rows), "row"))] if rows else []
     if name and sums[name]:
-        parts.append(f"{measure_name(name).lower()} {'+' if sums[name] > 0 else ''}{money(_plain(sums[name]), name)}")
-    return f"; than published: {', '.join(parts)}" if parts else "; as many as were published"
+        parts.append((1 if sums[name] > 0 else -1, total_in_words(name, abs(sums[name]))))
+    return f"; {_more_or_less(parts)} than published" if parts else "; as many as were published"
+
+
+def _more_or_less(parts: Sequence[tuple[int, str]]) -> str:
+    """``1 row and amount 10.50 EUR more``; ``1 row less and amount 10.50 EUR more``."""
+    words = ["more" if sign > 0 else "less" for sign, _ in parts]
+    if len(set(words)) == 1:
+        return f"{' and '.join(text for _, text in parts)} {words[0]}"
+    return " and ".join(f"{text} {word}" for (_, text), word in zip(parts, words, strict=True))
 
 
 def _published(keys: Iterable[TableDay], around: Surroundings) -> tuple[int, Mapping[str, Decimal]]:
@@ -219,8 +231,16 @@ def _period(around: Surroundings, table: str) -> str:
 def in_words(rows: int, totals: Mapping[str, Decimal]) -> str:
     """``3,971 rows, amount 12,345.67 EUR``: money first, and the one total that says most."""
     name = first_total(totals)
-    said = f", {measure_name(name).lower()} {money(_plain(totals[name]), name)}" if name else ""
-    return f"{format_count(rows, 'row')}{said}"
+    return ", ".join([format_count(rows, "row"), *([total_in_words(name, totals[name])] if name else [])])
+
+
+def total_in_words(name: str, value: Decimal) -> str:
+    """``amount 12,345.67 EUR``: of money two digits after the point at least."""
+    found = value.normalize(_EXACT)
+    places = -int(found.as_tuple().exponent)
+    least = 2 if currency_of(name) else 0
+    shown = found.quantize(Decimal(1).scaleb(-max(places, least)), context=_EXACT)
+    return f"{measure_name(name).lower()} {money(shown, name)}"
 
 
 def first_total(totals: Mapping[str, Decimal]) -> str:
@@ -246,13 +266,6 @@ def _summed(days: Iterable[Mapping[str, Decimal]]) -> dict[str, Decimal]:
     for each in listed:
         found |= {name: _EXACT.add(found[name], each[name]) for name in names}
     return found
-
-
-def _plain(value: Decimal) -> Decimal:
-    """With two digits after the point at least where it has any: ``12.50``, ``1200``."""
-    found = value.normalize(_EXACT)
-    places = -int(found.as_tuple().exponent)
-    return found.quantize(Decimal(1).scaleb(-max(places, 2)) if places > 0 else Decimal(1), context=_EXACT)
 
 
 # ------------------------------------------------------------------ who wrote, what disagrees, and what is done

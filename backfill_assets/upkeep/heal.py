@@ -113,11 +113,11 @@ def heal(storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRE
     for attempt in launches(opened):
         hands.launch(attempt)
     for each in opened:
-        if (told := _told(storage, each)) != each:
+        if (told := _told(storage, each, at)) != each:
             book.write(told)
     for each in closed:
         # A closed one is not looked at again: what is told of it comes first.
-        book.write(_told(storage, each))
+        book.write(_told(storage, each, at))
     book.forget_closed(now - KEPT_CLOSED)
     return Healed(decision, opened, closed)
 
@@ -171,9 +171,9 @@ def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: 
     return incident.then(now, f"planned as {plan}", plan=plan, next_step=step)
 
 
-def _told(storage: Storage, incident: Incident) -> Incident:
+def _told(storage: Storage, incident: Incident, at: Addresses) -> Incident:
     stages = list(stages_to_tell(incident))
     for stage in stages:
         record(PublicationLog(storage), incident, stage)
-        announce(storage, f"{incident.id}-{stage}", notice_of(incident, stage))
+        announce(storage, f"{incident.id}-{stage}", at.told(notice_of(incident, stage)))
     return incident.model_copy(update={"told": (*incident.told, *stages)})
