@@ -99,6 +99,14 @@ class Incident(Record):
     evidence: str = ""
     """A digest of what was seen: a person's word about the incident holds until it changes."""
     acknowledged: Acknowledgement | None = None
+    seen: Mapping[str, Mapping[date, str]] = Field(default_factory=dict)
+    """The evidence of each day that is wrong, by table: its own days and those that follow."""
+    said: Mapping[date, str] = Field(default_factory=dict)
+    """What was seen of each of its days, in words."""
+    further: tuple[str, ...] = ()
+    """What other checks say of the same days."""
+    following: tuple[RepairAttempt, ...] = ()
+    """Backfills of days that follow: they are sound, and were not built because of it."""
     facts: tuple[Fact, ...] = ()
     """What a person is told beside the words: since when, what is affected, who owns it, who wrote."""
 
@@ -134,6 +142,8 @@ class Closing(Record):
     days: tuple[date, ...]
     evidence: str = ""
     """What was seen when it was closed: the word holds until that changes; empty: for good."""
+    seen: Mapping[str, Mapping[date, str]] = Field(default_factory=dict)
+    """The same, of each day of each table that was wrong."""
 
 
 def incident_id(table: str, cause: Cause, first: date, number: int) -> str:
@@ -148,6 +158,7 @@ class IncidentBook:
         self._open = Documents(storage, "_incidents/open", Incident, _MEND)
         self._closed = Documents(storage, "_incidents/closed", Incident, _MEND)
         self._closings = Documents(storage, "_incidents/closings", Closing, _MEND)
+        self._acknowledged = Documents(storage, "_incidents/acknowledged", Acknowledgement, _MEND)
 
     def open(self) -> list[Incident]:
         """In the order of their ids. One whose writer died while it closed it is closed."""
@@ -185,12 +196,36 @@ class IncidentBook:
         self._open.delete(incident.id)
 
     def ask_to_close(self, incident: Incident, by: str, reason: str, at: datetime) -> bool:
-        """False if somebody has asked for it before."""
-        asked = Closing(by=by, reason=reason, at=at, table=incident.table, cause=incident.cause, days=incident.days)
+        """False if somebody has asked for it before. The sensor closes it at its next tick."""
+        asked = Closing(
+            by=by,
+            reason=reason,
+            at=at,
+            table=incident.table,
+            cause=incident.cause,
+            days=incident.days,
+            evidence=incident.evidence,
+            seen=incident.seen,
+        )
         return self._closings.create(incident.id, asked)
 
     def closings(self) -> dict[str, Closing]:
         found = {name: self._closings.get(name) for name in self._closings.files()}
+        return {name: each for name, each in found.items() if each}
+
+    def ask_to_acknowledge(
+        self, incident: Incident, by: str, reason: str, at: datetime, until: datetime | None = None
+    ) -> bool:
+        """False for one that is closed. The last word counts: it may be given again, with another end."""
+        if incident.closed is not None:
+            return False
+        said = Acknowledgement(by=by, at=at, until=until, reason=reason, evidence=incident.evidence)
+        self._acknowledged.replace(incident.id, said)
+        return True
+
+    def acknowledgements(self) -> dict[str, Acknowledgement]:
+        """The newest one of each incident, by its id."""
+        found = {name: self._acknowledged.get(name) for name in self._acknowledged.files()}
         return {name: each for name, each in found.items() if each}
 
     def forget_closed(self, before: datetime) -> int:
@@ -198,6 +233,7 @@ class IncidentBook:
         old = [name for name, file in self._closed.files().items() if file.modified_ms < before.timestamp() * 1000]
         for name in old:
             self._closed.delete(name)
+            self._acknowledged.delete(name)
         return len(old)
 
 
