@@ -140,7 +140,7 @@ def _fitting(texts: Sequence[str], between: str) -> str:
 
 def _in_full(incident: Incident) -> Iterator[str]:
     yield f"**{escape_markdown(sentence(incident))}**"
-    known = [(f"**{each.label}**", _linked(each, "<br>")) for each in incident.facts if each.label != PAGE]
+    known = [(f"**{each.label}**", _linked(each)) for each in incident.facts if each.label != PAGE]
     yield _table(("", "what is known"), known)
     happened = incident.history[-_MOST_HAPPENED:]
     yield _table(("at", "what happened"), [(shown(each.at), escape_markdown(each.words)) for each in happened])
@@ -151,8 +151,8 @@ def _in_full(incident: Incident) -> Iterator[str]:
         yield f"and {format_count(more, 'more day')}"
 
 
-def _linked(fact: Fact, between: str = "; ") -> str:
-    words = between.join(map(escape_markdown, fact.words.split("; ")))
+def _linked(fact: Fact) -> str:
+    words = escape_markdown(fact.words)
     return f"[{words}]({fact.link})" if fact.link else words
 
 

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.checks import (
+    BESIDE,
     BROKEN,
     LOST,
     PHYSICAL,
@@ -182,6 +183,7 @@ def _evaluation(day: WatchedDay, target: Target | None) -> dg.AssetCheckEvaluati
         PHYSICAL: day.physical,
         **({} if day.passed else {BROKEN: ",".join(rule.rule for rule in day.rules if not rule.passed)}),
         **({LOST: True} if day.lost else {}),
+        **({BESIDE: day.beside} if day.beside and not day.passed else {}),
     }
     passed, is_warning = day.passed, not (day.is_wrong or day.passed)
     return verdict_of(

@@ -28,6 +28,7 @@ _STANDING = (DONE, LOOKED_AFTER, PAGE, REPAIR, PLAN)
 _MOST_REPORTS, _MOST_SUMS, _MOST_COMMITS = 5, 3, 3
 _EXACT = Context(prec=100)
 _FOREIGN = (Cause.FOREIGN_WRITE, Cause.FOREIGN_RAW)
+_BY_A_RUN = (Cause.FAILED_RUN, Cause.HELD_BACK)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Surroundings:
     """Who wrote to days of a table past its publications, newest first."""
     disagreements: Callable[[TableDay], Sequence[Disagreement]] = lambda _: ()
     run_of: Callable[[TableDay], str] = lambda _: ""
-    """The run of a day that ended before its gates."""
+    """The run of a day that ended before its gates, or that they held back."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def facts_of(incident: Incident, around: Surroundings, at: Addresses) -> tuple[F
     below = _days_below(incident, around)
     sums = list(dict.fromkeys(map(str, _disagreements(incident, around))))
     runs = dict.fromkeys(filter(None, (around.run_of(TableDay(incident.table, day)) for day in incident.days)))
-    run = next(iter(runs), "") if incident.cause is Cause.FAILED_RUN else ""
+    run = next(iter(runs), "") if incident.cause in _BY_A_RUN else ""
     found = (
         Fact(label=SINCE, words=_moment(min([each.at for each in commits if each.at], default=incident.opened))),
         Fact(label=AFFECTED, words=_affected(incident, around)),
@@ -132,16 +133,19 @@ def _repair_page(attempt: RepairAttempt) -> str:
 
 
 def with_facts(incident: Incident, around: Surroundings, at: Addresses, before: Incident | None) -> Incident:
-    """``incident`` with its facts; what was seen is looked up again where it differs from what it was ``before``."""
+    """``incident`` with its facts. What was seen stays while days become right again: it tells what was wrong."""
     standing = standing_facts(incident, at)
     seen = tuple(each for each in incident.facts if each.label not in _STANDING)
-    if not seen or before is None or _evidence(incident) != _evidence(before):
+    if not seen or before is None or _shows_more(incident, before):
         seen = facts_of(incident, around, at)
     return incident.model_copy(update={"facts": (*seen, *standing)})
 
 
-def _evidence(incident: Incident) -> tuple[object, ...]:
-    return incident.cause, incident.days, incident.follows, incident.evidence, incident.words
+def _shows_more(incident: Incident, before: Incident) -> bool:
+    is_other = (incident.table, incident.cause, incident.words) != (before.table, before.cause, before.words)
+    more = not {*incident.days} <= {*before.days}
+    below = any(not {*days} <= {*before.follows.get(table, ())} for table, days in incident.follows.items())
+    return is_other or ((more or below) and not incident.under_way)
 
 
 # ------------------------------------------------------------------ how much, and of which reports

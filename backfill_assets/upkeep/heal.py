@@ -24,9 +24,12 @@ from backfill_assets.upkeep.incident_course import (
     PROVEN_BY_WATCHDOG,
     Progress,
     advance,
+    first_builds,
     launches,
     proofs_to_ask,
     proven,
+    unrecorded,
+    with_failed_builds,
 )
 from backfill_assets.upkeep.incidents import (
     Incident,
@@ -78,7 +81,7 @@ class Healed:
     @property
     def proofs(self) -> Mapping[str, Mapping[str, Sequence[date]]]:
         """The days that the watchdog is to read now, by attempt and table."""
-        return proofs_to_ask(self.open)
+        return proofs_to_ask((*self.open, *self.closed))
 
 
 def heal(storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRESSES) -> Healed:
@@ -95,13 +98,14 @@ def heal(storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRE
         ended,
         proofs=dict(_verdicts(hands, known, seen.observed)),
         closings=book.closings(),
+        acknowledgements=book.acknowledgements() if known else {},
         figures=lambda key: str(held.of(key)),
         dataset_of=hands.dataset_of,
         free_number=book.free_number,
     )
     before = {each.id: each for each in known}
     known = proven(known, progress)
-    decision = repairs_needed(replace(seen, incidents=by_days(known)))
+    decision = _decision(replace(seen, incidents=by_days(known), closings=progress.closings), hands, now)
     found = advance(known, decision, progress)
     closed = [each for each in found if each.closed]
     planned = [_with_plan(each, decision, hands, now) for each in found if not each.closed]
@@ -110,7 +114,7 @@ def heal(storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRE
     for each in opened:
         if each != before.get(each.id):
             book.write(each)
-    for attempt in launches(opened):
+    for attempt in (*launches(opened), *unrecorded(decision, opened, now)):
         hands.launch(attempt)
     for each in opened:
         if (told := _told(storage, each, at)) != each:
@@ -120,6 +124,12 @@ def heal(storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRE
         book.write(_told(storage, each, at))
     book.forget_closed(now - KEPT_CLOSED)
     return Healed(decision, opened, closed)
+
+
+def _decision(seen: RepairContext, hands: Hands, now: datetime) -> RepairDecision:
+    decision = repairs_needed(seen)
+    builds = first_builds(decision, now)
+    return with_failed_builds(decision, hands.ended(builds)) if builds else decision
 
 
 def _verdicts(hands: Hands, known: Sequence[Incident], observed: LogView) -> Iterator[tuple[TableDay, bool]]:
@@ -152,8 +162,13 @@ def _surroundings(storage: Storage, seen: RepairContext, held: HeldDays) -> Surr
         held=held.of,
         commits=commits,
         disagreements=lambda key: seen.watches[key].disagreements if key in seen.watches else (),
-        run_of=lambda key: seen.ended_runs.get(key, ""),
+        run_of=lambda key: _run_of(seen, key),
     )
+
+
+def _run_of(seen: RepairContext, key: TableDay) -> str:
+    gate = seen.failed_gates.get(key)
+    return seen.not_run.get(key, "") or (gate.run if gate else "")
 
 
 def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: datetime) -> Incident:

@@ -99,14 +99,20 @@ class Incident(Record):
     evidence: str = ""
     """A digest of what was seen: a person's word about the incident holds until it changes."""
     acknowledged: Acknowledgement | None = None
+    disagreed: Mapping[str, tuple[date, ...]] = Field(default_factory=dict)
+    """Those of them whose watchdog failed beside it: it is asked again."""
     seen: Mapping[str, Mapping[date, str]] = Field(default_factory=dict)
     """The evidence of each day that is wrong, by table: its own days and those that follow."""
     said: Mapping[date, str] = Field(default_factory=dict)
     """What was seen of each of its days, in words."""
+    saying: str = ""
+    """What these words have in common: without figures, days and examples."""
     further: tuple[str, ...] = ()
     """What other checks say of the same days."""
     following: tuple[RepairAttempt, ...] = ()
     """Backfills of days that follow: they are sound, and were not built because of it."""
+    again: int = 0
+    """How often it is told once more: a person looked after it, and does not any more."""
     facts: tuple[Fact, ...] = ()
     """What a person is told beside the words: since when, what is affected, who owns it, who wrote."""
 
@@ -123,12 +129,14 @@ class Incident(Record):
         """This incident with ``changes``, and a line about them."""
         return self.model_copy(update={**changes, "history": (*self.history, Happened(at=at, words=said))})
 
-    def tries(self, day: date, evidence: str) -> int:
+    def attempts_of(self, key: TableDay) -> list[RepairAttempt]:
+        """Those that were to build this day."""
+        own = self.attempts if key.table == self.table else ()
+        return [each for each in (*own, *self.following) if key.day in each.evidence]
+
+    def tries(self, key: TableDay, evidence: str) -> int:
         """The attempts that left the day in the state ``evidence``, or after which its check failed again."""
-        return sum(
-            day in each.evidence and (each.proof == "failed" or each.evidence[day] == evidence)
-            for each in self.attempts
-        )
+        return sum(each.proof == "failed" or each.evidence[key.day] == evidence for each in self.attempts_of(key))
 
 
 class Closing(Record):
@@ -257,34 +265,43 @@ def record(log: PublicationLog, incident: Incident, stage: str) -> None:
 
 def spent_since(incidents: Iterable[Incident], moment: datetime) -> Decimal:
     """The core seconds of what was launched after ``moment``, as estimated: a repair of several incidents once."""
-    attempts = {each.id: each for incident in incidents for each in incident.attempts if each.at > moment}
+    launched = (each for incident in incidents for each in (*incident.attempts, *incident.following))
+    attempts = {each.id: each for each in launched if each.at > moment}
     return sum((each.core_seconds for each in attempts.values()), Decimal(0))
 
 
 def by_days(incidents: Iterable[Incident]) -> dict[TableDay, list[Incident]]:
+    """Those that are about a day, or that it follows from."""
     found: dict[TableDay, list[Incident]] = {}
     for each in incidents:
-        for day in each.days:
-            found.setdefault(TableDay(each.table, day), []).append(each)
+        keys = [TableDay(each.table, day) for day in each.days]
+        keys += [TableDay(table, day) for table, days in each.follows.items() for day in days]
+        for key in dict.fromkeys(keys):
+            found.setdefault(key, []).append(each)
     return found
 
 
 # ------------------------------------------------------------------ what people are told
 
-OPENED, GIVEN_UP, OVER = "opened", "given-up", "closed"
+OPENED, GIVEN_UP, OVER, AGAIN = "opened", "given-up", "closed", "again"
 
 
 def stages_to_tell(incident: Incident) -> Iterator[str]:
     """What is true of ``incident``, is worth a word to people, and was not told yet.
 
-    What heals by itself and is common, as late rows, is only listed.
+    What heals by itself and is common, as late rows, is only listed. While a person looks after it nothing is told; if
+    it becomes graver, or their time has passed, it is told again.
     """
-    given_up = incident.state == "person" and bool(incident.attempts)
-    stages = {
-        OPENED: not given_up and (incident.severity != "info" or incident.state == "person"),
-        GIVEN_UP: given_up,
-        OVER: incident.state == "closed" and bool(incident.told),
-    }
+    if incident.state == "closed":
+        stages = {OVER: bool(incident.told)}
+    else:
+        given_up = incident.state == "person" and bool(incident.attempts)
+        quiet, told = incident.acknowledged is not None, bool(incident.told)
+        stages = {
+            OPENED: not given_up and not told and (incident.severity != "info" or incident.state == "person"),
+            GIVEN_UP: given_up and not (quiet and told),
+            f"{AGAIN}-{incident.again}": told and not quiet and incident.again > 0,
+        }
     yield from (stage for stage, is_due in stages.items() if is_due and stage not in incident.told)
 
 

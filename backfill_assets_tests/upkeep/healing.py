@@ -69,7 +69,8 @@ class Life:
     flaky: dict[TableDay, int] = field(default_factory=dict)
     """Days whose next runs die, and how many."""
     gates: dict[TableDay, HeldByGates] = field(default_factory=dict)
-    not_run: set[TableDay] = field(default_factory=set)
+    not_run: dict[TableDay, str] = field(default_factory=dict)
+    """Days whose last run ended before their gates, with that run."""
     suspicions: dict[TableDay, dict[str, str]] = field(default_factory=dict)
     plans_of_campaigns: dict[TableDay, str] = field(default_factory=dict)
     launched: dict[str, RepairAttempt] = field(default_factory=dict)
@@ -166,18 +167,18 @@ class Life:
             failing = [key for key in keys if key in self.bad]
             for key in failing:
                 inputs = fingerprints.input_fingerprint("v2", "", self.world._inputs(key.table, key.day, "v2"))
-                self.gates[key] = HeldByGates("rejected_at_most: expected 1 %, observed 30 %", inputs)
+                self.gates[key] = HeldByGates("rejected_at_most: expected 1 %, observed 30 %", inputs, attempt.id)
             dying = [key for key in keys if self.flaky.get(key)]
             for key in dying:
                 self.flaky[key] -= 1
-            self.not_run.update(dying)
             if failing or dying:
+                self.not_run |= dict.fromkeys((key for key in keys if key not in self.gates), attempt.id)
                 return "failed"
             for key in keys:
                 self.world.build(*key)
                 self.built.append(key)
                 self.gates.pop(key, None)
-                self.not_run.discard(key)
+                self.not_run.pop(key, None)
                 self.damaged.pop(key, None)
         return "success"
 

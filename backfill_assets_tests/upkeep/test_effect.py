@@ -23,7 +23,7 @@ from backfill_assets.state.observed import observe
 from backfill_assets.upkeep.diagnosis import Cause, Disagreement
 from backfill_assets.upkeep.effect import NO_ADDRESSES, Addresses, standing_facts
 from backfill_assets.upkeep.heal import heal
-from backfill_assets.upkeep.incidents import Acknowledgement, Incident, IncidentBook, RepairAttempt, notice_of
+from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, notice_of
 from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, WriteUnderWay
 from backfill_assets_tests.defs.small_chain import inputs_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
@@ -220,8 +220,7 @@ def test_what_is_done_follows_the_incident_and_what_was_seen_stays(lakehouse: In
     _write(lakehouse, [9])
     hands = Watched(lakehouse)
     found = _opened(lakehouse, hands)
-    acknowledged = Acknowledgement(by="bob", at=NOW, until=NOW + timedelta(hours=4), reason="on it")
-    IncidentBook(lakehouse.storage).write(found.model_copy(update={"acknowledged": acknowledged}))
+    IncidentBook(lakehouse.storage).ask_to_acknowledge(found, "bob", "on it", NOW, NOW + timedelta(hours=4))
     again = _opened(lakehouse, hands)
     assert _facts(again) == {**_facts(found), "looked after": "bob until 2017-04-01 07:00 UTC: on it"}
 

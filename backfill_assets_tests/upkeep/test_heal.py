@@ -76,7 +76,7 @@ def _never_built(life: Life, day: date) -> None:
 
 def _run_died(life: Life, day: date) -> None:
     life.world.forget("revenue", day)
-    life.not_run.add(TableDay("revenue", day))
+    life.not_run[TableDay("revenue", day)] = "a run"
     life.flaky[TableDay("revenue", day)] = 1
 
 

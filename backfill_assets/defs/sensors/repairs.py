@@ -19,6 +19,7 @@ from backfill_assets.defs.checks import (
     AS_DECLARED,
     AS_SENT,
     AS_USUAL,
+    BESIDE,
     BROKEN,
     DELIVERED,
     LOST,
@@ -36,7 +37,8 @@ from backfill_assets.defs.dagster_internals import (
     SENSOR_NAME_TAG,
     BaseAssetGraph,
     CheckStatus,
-    newest_evaluations,
+    Said,
+    newest_said,
     shown_checks,
 )
 from backfill_assets.defs.own_lakehouse import lakehouse_sensor
@@ -62,7 +64,6 @@ from backfill_assets.text import format_range
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.diagnosis import Disagreement
 from backfill_assets.upkeep.effect import Addresses
-from backfill_assets.upkeep.for_people import cause_of
 from backfill_assets.upkeep.heal import heal
 from backfill_assets.upkeep.incident_course import PROVEN_BY_WATCHDOG, launches
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
@@ -205,7 +206,6 @@ def look(
     storage, now, names = backfill.storage, datetime.now(UTC), tables.by_table
     busy, streams, book = busy_days(instance, names), running_streams(storage), IncidentBook(storage)
     observed = observe(storage, names)
-    accepted = {(each.table, day, each.cause) for each in book.closings().values() for day in each.days}
     forced = {
         TableDay(table, day)
         for incident in known
@@ -215,7 +215,7 @@ def look(
         for day in days
     }
     watchdogs = [check_key(table, WATCHDOG) for table in names]
-    gates, ended_runs = _failed_gates(instance, gate_keys(tables.catalog.steps))
+    gates, not_run = _failed_gates(instance, gate_keys(tables.catalog.steps))
     return RepairContext(
         observed.with_current(tables.catalog.steps),
         observed,
@@ -226,9 +226,9 @@ def look(
         cores=os.cpu_count() or 1,
         core_hour_price=backfill.settings.core_hour_price,
         now=now,
-        suspicions=_suspicions(instance, names, accepted),
-        not_run=ended_runs.keys(),
-        ended_runs=ended_runs,
+        suspicions=_suspicions(instance, names),
+        closings=book.closings(),
+        not_run=not_run,
         busy=busy,
         failed_gates=gates,
         has_partition=tables.has,
@@ -282,7 +282,7 @@ def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
 
 def _said_of_failed(
     instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey], forced: Collection[TableDay] = ()
-) -> Iterator[tuple[TableDay, dg.AssetCheckEvaluation]]:
+) -> Iterator[tuple[TableDay, Said]]:
     """What was said last where a check fails; none where the asset's history was wiped since.
 
     A check of a ``forced`` day that a repair has planned again, and that has not run since, still has its verdict.
@@ -290,17 +290,17 @@ def _said_of_failed(
     for each in shown_checks(instance, keys):
         key = TableDay(each.table, parse_day(each.day))
         if each.status is CheckStatus.FAILED or (each.status is CheckStatus.PLANNED and key in forced):
-            newest = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
-            yield from ((key, said) for said in newest if not said.passed)
+            newest = newest_said(instance, check_key(each.table, each.check), day=each.day)
+            yield from ((key, said) for said in newest if not said.verdict.passed)
 
 
-def _failed_watch(of: TableDay, said: dg.AssetCheckEvaluation) -> FailedWatch:
-    values = {name: str(value.value) for name, value in said.metadata.items()}
+def _failed_watch(of: TableDay, said: Said) -> FailedWatch:
+    values = {name: str(value.value) for name, value in said.verdict.metadata.items()}
     broken, lost = values.get(BROKEN), bool(values.get(LOST))
     more = {"broken": tuple(broken.split(","))} if broken else {}
-    publication, physical = values.get(PUBLICATION, ""), values.get(PHYSICAL, "")
-    said_apart = tuple(_disagreements(said))
-    return FailedWatch(of.table, of.day, publication, physical, lost=lost, disagreements=said_apart, **more)
+    publication, physical, beside = (values.get(name, "") for name in (PUBLICATION, PHYSICAL, BESIDE))
+    apart = tuple(_disagreements(said.verdict))
+    return FailedWatch(of.table, of.day, publication, physical, lost=lost, beside=beside, disagreements=apart, **more)
 
 
 def _disagreements(said: dg.AssetCheckEvaluation) -> Iterator[Disagreement]:
@@ -311,29 +311,28 @@ def _disagreements(said: dg.AssetCheckEvaluation) -> Iterator[Disagreement]:
             yield Disagreement(*(str(record.data[name]) for name in ("rule", "expected", "observed")))
 
 
-def _suspicions(
-    instance: dg.DagsterInstance, tables: Iterable[str], accepted: Collection[tuple[str, Any, Any]]
-) -> dict[TableDay, dict[str, str]]:
-    """What checks say that need no rows, where they fail, without what a person has accepted."""
+def _suspicions(instance: dg.DagsterInstance, tables: Iterable[str]) -> dict[TableDay, dict[str, str]]:
+    """What checks say that need no rows, where they fail."""
     found: dict[TableDay, dict[str, str]] = {}
     for key, said in _said_of_failed(instance, [check_key(table, check) for table in tables for check in SUSPICIONS]):
-        if (*key, cause_of(said.check_name)) not in accepted:
-            found.setdefault(key, {})[said.check_name] = said.description or said.check_name
+        name = said.verdict.check_name
+        found.setdefault(key, {})[name] = said.verdict.description or name
     return found
 
 
 def _failed_gates(
     instance: dg.DagsterInstance, gates: Sequence[dg.AssetCheckKey]
 ) -> tuple[dict[TableDay, HeldByGates], dict[TableDay, str]]:
-    """Days that a gate holds back; and those whose run was killed before, with that run: nothing was found wrong."""
+    """Days that a gate holds back; and those whose run was killed before: nothing was found wrong with them."""
     failed: dict[TableDay, HeldByGates] = {}
     not_run: dict[TableDay, str] = {}
     for key, said in _said_of_failed(instance, gates):
-        if NOT_RUN in said.metadata:
-            not_run[key] = str(said.metadata[NOT_RUN].value)
-        elif said.severity is dg.AssetCheckSeverity.ERROR:
-            made_of = said.metadata.get(MADE_OF)
+        verdict = said.verdict
+        if NOT_RUN in verdict.metadata:
+            not_run[key] = str(verdict.metadata[NOT_RUN].value)
+        elif verdict.severity is dg.AssetCheckSeverity.ERROR:
+            made_of = verdict.metadata.get(MADE_OF)
             before = [failed[key].words] if key in failed else []
-            words = "; ".join([*before, said.description or said.check_name])
-            failed[key] = HeldByGates(words, str(made_of.value) if made_of else "")
+            words = "; ".join([*before, verdict.description or verdict.check_name])
+            failed[key] = HeldByGates(words, str(made_of.value) if made_of else "", said.run)
     return failed, not_run
