@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Tone, Toned, seconds
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned, seconds
 from backfill_assets.upkeep.effect import looked_after
 from backfill_assets.upkeep.incidents import Incident, IncidentBook
 
@@ -52,8 +52,7 @@ def incident_answer(incident: Incident, ui: str = "") -> Answer:
     """What was wrong and why, each thing that happened, and each day before and after. ``ui`` is where links lead."""
     over = incident.closed
     links = {each.label: f"{ui}{each.link}" for each in incident.facts if each.link and ui}
-    facts = [
-        Line(sentence(incident), Tone.STRONG, name="sentence"),
+    facts: list[Part] = [
         Fact("incident", Id(incident.id)),
         Fact("state", Toned(WORDS.get(incident.state, incident.state), _TONES.get(incident.state, Tone.PLAIN))),
         Fact("table", incident.table),
@@ -65,7 +64,7 @@ def incident_answer(incident: Incident, ui: str = "") -> Answer:
     ]
     happened = Grid("history", ("at", "what"), [(each.at, each.words) for each in incident.history])
     return Answer(
-        f"{incident.table}: {incident.cause}",
+        sentence(incident),
         (*facts, happened, _days(incident)),
         next=(incident.next_step,) if incident.next_step else (),
         links=links,
