@@ -32,7 +32,7 @@ _BY_A_RUN = (Cause.FAILED_RUN, Cause.HELD_BACK)
 
 
 @dataclass(frozen=True)
-class HeldDay:
+class ReadDay:
     """What main holds of a day: its rows and its declared totals, by column."""
 
     rows: int | None = 0
@@ -61,7 +61,7 @@ class Surroundings:
     published: Days
     content: Callable[[TableDay], DayContent | None]
     """What was published of a day."""
-    held: Callable[[TableDay], HeldDay]
+    held: Callable[[TableDay], ReadDay]
     """What main holds of it, as it was read."""
     commits: Callable[[str, Collection[date]], Sequence[ForeignCommit]] = lambda *_: ()
     """Who wrote to days of a table past its publications, newest first."""
@@ -181,7 +181,7 @@ def _as_published(keys: Sequence[TableDay], around: Surroundings) -> str:
     return f"; published were {in_words(rows, totals)}" if rows else ""
 
 
-def _than_published(keys: Sequence[TableDay], held: Sequence[HeldDay], around: Surroundings) -> str:
+def _than_published(keys: Sequence[TableDay], held: Sequence[ReadDay], around: Surroundings) -> str:
     """The difference, where days hold something else than was published."""
     pairs = [(each, content) for key, each in zip(keys, held, strict=True) if (content := around.content(key))]
     changed = [(each, content) for each, content in pairs if not each.content]
@@ -257,9 +257,9 @@ def _totals(content: DayContent) -> dict[str, Decimal]:
     return {name: value for name in names if (value := content.figure(f"{TOTAL}{name}")) is not None}
 
 
-def published_day(content: DayContent) -> HeldDay:
+def published_day(content: DayContent) -> ReadDay:
     """A day whose files are those that were published: it was measured then."""
-    return HeldDay(content.rows, _totals(content), content.logical[:8])
+    return ReadDay(content.rows, _totals(content), content.logical[:8])
 
 
 def _summed(days: Iterable[Mapping[str, Decimal]]) -> dict[str, Decimal]:

@@ -19,7 +19,6 @@ from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.outbox import announce
 from backfill_assets.state.observed import LogView
 from backfill_assets.upkeep.effect import NO_ADDRESSES, Addresses, Surroundings, with_facts
-from backfill_assets.upkeep.held_days import HeldDays
 from backfill_assets.upkeep.incident_course import (
     PROVEN_BY_WATCHDOG,
     Progress,
@@ -40,6 +39,7 @@ from backfill_assets.upkeep.incidents import (
     record,
     stages_to_tell,
 )
+from backfill_assets.upkeep.read_days import ReadDays
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import RepairContext
 
@@ -92,7 +92,7 @@ def heal(storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRE
         hands.launch(attempt)
     ended = hands.ended(launches(known))
     seen = hands.look(known)
-    held = HeldDays(storage, seen.steps, seen.observed, _doubted(seen, known))
+    held = ReadDays(storage, seen.steps, seen.observed, _doubted(seen, known))
     progress = Progress(
         now,
         ended,
@@ -147,7 +147,7 @@ def _doubted(seen: RepairContext, known: Sequence[Incident]) -> set[TableDay]:
     return {*seen.watches, *(TableDay(each.table, day) for each in wrong for day in each.days)}
 
 
-def _surroundings(storage: Storage, seen: RepairContext, held: HeldDays) -> Surroundings:
+def _surroundings(storage: Storage, seen: RepairContext, held: ReadDays) -> Surroundings:
     def commits(table: str, days: Collection[date]) -> Sequence[ForeignCommit]:
         files = seen.observed.files.get(table)
         if files is None:

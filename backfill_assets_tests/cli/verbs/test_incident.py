@@ -64,13 +64,11 @@ def test_one_says_how_much_of_what_is_affected_and_where_to_look(
     backfill: Backfill, book: IncidentBook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With whole addresses where it is known where the UI is."""
-    facts = (
-        Fact(label="affected", words="1 day: 7 rows; 1 row more"),
-        Fact(label="page", words="it", link="/assets/it"),
-    )
+    page = Fact(label="page", words="it", link="/assets/it")
+    facts = (Fact(label="affected", words="1 day: 7 rows; 1 row more"), page)
     book.write(UNUSUAL.model_copy(update={"facts": facts}))
     found = backfill.json("incident", "show", UNUSUAL.id)
-    assert found["sentence"] == f"raw_sales {DAY}: unusual figures: late."
+    assert found["title"] == f"raw_sales {DAY}: unusual figures: late."
     assert (found["affected"], found["page"]) == (["1 day: 7 rows", "1 row more"], ["it"])
     monkeypatch.setenv("BACKFILL_UI", "https://dagster")
     assert backfill.json("incident", "show", UNUSUAL.id)["page"] == ["it", "https://dagster/assets/it"]
