@@ -52,6 +52,8 @@ class Finding:
     """The state in which it is wrong: a person's word about it holds until that changes."""
     saying: str = ""
     """Its words without figures, days and examples."""
+    content: str = ""
+    """A digest of the day and of what it holds."""
     further: tuple[str, ...] = ()
     """What other checks say of the day."""
     accepted: bool = False
@@ -207,6 +209,7 @@ def _of_stale_days(seen: RepairContext, lineage: Lineage, diagnoses: Mapping[Sta
             found,
             evidence,
             said,
+            content_of(lineage, stale.key),
             accepted=is_accepted(seen.closings.values(), stale.key, found, said, evidence),
             growing=found.cause is Cause.NEVER_BUILT and is_first_build(seen, stale),
             run=gate.run if gate else run,
@@ -218,7 +221,7 @@ def _of_suspicions(seen: RepairContext, lineage: Lineage) -> Iterator[Finding]:
         said, checks = saying(found.words), sorted(seen.suspicions[key])
         evidence = evidence_of(lineage, key, found.cause, checks)
         accepted = is_accepted(seen.closings.values(), key, found, said, evidence)
-        yield Finding(*key, found, evidence, said, further, accepted=accepted)
+        yield Finding(*key, found, evidence, said, content_of(lineage, key), further, accepted=accepted)
 
 
 def suspicions_of(seen: RepairContext) -> dict[TableDay, tuple[Diagnosis, tuple[str, ...]]]:
@@ -237,10 +240,15 @@ def suspicions_of(seen: RepairContext) -> dict[TableDay, tuple[Diagnosis, tuple[
 
 def evidence_of(lineage: Lineage, key: TableDay, cause: Cause, more: Sequence[str]) -> str:
     """A digest of what the day holds, of what it is made of, and of what fails: a compaction changes nothing of it."""
-    own = [_logical(lineage.seen, TableDay(name, key.day)) for name in lineage.seen.step_of[key.table].table_names]
     read = [] if is_one_fault(cause, Cause.UNUSUAL) else sorted(set(lineage.read(key)))
     made_of = [(place.table, str(place.day), _logical(lineage.seen, place)) for place in read]
-    return digest([cause.value, str(key.day), own, made_of, list(more)], 12)
+    return digest([cause.value, content_of(lineage, key), made_of, list(more)], 12)
+
+
+def content_of(lineage: Lineage, key: TableDay) -> str:
+    """A digest of what is in the tables that are built together, on that day."""
+    tables = lineage.seen.step_of[key.table].table_names
+    return digest([str(key.day), [_logical(lineage.seen, TableDay(name, key.day)) for name in tables]], 12)
 
 
 def _logical(seen: RepairContext, key: TableDay) -> str:

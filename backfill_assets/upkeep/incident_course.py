@@ -13,7 +13,7 @@ from datetime import date, datetime
 from backfill_assets.days import TableDay
 from backfill_assets.text import format_count, format_ranges
 from backfill_assets.upkeep.diagnosis import Action, Cause
-from backfill_assets.upkeep.findings import PENDING, Finding, fault_evidence
+from backfill_assets.upkeep.findings import FOLLOWING, PENDING, SUSPECTED, Finding, fault_evidence
 from backfill_assets.upkeep.for_people import ManualAction
 from backfill_assets.upkeep.incidents import (
     Acknowledgement,
@@ -25,7 +25,7 @@ from backfill_assets.upkeep.incidents import (
     incident_id,
 )
 from backfill_assets.upkeep.repair import Repair, RepairDecision
-from backfill_assets.upkeep.roots import Root, following, moved_to, roots_of
+from backfill_assets.upkeep.roots import ONE_EVENT, Root, following, moved_to, roots_of
 from backfill_assets.upkeep.trouble import StaleDay
 
 PROVEN_BY_WATCHDOG = frozenset({Cause.LOST_RAW, Cause.LOST_FILES, Cause.FOREIGN_WRITE, Cause.CONTENT})
@@ -131,6 +131,8 @@ def _of_root(
     if not found:
         if unsettled.difference(root.moved):
             return root.incident
+        if not root.moved and (waiting := _waiting_for_followers(root.incident, root, seen)):
+            return waiting
         return _ended_without_days(root, root.incident, decision, seen, ids)
     incident = _diagnosed_anew(root.incident, found, seen)
     return _gone_on(_with_days(incident, root, found, unsettled, seen, ids), root, found, wanted, seen)
@@ -211,8 +213,11 @@ def _with_days(
             said = f"{format_ranges(gone)}: {other.cause}, an incident of its own: {name}"
             incident = incident.then(seen.now, said)
             left -= gone
-    if left:
-        incident = incident.then(seen.now, f"{format_ranges(left)}: right again")
+    sound = left & {each.day for each in root.follows if each.table == incident.table}
+    if sound:
+        incident = incident.then(seen.now, f"{format_ranges(sound)}: sound, and not built because of the others")
+    if left - sound:
+        incident = incident.then(seen.now, f"{format_ranges(left - sound)}: right again")
     return incident.model_copy(update={"days": tuple(sorted(wrong | unsettled.intersection(incident.days)))})
 
 
@@ -245,6 +250,7 @@ def _joined(incident: Incident, root: Root, found: Sequence[Finding], seen: Prog
     beside = [words for each in found for words in each.further]
     beside += [f"{each.table} {each.day}: {each.diagnosis.words}" for each in root.follows]
     about: dict[str, object] = {"days": days, "before": {**incident.before, **new}}
+    about["right_since"] = None
     about["follows"] = following(root.follows, incident.follows)
     disagree = [each for each in root.follows if each.cause is Cause.DISAGREES]
     about["disagreed"] = following(disagree, incident.disagreed)
@@ -252,9 +258,17 @@ def _joined(incident: Incident, root: Root, found: Sequence[Finding], seen: Prog
         first = found[0]
         about["seen"], about["said"] = evidence, {each.day: each.diagnosis.words for each in found}
         about["further"] = tuple(dict.fromkeys(beside))[:_MOST_FURTHER]
+        about["explained"] = tuple(dict.fromkeys((*incident.explained, *_explained(incident, found))))
         about["saying"], about["evidence"] = first.saying, fault_evidence(first.diagnosis, first.saying)
     changed = {name: value for name, value in about.items() if value != getattr(incident, name)}
     return incident.model_copy(update=changed) if changed else incident
+
+
+def _explained(incident: Incident, found: Iterable[Finding]) -> Iterator[str]:
+    """Rows that came since with the same words are not what these words were said of first."""
+    for each in found:
+        if each.cause in SUSPECTED and each.saying not in incident.explained:
+            yield from (each.content, each.saying)
 
 
 def _for_person(incident: Incident, action: ManualAction | None, seen: Progress) -> Incident:
@@ -371,6 +385,16 @@ def _ended_without_days(
     return _closed(incident, f"repaired by {did[-1]}: {how}" if did else "right again, without a repair", seen)
 
 
+def _waiting_for_followers(incident: Incident, root: Root, seen: Progress) -> Incident | None:
+    """Its days are right; what followed from them was judged before, and has an hour to be judged again."""
+    if not any(each.cause in FOLLOWING and not each.silent for each in root.follows):
+        return None
+    if incident.right_since is None:
+        words = "its days are right again: what followed is looked at again"
+        return incident.then(seen.now, words, right_since=seen.now, state="waiting", next_step="")
+    return incident if seen.now - incident.right_since < ONE_EVENT else None
+
+
 def _closed(incident: Incident, outcome: str, seen: Progress) -> Incident:
     after = {day: seen.figures(TableDay(incident.table, day)) for day in incident.days}
     return incident.then(seen.now, outcome, state="closed", closed=seen.now, outcome=outcome, after=after, next_step="")
@@ -411,7 +435,7 @@ def with_failed_builds(decision: RepairDecision, ended: Iterable[str]) -> Repair
 def proofs_to_ask(incidents: Sequence[Incident]) -> dict[str, dict[str, tuple[date, ...]]]:
     """The days that the watchdog is asked about, by attempt and table; where it failed beside them, there too.
 
-    They are read again once more where an incident has closed that no watchdog has proven.
+    They are read again once more where its days are right, and no watchdog has proven it.
     """
     found: dict[str, dict[str, tuple[date, ...]]] = {}
     for each in incidents:
@@ -419,7 +443,11 @@ def proofs_to_ask(incidents: Sequence[Incident]) -> dict[str, dict[str, tuple[da
         if each.state == "proving" and by_watchdog and not each.under_way:
             last, own = each.attempts[-1], {each.table: tuple(each.attempts[-1].evidence)}
             _ask(found.setdefault(last.id, {}), own, each.disagreed)
-        elif each.closed and each.disagreed and not (by_watchdog and each.attempts[-1].proof == "passed"):
+        elif (
+            (each.closed or each.right_since)
+            and each.disagreed
+            and not (by_watchdog and each.attempts[-1].proof == "passed")
+        ):
             _ask(found.setdefault(each.id, {}), each.disagreed)
     return found
 

@@ -107,10 +107,14 @@ class Incident(Record):
     """What was seen of each of its days, in words."""
     saying: str = ""
     """What these words have in common: without figures, days and examples."""
+    explained: tuple[str, ...] = ()
+    """What its days have held and what was said of them, as one led to the other: all else is another fault."""
     further: tuple[str, ...] = ()
     """What other checks say of the same days."""
     following: tuple[RepairAttempt, ...] = ()
     """Backfills of days that follow: they are sound, and were not built because of it."""
+    right_since: datetime | None = None
+    """Since when its own days are right, while what followed is looked at again."""
     again: int = 0
     """How often it is told once more: a person looked after it, and does not any more."""
     facts: tuple[Fact, ...] = ()

@@ -149,11 +149,12 @@ class _Grouping:
 
     def _is_about(self, root: Root, incident: Incident, finding: Finding) -> bool:
         same = incident.cause is finding.cause or not root.is_over or root.in_progress
-        return same and is_one_fault(incident.cause, finding.cause)
+        return same and is_one_fault(incident.cause, finding.cause) and is_explained(incident, finding)
 
     def _above(self, finding: Finding, owner: Root | None) -> Root | None:
         """The fault that it follows from."""
-        if finding.cause is Cause.FAILED_RUN and owner is None and (held := self._held_back_with(finding)):
+        is_told = owner is not None and owner.incident is not None and owner.incident.cause is Cause.FAILED_RUN
+        if finding.cause is Cause.FAILED_RUN and not is_told and (held := self._held_back_with(finding)):
             return held
         with_another = owner is None and finding.cause in PENDING and finding.key not in self._acted_on
         if finding.cause not in FOLLOWING and not with_another:
@@ -239,6 +240,12 @@ class _Grouping:
             other = next((each for each in graver if any(f.day == key.day for f in each.findings)), None)
             if other is not None:
                 root.moved.setdefault(key.day, other)
+
+
+def is_explained(incident: Incident, finding: Finding) -> bool:
+    """Rows that came since and of which another thing is said are another fault of the source, on the same day."""
+    known = finding.cause not in SUSPECTED or not incident.explained
+    return known or finding.content in incident.explained or finding.saying in incident.explained
 
 
 def following(new: Iterable[Finding], known: Mapping[str, Sequence[date]]) -> dict[str, tuple[date, ...]]:
