@@ -78,20 +78,23 @@ class Watched:
     lakehouse: SmallLakehouse
     watches: list[FailedWatch] = field(default_factory=list)
     launched: list[RepairAttempt] = field(default_factory=list)
+    over: list[str] = field(default_factory=list)
 
     def launch(self, attempt: RepairAttempt) -> None:
         self.launched.append(attempt)
 
     def ended(self, attempts: object) -> Mapping[str, str]:
-        return {}
+        return dict.fromkeys(self.over, "success")
 
     def look(self, known: object) -> RepairContext:
         observed = observe(self.lakehouse.storage, TABLES)
-        busy = {table: [WriteUnderWay(each.id)] for each in self.launched for table in each.days}
+        busy = {
+            table: [WriteUnderWay(each.id)] for each in self.launched for table in each.days if each.id not in self.over
+        }
         return RepairContext(STEPS, observed, failed_watches=self.watches, busy=busy)
 
     def verdicts(self, table: str, publications: Mapping[str, str]) -> Mapping[date, bool]:
-        return {}
+        return dict.fromkeys(map(date.fromisoformat, publications if self.over else ()), True)
 
     def dataset_of(self, table: str) -> str:
         return "lines"
@@ -223,6 +226,36 @@ def test_what_is_done_follows_the_incident_and_what_was_seen_stays(lakehouse: In
     IncidentBook(lakehouse.storage).ask_to_acknowledge(found, "bob", "on it", NOW, NOW + timedelta(hours=4))
     again = _opened(lakehouse, hands)
     assert _facts(again) == {**_facts(found), "looked after": "bob until 2017-04-01 07:00 UTC: on it"}
+
+
+def test_what_was_wrong_is_still_said_when_it_is_over(lakehouse: InEuros) -> None:
+    """The day is as published again, and its incident tells of the rows that were too many."""
+    _write(lakehouse, [9])
+    hands = Watched(lakehouse)
+    found = _opened(lakehouse, hands)
+    lakehouse.bring("fact", DAY, [1, 2])
+    again = _opened(lakehouse, hands)
+    assert _facts(again)["affected"] == _facts(found)["affected"]
+    hands.over = [each.id for each in hands.launched]
+    for _ in range(2):
+        heal(lakehouse.storage, hands, NOW)
+    (closed,) = IncidentBook(lakehouse.storage).closed_since(datetime(2000, 1, 1, tzinfo=UTC))
+    assert _facts(closed)["affected"] == _facts(found)["affected"]
+    assert closed.after == {DAY: "2 rows, amount 14.75 EUR"}, "as it was read again"
+
+
+def test_an_acknowledgement_ends_with_its_time(lakehouse: InEuros) -> None:
+    """Its incident says so, and nobody looks after it."""
+    state = observe(lakehouse.storage, ["daily"]).states[TableDay("daily", DAY)]
+    hands = Watched(lakehouse, [FailedWatch("daily", DAY, state.publication, state.physical, ("sums",))])
+    found = _opened(lakehouse, hands)
+    book = IncidentBook(lakehouse.storage)
+    book.ask_to_acknowledge(found, "bob", "", NOW, NOW + timedelta(hours=4))
+    assert "looked after" in _facts(_opened(lakehouse, hands))
+    heal(lakehouse.storage, hands, NOW + timedelta(hours=5))
+    (again,) = book.open()
+    assert "looked after" not in _facts(again)
+    assert again.history[-1].words == "no longer acknowledged: its time has passed"
 
 
 def test_a_notice_has_the_facts_and_the_one_step(lakehouse: InEuros) -> None:
