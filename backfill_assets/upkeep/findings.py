@@ -42,7 +42,7 @@ _CHECKS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class WrongDay:
     """One day of one table that is wrong, and why."""
 
     table: str
@@ -72,6 +72,10 @@ class Finding:
         return self.diagnosis.cause
 
     @property
+    def what(self) -> tuple[TableDay, Cause]:
+        return self.key, self.cause
+
+    @property
     def silent(self) -> bool:
         """A person has decided it, or it is no fault: it opens nothing."""
         return self.accepted or self.growing or self.cause is Cause.ROLLED_BACK
@@ -99,17 +103,16 @@ _DRIFTED = re.compile(r"(?P<field>[^;]*? is (?:not declared|missing|of another t
 
 def saying(words: str) -> str:
     """What ``words`` of a check or a gate say, without figures, days and examples; with the side a figure lies on."""
-    plain = _DATES.sub("", _ASIDE.sub("", _NEXT_STEP.sub("", words)))
-    plain = _DRIFTED.sub(r"\g<field>", plain)
+    plain = _DRIFTED.sub(r"\g<field>", _ASIDE.sub("", _NEXT_STEP.sub("", words)))
     plain = _COMPARED.sub(lambda found: f"observed {_sides(found['expected'], found['observed'])}", plain)
-    return _FIGURE.sub("#", plain).strip()
+    return _FIGURE.sub("#", _DATES.sub("", plain)).strip()
 
 
 def _sides(expected: str, observed: str) -> str:
     limits = expected.split("; ")
     parts = observed.split("; ")
     sides = (_side(limits[min(number, len(limits) - 1)], part) for number, part in enumerate(parts))
-    return "; ".join(f"{part}{side}" for part, side in zip(parts, sides, strict=True))
+    return "; ".join(f"{part.strip()}{side}" for part, side in zip(parts, sides, strict=True))
 
 
 def _side(expected: str, observed: str) -> str:
@@ -181,7 +184,7 @@ class Lineage:
 # ------------------------------------------------------------------ what is found
 
 
-def findings_of(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -> tuple[Finding, ...]:
+def findings_of(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -> tuple[WrongDay, ...]:
     """Of all that is wrong, in the order in which tables are built: of one day, files and builds before figures."""
     lineage = Lineage(seen)
     found = [*_of_stale_days(seen, lineage, diagnoses), *_of_suspicions(seen, lineage)]
@@ -191,7 +194,9 @@ def findings_of(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) ->
     )
 
 
-def _of_stale_days(seen: RepairContext, lineage: Lineage, diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[Finding]:
+def _of_stale_days(
+    seen: RepairContext, lineage: Lineage, diagnoses: Mapping[StaleDay, Diagnosis]
+) -> Iterator[WrongDay]:
     for stale, found in diagnoses.items():
         gate = seen.fails_again(stale) if found.cause is Cause.HELD_BACK else None
         step = seen.step_of[stale.table]
@@ -204,7 +209,7 @@ def _of_stale_days(seen: RepairContext, lineage: Lineage, diagnoses: Mapping[Sta
             said = seen.version_name(stale.table, stale.day)
         evidence = evidence_of(lineage, stale.key, found.cause, [*broken, gate.made_of if gate else ""])
         run = next((seen.not_run[key] for key in keys if key in seen.not_run), "")
-        yield Finding(
+        yield WrongDay(
             *stale.key,
             found,
             evidence,
@@ -216,12 +221,12 @@ def _of_stale_days(seen: RepairContext, lineage: Lineage, diagnoses: Mapping[Sta
         )
 
 
-def _of_suspicions(seen: RepairContext, lineage: Lineage) -> Iterator[Finding]:
+def _of_suspicions(seen: RepairContext, lineage: Lineage) -> Iterator[WrongDay]:
     for key, (found, further) in suspicions_of(seen).items():
         said, checks = saying(found.words), sorted(seen.suspicions[key])
         evidence = evidence_of(lineage, key, found.cause, checks)
         accepted = is_accepted(seen.closings.values(), key, found, said, evidence)
-        yield Finding(*key, found, evidence, said, content_of(lineage, key), further, accepted=accepted)
+        yield WrongDay(*key, found, evidence, said, content_of(lineage, key), further, accepted=accepted)
 
 
 def suspicions_of(seen: RepairContext) -> dict[TableDay, tuple[Diagnosis, tuple[str, ...]]]:

@@ -11,7 +11,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.state.status import DayStatus, Statuses
 from backfill_assets.text import days_options, format_ranges
 from backfill_assets.upkeep.diagnosis import Cause, Diagnosis
-from backfill_assets.upkeep.findings import SUSPECTED, Finding, saying
+from backfill_assets.upkeep.findings import SUSPECTED, WrongDay, saying
 from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason
 
 _MOST_RANGES = 4
@@ -110,10 +110,10 @@ def after_most_attempts(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagno
         yield ManualAction(days[0].table, tuple(sorted(each.day for each in days)), why, next_step, found)
 
 
-def of_suspicions(seen: RepairContext, found: Iterable[Finding]) -> Iterator[ManualAction]:
+def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[ManualAction]:
     """What the checks say that need no rows: of a day only about the earliest table that is wrong, and once."""
     stale, wrong = set[TableDay](), set[TableDay]()
-    groups: dict[tuple[str, Cause, str], list[Finding]] = {}
+    groups: dict[tuple[str, Cause, str], list[WrongDay]] = {}
     for each in found:
         step = seen.step_of[each.table]
         period = step.cadence.period(each.day)

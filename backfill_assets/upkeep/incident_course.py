@@ -13,7 +13,7 @@ from datetime import date, datetime
 from backfill_assets.days import TableDay
 from backfill_assets.text import format_count, format_ranges
 from backfill_assets.upkeep.diagnosis import Action, Cause
-from backfill_assets.upkeep.findings import FOLLOWING, PENDING, SUSPECTED, Finding, fault_evidence
+from backfill_assets.upkeep.findings import FOLLOWING, PENDING, SUSPECTED, WrongDay, fault_evidence
 from backfill_assets.upkeep.for_people import ManualAction
 from backfill_assets.upkeep.incidents import (
     Acknowledgement,
@@ -49,48 +49,54 @@ class Progress:
     free_number: Callable[[str, Cause, date], int] = lambda *_: 1
 
 
+_What = tuple[TableDay, Cause]
+
+
 @dataclass(frozen=True)
 class _Wanted:
-    """What the decision does about each day."""
+    """What the decision does about each day and cause."""
 
-    launched: Mapping[TableDay, Sequence[tuple[Repair, StaleDay]]]
-    later: frozenset[TableDay]
-    left_to: Mapping[TableDay, str]
-    people: Mapping[tuple[TableDay, Cause], ManualAction]
+    launched: Mapping[_What, Sequence[tuple[Repair, StaleDay]]]
+    later: frozenset[_What]
+    left_to: Mapping[_What, str]
+    people: Mapping[_What, ManualAction]
 
     @classmethod
     def of(cls, decision: RepairDecision) -> _Wanted:
-        launched: dict[TableDay, list[tuple[Repair, StaleDay]]] = {}
+        def what(trouble: StaleDay) -> _What:
+            return trouble.key, decision.diagnoses[trouble].cause
+
+        launched: dict[_What, list[tuple[Repair, StaleDay]]] = {}
         for repair in decision.launch:
             for trouble in repair.troubles:
-                launched.setdefault(trouble.key, []).append((repair, trouble))
+                launched.setdefault(what(trouble), []).append((repair, trouble))
         people = {
             (TableDay(action.table, day), action.diagnosis.cause): action
             for action in decision.for_people
             if action.diagnosis
             for day in action.days
         }
-        left_to = {each.key: plan for each, plan in decision.left_to.items()}
-        return cls(launched, frozenset(each.key for each in decision.later), left_to, people)
+        left_to = {what(each): plan for each, plan in decision.left_to.items()}
+        return cls(launched, frozenset(map(what, decision.later)), left_to, people)
 
     @property
-    def acted_on(self) -> set[TableDay]:
-        """Days that are repaired, awaited or left to a person for themselves, and not with another day."""
-        return {*self.launched, *self.later, *self.left_to, *(key for key, _ in self.people)}
+    def acted_on(self) -> set[_What]:
+        """What is repaired, awaited or left to a person for itself, and not with another day."""
+        return {*self.launched, *self.later, *self.left_to, *self.people}
 
-    def attempts(self, found: Iterable[Finding], now: datetime) -> list[RepairAttempt]:
+    def attempts(self, found: Iterable[WrongDay], now: datetime) -> list[RepairAttempt]:
         """The repairs that are launched of these days."""
         repairs: dict[str, tuple[Repair, list[StaleDay]]] = {}
         for each in found:
-            for repair, trouble in self.launched.get(each.key, ()):
+            for repair, trouble in self.launched.get(each.what, ()):
                 repairs.setdefault(repair.id, (repair, []))[1].append(trouble)
         return [attempt_of(repair, troubles, now) for repair, troubles in repairs.values()]
 
-    def person(self, found: Sequence[Finding]) -> ManualAction | None:
+    def person(self, found: Sequence[WrongDay]) -> ManualAction | None:
         """What a person does about these days; None while a repair of one of them goes on by itself."""
-        if any(each.key in self.launched or each.key in self.later for each in found):
+        if any(each.what in self.launched or each.what in self.later for each in found):
             return None
-        return next((action for each in found if (action := self.people.get((each.key, each.cause)))), None)
+        return next((action for each in found if (action := self.people.get(each.what))), None)
 
 
 def proven(known: Sequence[Incident], seen: Progress) -> list[Incident]:
@@ -121,7 +127,7 @@ def _of_root(
 ) -> Incident | None:
     found = [each for each in root.findings if not each.silent]
     if root.incident is None:
-        is_new = any(each.key in wanted.acted_on for each in found) or (
+        is_new = any(each.what in wanted.acted_on for each in found) or (
             any(each.cause not in PENDING and each.key not in decision.under_way for each in found)
         )
         return _gone_on(_opened(root, found, seen), root, found, wanted, seen) if is_new else None
@@ -155,7 +161,7 @@ def attempt_of(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> R
 # ------------------------------------------------------------------ opened, joined, and what it is about
 
 
-def _opened(root: Root, found: Sequence[Finding], seen: Progress) -> Incident:
+def _opened(root: Root, found: Sequence[WrongDay], seen: Progress) -> Incident:
     first, days = found[0], tuple(sorted({each.day for each in found}))
     before = root.split_from
     return Incident(
@@ -176,7 +182,7 @@ def _opened(root: Root, found: Sequence[Finding], seen: Progress) -> Incident:
     )
 
 
-def _diagnosed_anew(incident: Incident, found: Sequence[Finding], seen: Progress) -> Incident:
+def _diagnosed_anew(incident: Incident, found: Sequence[WrongDay], seen: Progress) -> Incident:
     """With another cause, where a repair or another check has shown it; or as the fault above that it comes from."""
     first = found[0]
     if (incident.table, incident.cause) == (first.table, first.cause):
@@ -199,7 +205,7 @@ def _diagnosed_anew(incident: Incident, found: Sequence[Finding], seen: Progress
 def _with_days(
     incident: Incident,
     root: Root,
-    found: Sequence[Finding],
+    found: Sequence[WrongDay],
     unsettled: set[date],
     seen: Progress,
     ids: Mapping[Root, str],
@@ -221,7 +227,7 @@ def _with_days(
     return incident.model_copy(update={"days": tuple(sorted(wrong | unsettled.intersection(incident.days)))})
 
 
-def _gone_on(incident: Incident, root: Root, found: Sequence[Finding], wanted: _Wanted, seen: Progress) -> Incident:
+def _gone_on(incident: Incident, root: Root, found: Sequence[WrongDay], wanted: _Wanted, seen: Progress) -> Incident:
     """With what is found and what the decision does about it."""
     incident = _joined(incident, root, found, seen)
     known = {each.id for each in incident.attempts}
@@ -233,14 +239,14 @@ def _gone_on(incident: Incident, root: Root, found: Sequence[Finding], wanted: _
     for attempt in (each for each in wanted.attempts(root.follows, seen.now) if each.id not in known):
         words = f"launched {attempt.id} of sound days that were not built with these: {attempt.title}"
         incident = incident.then(seen.now, words, following=(*incident.following, attempt))
-    left_to = next((wanted.left_to[each.key] for each in found if each.key in wanted.left_to), "")
+    left_to = next((wanted.left_to[each.what] for each in found if each.what in wanted.left_to), "")
     if left_to != incident.left_to and not incident.under_way and found:
         said = f"left to {left_to}" if left_to else f"no longer left to {incident.left_to}"
         incident = incident.then(seen.now, said, left_to=left_to, state="waiting")
     return _for_person(incident, wanted.person(found), seen)
 
 
-def _joined(incident: Incident, root: Root, found: Sequence[Finding], seen: Progress) -> Incident:
+def _joined(incident: Incident, root: Root, found: Sequence[WrongDay], seen: Progress) -> Incident:
     """With the days that are wrong, those that follow from them, and what was seen of each."""
     days = tuple(sorted({*incident.days, *(each.day for each in found)}))
     new = {day: seen.figures(TableDay(incident.table, day)) for day in days if day not in incident.before}
@@ -264,7 +270,7 @@ def _joined(incident: Incident, root: Root, found: Sequence[Finding], seen: Prog
     return incident.model_copy(update=changed) if changed else incident
 
 
-def _explained(incident: Incident, found: Iterable[Finding]) -> Iterator[str]:
+def _explained(incident: Incident, found: Iterable[WrongDay]) -> Iterator[str]:
     """Rows that came since with the same words are not what these words were said of first."""
     for each in found:
         if each.cause in SUSPECTED and each.saying not in incident.explained:

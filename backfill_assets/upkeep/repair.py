@@ -14,7 +14,7 @@ from backfill_assets.state.status import day_statuses, reading_as_published
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.bounds import why_beyond
 from backfill_assets.upkeep.diagnosis import Action, Diagnosis
-from backfill_assets.upkeep.findings import SUSPECTED, Finding, Lineage, findings_of
+from backfill_assets.upkeep.findings import SUSPECTED, Lineage, WrongDay, findings_of
 from backfill_assets.upkeep.for_people import (
     ManualAction,
     after_most_attempts,
@@ -96,7 +96,7 @@ class RepairDecision:
     """Days that a plan is rebuilding, with the plan."""
     diagnoses: Mapping[StaleDay, Diagnosis] = field(default_factory=dict)
     """Of all that is wrong, by day."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[WrongDay, ...] = ()
     """All that is wrong, with what the checks say that need no rows, in the order in which tables are built."""
     under_way: frozenset[TableDay] = frozenset()
     """Days that something is about to write, or that a plan is rebuilding: nothing new is said of them."""

@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 
 from backfill_assets.days import TableDay
 from backfill_assets.upkeep.diagnosis import Cause
-from backfill_assets.upkeep.findings import FOLLOWING, PENDING, SUSPECTED, Finding, Lineage, is_one_fault
+from backfill_assets.upkeep.findings import FOLLOWING, PENDING, SUSPECTED, Lineage, WrongDay, is_one_fault
 from backfill_assets.upkeep.incidents import Incident
 
 ONE_EVENT = timedelta(hours=1)
@@ -29,8 +29,8 @@ class Root:
 
     incident: Incident | None = None
     """None for one that is new."""
-    findings: list[Finding] = field(default_factory=list)
-    follows: list[Finding] = field(default_factory=list)
+    findings: list[WrongDay] = field(default_factory=list)
+    follows: list[WrongDay] = field(default_factory=list)
     moved: dict[date, Root] = field(default_factory=dict)
     """Days that go on within another one."""
     split_from: Incident | None = None
@@ -74,16 +74,16 @@ class Root:
 
 
 def roots_of(
-    found: Sequence[Finding],
+    found: Sequence[WrongDay],
     known: Sequence[Incident],
     lineage: Lineage,
     now: datetime,
-    acted_on: Collection[TableDay],
+    acted_on: Collection[tuple[TableDay, Cause]],
 ) -> list[Root]:
     """Every open incident of ``known`` first, then every new fault, with what was found of it.
 
-    ``acted_on`` are the days that are launched, awaited or left to a person for themselves; a pending day that is not
-    one of them is rebuilt with another one, and follows it.
+    ``acted_on`` is what is launched, awaited or left to a person for itself; a pending day that is not among it is
+    rebuilt with another one, and follows that.
     """
     grouping = _Grouping(lineage, now, acted_on)
     for incident in known:
@@ -94,7 +94,7 @@ def roots_of(
 
 
 class _Grouping:
-    def __init__(self, lineage: Lineage, now: datetime, acted_on: Collection[TableDay]) -> None:
+    def __init__(self, lineage: Lineage, now: datetime, acted_on: Collection[tuple[TableDay, Cause]]) -> None:
         self._lineage, self._now, self._acted_on = lineage, now, acted_on
         self._roots: list[Root] = []
         self._owners: dict[TableDay, list[Root]] = {}
@@ -107,7 +107,7 @@ class _Grouping:
             self._owners.setdefault(key, []).append(root)
             self._place(key, root)
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: WrongDay) -> None:
         owner = self._owner(finding)
         if owner is not None and owner.in_progress:
             owner.findings.append(finding)
@@ -131,8 +131,8 @@ class _Grouping:
             self._leave_to_graver(each)
         return self._roots
 
-    def _new(self, **about: Incident) -> Root:
-        self._roots.append(Root(**about))
+    def _new(self, split_from: Incident | None = None) -> Root:
+        self._roots.append(Root(split_from=split_from))
         return self._roots[-1]
 
     def _place(self, key: TableDay, root: Root) -> None:
@@ -142,21 +142,21 @@ class _Grouping:
 
     # -------------------------------------------------------------- where a finding belongs
 
-    def _owner(self, finding: Finding) -> Root | None:
+    def _owner(self, finding: WrongDay) -> Root | None:
         """The open incident that has its day, for this fault."""
         open_ = (root for root in self._owners.get(finding.key, ()) if root.incident)
         return next((each for each in open_ if each.incident and self._is_about(each, each.incident, finding)), None)
 
-    def _is_about(self, root: Root, incident: Incident, finding: Finding) -> bool:
+    def _is_about(self, root: Root, incident: Incident, finding: WrongDay) -> bool:
         same = incident.cause is finding.cause or not root.is_over or root.in_progress
         return same and is_one_fault(incident.cause, finding.cause) and is_explained(incident, finding)
 
-    def _above(self, finding: Finding, owner: Root | None) -> Root | None:
+    def _above(self, finding: WrongDay, owner: Root | None) -> Root | None:
         """The fault that it follows from."""
         is_told = owner is not None and owner.incident is not None and owner.incident.cause is Cause.FAILED_RUN
         if finding.cause is Cause.FAILED_RUN and not is_told and (held := self._held_back_with(finding)):
             return held
-        with_another = owner is None and finding.cause in PENDING and finding.key not in self._acted_on
+        with_another = owner is None and finding.cause in PENDING and finding.what not in self._acted_on
         if finding.cause not in FOLLOWING and not with_another:
             return None
         places = self._lineage.above(finding.key, self._places)
@@ -166,13 +166,13 @@ class _Grouping:
         roots = (root for place in places for root in self._places[place] if root is not owner)
         return next((each for each in roots if self._leads_to(each, finding, owner)), None)
 
-    def _leads_to(self, root: Root, finding: Finding, owner: Root | None) -> bool:
+    def _leads_to(self, root: Root, finding: WrongDay, owner: Root | None) -> bool:
         if root.silent:
             return owner is None and finding.cause in (Cause.UNUSUAL, Cause.DISAGREES)
         # What is open already goes on within a fault above it, but for one that is only built again.
         return owner is None or root.cause not in PENDING
 
-    def _held_back_with(self, finding: Finding) -> Root | None:
+    def _held_back_with(self, finding: WrongDay) -> Root | None:
         """The days that failed their gates in the run that did not build this one: a run builds all days or none."""
         place = self._lineage.place(finding.key).table
         for root in (each for each in self._roots if not each.silent):
@@ -183,10 +183,10 @@ class _Grouping:
                     return root
         return None
 
-    def _same_fault(self, finding: Finding) -> Root | None:
+    def _same_fault(self, finding: WrongDay) -> Root | None:
         return next((root for root in self._roots if self._is_joined_by(root, finding)), None)
 
-    def _is_joined_by(self, root: Root, finding: Finding) -> bool:
+    def _is_joined_by(self, root: Root, finding: WrongDay) -> bool:
         if root.silent or (root.table, root.cause) != (finding.table, finding.cause):
             return False
         if finding.cause not in PENDING and root.saying not in ("", finding.saying):
@@ -201,7 +201,7 @@ class _Grouping:
 
     def _split(self, root: Root) -> None:
         """An incident is about one fault: days that show another one now are an incident of their own."""
-        parts: dict[tuple[Cause, str], list[Finding]] = {}
+        parts: dict[tuple[Cause, str], list[WrongDay]] = {}
         for each in root.findings:
             parts.setdefault((each.cause, "" if each.cause in PENDING else each.saying), []).append(each)
         if not parts or root.incident is None:
@@ -216,7 +216,7 @@ class _Grouping:
                 # All that is wrong with its days is this: it is diagnosed anew.
                 root.findings = part
                 continue
-            other = other or self._new(split_from=root.incident)
+            other = other or self._new(root.incident)
             other.split_from = other.split_from or root.incident
             other.findings += part
             root.moved |= {each.day: other for each in part}
@@ -242,13 +242,13 @@ class _Grouping:
                 root.moved.setdefault(key.day, other)
 
 
-def is_explained(incident: Incident, finding: Finding) -> bool:
+def is_explained(incident: Incident, finding: WrongDay) -> bool:
     """Rows that came since and of which another thing is said are another fault of the source, on the same day."""
     known = finding.cause not in SUSPECTED or not incident.explained
     return known or finding.content in incident.explained or finding.saying in incident.explained
 
 
-def following(new: Iterable[Finding], known: Mapping[str, Sequence[date]]) -> dict[str, tuple[date, ...]]:
+def following(new: Iterable[WrongDay], known: Mapping[str, Sequence[date]]) -> dict[str, tuple[date, ...]]:
     """All days that have followed from an incident, by table."""
     found = {table: set(days) for table, days in known.items()}
     for each in new:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
@@ -163,11 +164,16 @@ class Life:
             rollbacks=self._rollbacks,
             rebuilt_by=self.plans_of_campaigns,
             bounds=self.bounds,
-            spent_lately=spent_since((*known, *self.closed()), self.now - timedelta(days=1)),
+            spent_lately=self._spent(known),
             now=self.now,
             streams=streams,
             busy=busy,
         )
+
+    def _spent(self, known: Sequence[Incident]) -> Decimal:
+        if self.bounds.core_seconds is None:
+            return Decimal(0)  # Nobody asks, and a week has many that are closed.
+        return spent_since((*known, *self.closed()), self.now - timedelta(days=1))
 
     def _rollbacks(self) -> Rollbacks:
         return Rollbacks({each: FileMove("rollback", self.now) for each in self.rolled_back})
