@@ -107,10 +107,10 @@ def heal(storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRE
     known = proven(known, progress)
     decision = _decision(replace(seen, incidents=by_days(known), closings=progress.closings), hands, now)
     found = advance(known, decision, progress)
-    closed = [each for each in found if each.closed]
     planned = [_with_plan(each, decision, hands, now) for each in found if not each.closed]
     around = _surroundings(storage, seen, held)
     opened = [with_facts(each, around, at, before.get(each.id)) for each in planned]
+    closed = [with_facts(each, around, at, each) for each in found if each.closed]
     for each in opened:
         if each != before.get(each.id):
             book.write(each)

@@ -241,6 +241,7 @@ def test_what_was_wrong_is_still_said_when_it_is_over(lakehouse: InEuros) -> Non
         heal(lakehouse.storage, hands, NOW)
     (closed,) = IncidentBook(lakehouse.storage).closed_since(datetime(2000, 1, 1, tzinfo=UTC))
     assert _facts(closed)["affected"] == _facts(found)["affected"]
+    assert "what is done" not in _facts(closed), "nothing is done any more"
     assert closed.after == {DAY: "2 rows, amount 14.75 EUR"}, "as it was read again"
 
 
