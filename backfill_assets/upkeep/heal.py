@@ -23,12 +23,9 @@ from backfill_assets.upkeep.incident_course import (
     PROVEN_BY_WATCHDOG,
     Progress,
     advance,
-    first_builds,
     launches,
     proofs_to_ask,
     proven,
-    unrecorded,
-    with_failed_builds,
 )
 from backfill_assets.upkeep.incidents import (
     Incident,
@@ -42,6 +39,7 @@ from backfill_assets.upkeep.incidents import (
 from backfill_assets.upkeep.read_days import ReadDays
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import RepairContext
+from backfill_assets.upkeep.wanted import first_builds, unrecorded, with_failed_builds
 
 KEPT_CLOSED = timedelta(days=90)
 

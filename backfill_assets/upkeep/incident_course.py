@@ -7,7 +7,7 @@ the log itself, of files and content the watchdog.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from backfill_assets.days import TableDay
@@ -24,9 +24,9 @@ from backfill_assets.upkeep.incidents import (
     RepairAttempt,
     incident_id,
 )
-from backfill_assets.upkeep.repair import Repair, RepairDecision
+from backfill_assets.upkeep.repair import RepairDecision
 from backfill_assets.upkeep.roots import ONE_EVENT, Root, following, moved_to, roots_of
-from backfill_assets.upkeep.trouble import StaleDay
+from backfill_assets.upkeep.wanted import Wanted
 
 PROVEN_BY_WATCHDOG = frozenset({Cause.LOST_RAW, Cause.LOST_FILES, Cause.FOREIGN_WRITE, Cause.CONTENT})
 _MOST_FURTHER = 6
@@ -49,56 +49,6 @@ class Progress:
     free_number: Callable[[str, Cause, date], int] = lambda *_: 1
 
 
-_What = tuple[TableDay, Cause]
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What the decision does about each day and cause."""
-
-    launched: Mapping[_What, Sequence[tuple[Repair, StaleDay]]]
-    later: frozenset[_What]
-    left_to: Mapping[_What, str]
-    people: Mapping[_What, ManualAction]
-
-    @classmethod
-    def of(cls, decision: RepairDecision) -> _Wanted:
-        def what(trouble: StaleDay) -> _What:
-            return trouble.key, decision.diagnoses[trouble].cause
-
-        launched: dict[_What, list[tuple[Repair, StaleDay]]] = {}
-        for repair in decision.launch:
-            for trouble in repair.troubles:
-                launched.setdefault(what(trouble), []).append((repair, trouble))
-        people = {
-            (TableDay(action.table, day), action.diagnosis.cause): action
-            for action in decision.for_people
-            if action.diagnosis
-            for day in action.days
-        }
-        left_to = {what(each): plan for each, plan in decision.left_to.items()}
-        return cls(launched, frozenset(map(what, decision.later)), left_to, people)
-
-    @property
-    def acted_on(self) -> set[_What]:
-        """What is repaired, awaited or left to a person for itself, and not with another day."""
-        return {*self.launched, *self.later, *self.left_to, *self.people}
-
-    def attempts(self, found: Iterable[WrongDay], now: datetime) -> list[RepairAttempt]:
-        """The repairs that are launched of these days."""
-        repairs: dict[str, tuple[Repair, list[StaleDay]]] = {}
-        for each in found:
-            for repair, trouble in self.launched.get(each.what, ()):
-                repairs.setdefault(repair.id, (repair, []))[1].append(trouble)
-        return [attempt_of(repair, troubles, now) for repair, troubles in repairs.values()]
-
-    def person(self, found: Sequence[WrongDay]) -> ManualAction | None:
-        """What a person does about these days; None while a repair of one of them goes on by itself."""
-        if any(each.what in self.launched or each.what in self.later for each in found):
-            return None
-        return next((action for each in found if (action := self.people.get(each.what))), None)
-
-
 def proven(known: Sequence[Incident], seen: Progress) -> list[Incident]:
     """``known`` with what is seen of what was launched, before it is decided what comes next."""
     return [_read_again(_ended(each, seen), seen) for each in known]
@@ -108,7 +58,7 @@ def advance(known: Sequence[Incident], decision: RepairDecision, seen: Progress)
     """All incidents as they are now, new ones too. ``known`` are those that were open, as :func:`proven` gives them."""
     still = [_proven(_closed_by_person(each, seen), decision, seen) for each in known]
     going = [each for each in still if not each.closed]
-    wanted = _Wanted.of(decision)
+    wanted = Wanted.of(decision)
     roots = roots_of(decision.findings, going, decision.lineage, seen.now, wanted.acted_on)
     ids = {root: root.incident.id for root in roots if root.incident and root.findings}
     found: list[Incident] = []
@@ -123,7 +73,7 @@ def advance(known: Sequence[Incident], decision: RepairDecision, seen: Progress)
 
 
 def _of_root(
-    root: Root, wanted: _Wanted, decision: RepairDecision, seen: Progress, ids: Mapping[Root, str]
+    root: Root, wanted: Wanted, decision: RepairDecision, seen: Progress, ids: Mapping[Root, str]
 ) -> Incident | None:
     found = [each for each in root.findings if not each.silent]
     if root.incident is None:
@@ -142,20 +92,6 @@ def _of_root(
         return _ended_without_days(root, root.incident, decision, seen, ids)
     incident = _diagnosed_anew(root.incident, found, seen)
     return _gone_on(_with_days(incident, root, found, unsettled, seen, ids), root, found, wanted, seen)
-
-
-def attempt_of(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> RepairAttempt:
-    return RepairAttempt(
-        id=repair.id,
-        at=now,
-        title=repair.title,
-        description=repair.description,
-        days=repair.days,
-        force=repair.force,
-        restores=repair.restores,
-        evidence={each.day: each.evidence for each in troubles},
-        core_seconds=repair.core_seconds,
-    )
 
 
 # ------------------------------------------------------------------ opened, joined, and what it is about
@@ -227,7 +163,7 @@ def _with_days(
     return incident.model_copy(update={"days": tuple(sorted(wrong | unsettled.intersection(incident.days)))})
 
 
-def _gone_on(incident: Incident, root: Root, found: Sequence[WrongDay], wanted: _Wanted, seen: Progress) -> Incident:
+def _gone_on(incident: Incident, root: Root, found: Sequence[WrongDay], wanted: Wanted, seen: Progress) -> Incident:
     """With what is found and what the decision does about it."""
     incident = _joined(incident, root, found, seen)
     known = {each.id for each in incident.attempts}
@@ -415,29 +351,6 @@ def launches(incidents: Sequence[Incident]) -> Iterator[RepairAttempt]:
     yield from {each.id: each for each in attempts if each.ended is None}.values()
 
 
-def unrecorded(decision: RepairDecision, incidents: Sequence[Incident], now: datetime) -> list[RepairAttempt]:
-    """Repairs that are kept in no incident: of days that are no fault, as they are built for the first time.
-
-    The same days have the same id, so that one that was launched is not launched again.
-    """
-    known = {each.id for incident in incidents for each in (*incident.attempts, *incident.following)}
-    return [attempt_of(each, each.troubles, now) for each in decision.launch if each.id not in known]
-
-
-def first_builds(decision: RepairDecision, now: datetime) -> list[RepairAttempt]:
-    """Repairs that only build days for the first time."""
-    growing = {each.key for each in decision.findings if each.growing}
-    builds = (each for each in decision.launch if growing.issuperset(trouble.key for trouble in each.troubles))
-    return [attempt_of(each, each.troubles, now) for each in builds]
-
-
-def with_failed_builds(decision: RepairDecision, ended: Iterable[str]) -> RepairDecision:
-    """A first build that has ended, and whose days are still not there, is a fault of them."""
-    over = {trouble.key for each in decision.launch if each.id in set(ended) for trouble in each.troubles}
-    found = tuple(replace(each, growing=False) if each.key in over else each for each in decision.findings)
-    return replace(decision, findings=found) if over else decision
-
-
 def proofs_to_ask(incidents: Sequence[Incident]) -> dict[str, dict[str, tuple[date, ...]]]:
     """The days that the watchdog is asked about, by attempt and table; where it failed beside them, there too.
 
@@ -445,15 +358,11 @@ def proofs_to_ask(incidents: Sequence[Incident]) -> dict[str, dict[str, tuple[da
     """
     found: dict[str, dict[str, tuple[date, ...]]] = {}
     for each in incidents:
-        by_watchdog = each.cause in PROVEN_BY_WATCHDOG and bool(each.attempts)
-        if each.state == "proving" and by_watchdog and not each.under_way:
-            last, own = each.attempts[-1], {each.table: tuple(each.attempts[-1].evidence)}
-            _ask(found.setdefault(last.id, {}), own, each.disagreed)
-        elif (
-            (each.closed or each.right_since)
-            and each.disagreed
-            and not (by_watchdog and each.attempts[-1].proof == "passed")
-        ):
+        last = each.attempts[-1] if each.attempts and each.cause in PROVEN_BY_WATCHDOG else None
+        is_right = each.closed or each.right_since
+        if last and each.state == "proving" and not each.under_way:
+            _ask(found.setdefault(last.id, {}), {each.table: tuple(last.evidence)}, each.disagreed)
+        elif is_right and each.disagreed and not (last and last.proof == "passed"):
             _ask(found.setdefault(each.id, {}), each.disagreed)
     return found
 

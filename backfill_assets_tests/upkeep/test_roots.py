@@ -98,6 +98,12 @@ def at_once(*events: Event) -> Event:
     return lambda life: [event(life) for event in events]
 
 
+def canceled(life: Life) -> None:
+    """What is launched ends and leaves nothing, not even what its gates said."""
+    life.tick()
+    life.over |= dict.fromkeys(life.launched, "canceled")
+
+
 def beyond_bounds(life: Life) -> None:
     """A person approves each repair."""
     life.bounds = RepairBounds(days=1)
@@ -259,6 +265,11 @@ ROWS = (
             hours(2),
         ],
         {"revenue: run failed: 1: closed": "opened closed"},
+    ),
+    Row(
+        "a first build that ends without its days is one",
+        [at_once(never_built("revenue", WEEKS.last), canceled), hours(2)],
+        {"revenue: never built: 1: closed": ""},
     ),
     Row("a person's own rollback is none", [rolled_back, hours(2)], {}),
     Row(
